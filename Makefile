@@ -1,0 +1,42 @@
+# make run      a broker on 127.0.0.1:9092 with its data in data/ (PORT=… DATA=… change that)
+# make venv     only the virtual environment that it runs in
+# make test     every test, through tox (ENVS=unit,types,lint,process,compat,package chooses)
+# make deb      kafkad_VERSION_amd64.deb for Debian 12
+# make dist     the wheel and the source distribution in dist/
+# make bench    kafkad and Apache Kafka in turn on the same work (BENCH="--quick --rows start idle" chooses)
+
+VENV ?= .venv
+PORT ?= 9092
+DATA ?= $(CURDIR)/data
+ENVS ?= unit,types,lint,process,compat,package
+BENCH ?=
+
+.PHONY: run venv test deb dist bench
+
+# exec: the broker is what the terminal's Ctrl-C and make's own signals reach.
+run: $(VENV)/installed
+	@exec $(VENV)/bin/python -m kafkad start etc/server.properties \
+		--override listeners=PLAINTEXT://127.0.0.1:$(PORT) --override "log.dirs=$(DATA)"
+
+venv: $(VENV)/installed
+
+$(VENV)/installed: setup.cfg pyproject.toml packaging/checkout/venv.sh
+	@packaging/checkout/venv.sh $(VENV)
+	@touch $@
+
+test: $(VENV)/tox-installed
+	@$(VENV)/bin/python -m tox run -e $(ENVS)
+
+$(VENV)/tox-installed: $(VENV)/installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check tox
+	@touch $@
+
+deb:
+	@packaging/debian/build.sh
+
+dist: $(VENV)/installed
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check build
+	@$(VENV)/bin/python -m build --outdir dist .
+
+bench: $(VENV)/installed
+	@$(VENV)/bin/python -m bench $(BENCH)

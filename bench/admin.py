@@ -1,0 +1,64 @@
+"""Topics for the benchmark: made, waited for, deleted with their bytes, always by raw requests."""
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.connection import Connection
+from bench.replies import answered_offsets, check_create_topics, leaders
+from bench.requests import create_topics, delete_topics, latest_offsets, metadata
+
+_CONFIGS = {"retention.ms": "-1"}
+_TIMEOUT_S = 240.0
+
+
+class Patience:
+    """Pauses between two looks, longer the longer it takes: asking must not be what slows the broker down."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+
+    def pause(self, what: str) -> None:
+        waited = time.perf_counter() - self._started
+        if waited > _TIMEOUT_S:
+            raise TimeoutError(f"still waiting for: {what}")
+        time.sleep(max(0.01, waited / 10))
+
+
+def make_topics(port: int, topics: Mapping[str, int]) -> float:
+    """Create the topics; returns the seconds until each partition has answered a ListOffsets."""
+    started = time.perf_counter()
+    with Connection(port) as connection:
+        for name, partitions in topics.items():  # Apache Kafka refuses 10,000 partitions in one request
+            check_create_topics(connection.ask(create_topics({name: partitions}, _CONFIGS)))
+        _wait_until_served(connection, topics)
+    return time.perf_counter() - started
+
+
+def wait_until_served(port: int, topics: Mapping[str, int]) -> None:
+    """Return when every partition of the topics has a leader and answers."""
+    with Connection(port) as connection:
+        _wait_until_served(connection, topics)
+
+
+def _wait_until_served(connection: Connection, topics: Mapping[str, int]) -> None:
+    names, patience = list(topics), Patience()
+    while leaders(connection.ask(metadata(names))) != dict(topics):
+        patience.pause("leaders for all partitions")
+    while answered_offsets(connection.ask(latest_offsets(topics))) != sum(topics.values()):
+        patience.pause("offsets of all partitions")
+
+
+def drop_topics(port: int, log_dir: Path, topics: Mapping[str, int]) -> None:
+    """Delete the topics and wait until their bytes are gone from the disk."""
+    with Connection(port) as connection:
+        connection.ask(delete_topics(list(topics)))
+    patience = Patience()
+    prefixes = tuple(f"{topic}-" for topic in topics)  # also of folders renamed before their deletion
+    while any(name.startswith(prefixes) for name in _partition_folders(log_dir)):
+        patience.pause(f"the folders of {list(topics)} are gone")
+
+
+def _partition_folders(log_dir: Path) -> list[str]:
+    return [entry.name for entry in os.scandir(log_dir) if entry.is_dir()]

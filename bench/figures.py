@@ -1,0 +1,59 @@
+"""One measured figure, and how two of them compare."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bench.host import Cpu
+
+
+class Better(StrEnum):
+    """Which way is good."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A number of one broker in one row; None when the broker could not do the work, and why."""
+
+    row: str
+    name: str
+    unit: str
+    better: Better
+    value: float | None
+    why_not: str = ""
+
+    def advantage_over(self, other: "Figure") -> float | None:
+        """How many times better than `other` this figure is; below 1 it is worse."""
+        if self.value is None or other.value is None or not self.value or not other.value:
+            return None
+        ratio = self.value / other.value
+        return ratio if self.better is Better.HIGHER else 1 / ratio
+
+
+def rate(row: str, name: str, value: float, unit: str) -> Figure:
+    return Figure(row=row, name=name, unit=unit, better=Better.HIGHER, value=value)
+
+
+def cost(row: str, name: str, value: float, unit: str) -> Figure:
+    return Figure(row=row, name=name, unit=unit, better=Better.LOWER, value=value)
+
+
+def cpu_per_gigabyte(row: str, used: Cpu, payload: float) -> list[Figure]:
+    """Broker CPU for the payload bytes moved, in all, and user and system apart."""
+    gigabytes = payload / 1e9
+    return [
+        cost(row, "broker CPU", used.total / gigabytes, "s/GB"),
+        cost(row, "broker CPU user", used.user / gigabytes, "s/GB"),
+        cost(row, "broker CPU system", used.system / gigabytes, "s/GB"),
+    ]
+
+
+def cpu_per_request(row: str, used: Cpu, requests: int) -> list[Figure]:
+    """Broker CPU for each request, in all, and user and system apart."""
+    return [
+        cost(row, "broker CPU", used.total / requests * 1e6, "µs/request"),
+        cost(row, "broker CPU user", used.user / requests * 1e6, "µs/request"),
+        cost(row, "broker CPU system", used.system / requests * 1e6, "µs/request"),
+    ]

@@ -1,0 +1,113 @@
+"""Rows about a broker's life: start, rest, and 10,000 partitions."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.admin import make_topics, wait_until_served
+from bench.connection import Connection
+from bench.figures import Figure, cost
+from bench.host import idle_cpu_percent, open_files, pss_megabytes
+from bench.replies import Refused, check_produce, leaders
+from bench.requests import create_topics, metadata, produce, record_batch
+from bench.scale import Scale
+from tests.tools.broker import RunningBroker
+
+_START_TIMEOUT_S = 120.0
+_SETTLE_S = 5.0
+_METADATA_ASKS = 30
+
+
+def median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def start_up(make: Callable[[], RunningBroker], scale: Scale, row: str) -> list[Figure]:
+    """From the start of the process in an empty folder to the first successful produce to a new topic."""
+    seconds = []
+    for _ in range(scale.starts):
+        broker = make()
+        broker.prepare()
+        started = time.perf_counter()
+        broker.start(wait=False)
+        try:
+            _produce_until_accepted(broker.port, started + _START_TIMEOUT_S)
+            seconds.append(time.perf_counter() - started)
+        finally:
+            broker.kill()
+    return [cost(row, "median", median(seconds), "s"), cost(row, "slowest", max(seconds), "s")]
+
+
+def _produce_until_accepted(port: int, deadline: float) -> None:
+    request = produce("first", {0: record_batch(1, 100)})
+    create = create_topics({"first": 1}, {})
+    while time.perf_counter() < deadline:
+        try:
+            with Connection(port) as connection:
+                connection.ask(create)
+                check_produce(connection.ask(request))
+                return
+        except (OSError, Refused):
+            time.sleep(0.002)
+    raise TimeoutError("no produce was accepted")
+
+
+def at_rest(broker: RunningBroker, scale: Scale, row: str) -> list[Figure]:
+    """Memory and CPU of a fresh broker that nobody talks to."""
+    time.sleep(_SETTLE_S)
+    return [
+        cost(row, "memory (PSS)", pss_megabytes(broker.pid), "MB"),
+        cost(row, "idle CPU", idle_cpu_percent(broker.pid, scale.idle_seconds), "% of a core"),
+    ]
+
+
+def after_load(broker: RunningBroker, scale: Scale, row: str) -> list[Figure]:
+    """Memory once the load rows are over."""
+    return [cost(row, "memory (PSS)", pss_megabytes(broker.pid), "MB")]
+
+
+def many_partitions(make: Callable[[], RunningBroker], scale: Scale, row: str) -> list[Figure]:
+    """Create, list, rest with and restart 10,000 partitions in ten topics."""
+    topics = {f"many-{index}": scale.partitions // 10 for index in range(10)}
+    broker = make()
+    with broker:
+        created = make_topics(broker.port, topics)
+        milliseconds, size = _metadata_time(broker.port, topics)
+        time.sleep(_SETTLE_S)
+        figures = [
+            cost(row, "create until served", created, "s"),
+            cost(row, "Metadata of all, median", milliseconds, "ms"),
+            cost(row, "Metadata size", size / 1e3, "kB"),
+            cost(row, "idle CPU", idle_cpu_percent(broker.pid, scale.idle_seconds), "% of a core"),
+            cost(row, "memory (PSS)", pss_megabytes(broker.pid), "MB"),
+            cost(row, "open files", open_files(broker.pid), ""),
+        ]
+        started = time.perf_counter()
+        broker.stop()
+        stopped = time.perf_counter()
+        broker.start()
+        wait_until_served(broker.port, topics)
+        served = time.perf_counter()
+    figures.append(cost(row, "clean stop", stopped - started, "s"))
+    figures.append(cost(row, "start until all served", served - stopped, "s"))
+    return figures
+
+
+def _metadata_time(port: int, topics: dict[str, int]) -> tuple[float, int]:
+    milliseconds, reply = [], b""
+    with Connection(port) as connection:
+        for _ in range(_METADATA_ASKS):
+            started = time.perf_counter()
+            reply = connection.ask(metadata())
+            milliseconds.append((time.perf_counter() - started) * 1_000)
+    served = leaders(reply)
+    missing = {name for name, count in topics.items() if served.get(name) != count}
+    if missing:
+        raise Refused(f"Metadata lacks leaders in {sorted(missing)}")
+    return median(milliseconds), len(reply)
+
+
+def fresh_folder(parent: Path) -> Callable[[], Path]:
+    """A new folder at each call, so that every broker starts from nothing."""
+    count = iter(range(1_000_000))
+    return lambda: parent / f"broker-{next(count)}"

@@ -1,0 +1,76 @@
+"""Every row of the benchmark by its short name, in the order in which they run."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from bench import client_rows, commit_rows, group_rows, life_rows, raw_rows, transaction_rows
+from bench.figures import Figure
+from bench.scale import Scale
+from tests.tools.broker import RunningBroker
+
+OnRunning = Callable[[RunningBroker, Scale, str], list[Figure]]
+OnFresh = Callable[[Callable[[], RunningBroker], Scale, str], list[Figure]]
+
+_bulk = raw_rows.bulk
+
+TITLES = {
+    "start": "start to first successful produce",
+    "idle": "at rest",
+    "produce-1mb": "produce, 1 MB requests, 1 partition, 1 KB records",
+    "produce-1mb-12": "produce, 1 MB requests, 12 partitions, 1 KB records",
+    "produce-4x16k-1k": "produce, 4 × 16 KB batches a request, 1 KB records",
+    "produce-4x16k-100": "produce, 4 × 16 KB batches a request, 100 B records",
+    "tiny-1": "produce, 10 × 100 B a request, 1 connection",
+    "tiny-4": "produce, 10 × 100 B a request, 4 connections",
+    "fetch-1": "fetch from the page cache, 1 connection",
+    "fetch-4": "fetch from the page cache, 4 connections",
+    "latency": "end to end, 200 messages/s, waiting consumer",
+    "librdkafka": "confluent-kafka, 1 KB records",
+    "java": "Kafka's Java clients, 1 KB records",
+    "java-group": "Kafka's ConsumerPerformance (through a group)",
+    "commits-1": "commits of one partition, 1 connection",
+    "commits-4": "commits of one partition, 4 connections",
+    "commits-paced": "10,000 commits/s, 10 connections",
+    "join-1": "classic group of 1, all join and sync",
+    "join-100": "classic group of 100, all join and sync",
+    "join-1000": "classic group of 1,000, all join and sync",
+    "join-consumer": "group of 100 of the new protocol (KIP-848)",
+    "transactions-1": "transactions of 1 record",
+    "transactions-10": "transactions of 10 records",
+    "transactions-100": "transactions of 100 records",
+    "memory": "after the load",
+    "partitions": "10,000 partitions",
+}
+
+ON_FRESH: Mapping[str, OnFresh] = {
+    "start": life_rows.start_up,
+    "partitions": life_rows.many_partitions,
+}
+
+# One broker serves all of these in turn, as one would in its life: warm, and never restarted in between.
+ON_RUNNING: Mapping[str, OnRunning] = {
+    "idle": life_rows.at_rest,
+    "produce-1mb": partial(_bulk, partitions=1, batch_bytes=1_040_000, record_size=1_024),
+    "produce-1mb-12": partial(_bulk, partitions=12, batch_bytes=86_000, record_size=1_024),
+    "produce-4x16k-1k": partial(_bulk, partitions=4, batch_bytes=16_384, record_size=1_024),
+    "produce-4x16k-100": partial(_bulk, partitions=4, batch_bytes=16_384, record_size=100),
+    "tiny-1": partial(raw_rows.tiny, connections=1),
+    "tiny-4": partial(raw_rows.tiny, connections=4),
+    "fetch-1": partial(raw_rows.page_cache_fetch, connections=1),
+    "fetch-4": partial(raw_rows.page_cache_fetch, connections=4),
+    "latency": raw_rows.end_to_end,
+    "librdkafka": client_rows.librdkafka,
+    "java": client_rows.java,
+    "java-group": client_rows.java_group,
+    "commits-1": partial(commit_rows.commits, connections=1),
+    "commits-4": partial(commit_rows.commits, connections=4),
+    "commits-paced": commit_rows.paced,
+    "join-1": partial(group_rows.classic, members=1),
+    "join-100": partial(group_rows.classic, members=100),
+    "join-1000": partial(group_rows.classic, members=1_000),
+    "join-consumer": partial(group_rows.consumer, members=100),
+    "transactions-1": partial(transaction_rows.transactions, records=1),
+    "transactions-10": partial(transaction_rows.transactions, records=10),
+    "transactions-100": partial(transaction_rows.transactions, records=100),
+    "memory": life_rows.after_load,
+}

@@ -1,0 +1,1 @@
+"""One outside thing each, behind a port of `kafkad.core.ports`: files, shared memory, links, stores."""

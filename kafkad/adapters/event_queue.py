@@ -1,0 +1,37 @@
+"""A queue that any thread fills and one loop empties, with a descriptor readable while it holds something.
+
+The wake-up is an eventfd: a level, not an edge, so nothing is missed when the loop looks late.
+"""
+
+import os
+from collections import deque
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class EventQueue(Generic[T]):
+    def __init__(self) -> None:
+        self._items: deque[T] = deque()
+        self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def put(self, item: T) -> None:
+        # Append first: whoever sees the descriptor readable must find the item.
+        self._items.append(item)
+        with suppress(OSError):  # closed meanwhile: there is no reader left to wake
+            os.eventfd_write(self._eventfd, 1)
+
+    def drain(self) -> list[T]:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._eventfd)
+        drained: list[T] = []
+        while self._items:
+            drained.append(self._items.popleft())
+        return drained
+
+    def fileno(self) -> int:
+        return self._eventfd
+
+    def close(self) -> None:
+        os.close(self._eventfd)

@@ -1,0 +1,53 @@
+"""What a process asks of the kernel about itself: open files, death with its parent, its name in `ps`."""
+
+import ctypes
+import os
+import resource
+import signal
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_ARG_START, _ARG_END = 47, 48
+"""Fields of /proc/self/stat, counted from 0 (proc(5): arg_start is field 48)."""
+
+
+def raise_open_files() -> int:
+    """Lift the soft limit of open files to the hard one; returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Be killed when the parent ends, however it ends; at once if it is gone already."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        failure = ctypes.get_errno()
+        raise OSError(failure, f"prctl(PR_SET_PDEATHSIG): {os.strerror(failure)}")
+    # The parent may have died before the kernel knew of the wish.
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def set_process_title(name: str) -> None:
+    """Show up as `kafkad name` in ps, and as `name` (15 bytes) in top."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+    start, end = _argument_area()
+    title = f"kafkad {name}".encode()
+    if end - start > len(title):
+        # The arguments of the command that was started: exec put them there, nobody reads them any more.
+        ctypes.memset(start, 0, end - start)
+        ctypes.memmove(start, title, len(title))
+
+
+def _argument_area() -> tuple[int, int]:
+    """Where the kernel reads /proc/self/cmdline from; (0, 0) where it does not tell."""
+    stat = Path("/proc/self/stat").read_bytes()
+    # The name in parentheses may hold spaces: count from behind it (field 3 is the first one there).
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    if len(fields) <= _ARG_END - 2:
+        return 0, 0
+    return int(fields[_ARG_START - 2]), int(fields[_ARG_END - 2])

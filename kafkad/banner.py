@@ -1,0 +1,94 @@
+"""The first lines of a broker that serves: where it is, what it advertises, where the data is, what to try.
+
+Pure text from facts; when it is printed is decided in `kafkad.startup`.
+"""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from kafkad import __version__
+from kafkad.config import BrokerConfig, Endpoint, Listener
+
+LOOPBACK = "127.0.0.1"
+_EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A broker that answers requests; `endpoints` are its listeners' in the order of the configuration."""
+
+    config: BrokerConfig
+    endpoints: tuple[Endpoint, ...]
+    ready_s: float
+
+    @property
+    def bootstrap(self) -> str:
+        """Where somebody on this machine finds the first listener."""
+        first = self.endpoints[0]
+        host = LOOPBACK if first.host in _EVERY_INTERFACE else first.host
+        return str(Endpoint(host=host, port=first.port))
+
+
+def advertised_text(listener: Listener) -> str:
+    """What clients of the listener are told, in words."""
+    if listener.advertised is None:
+        return "to each client the address that it connected to"
+    return str(listener.advertised)
+
+
+def exposed(config: BrokerConfig) -> list[str]:
+    """One line for each listener that strangers may reach: nobody asks them who they are."""
+    return [
+        f"anybody who reaches {listener.endpoint} ({listener.name}) may read, write and delete everything: "
+        "there is no authentication"
+        for listener in config.network.listeners
+        if not _is_loopback(listener.host)
+    ]
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+def banner(ready: Ready, *, is_for_terminal: bool = True) -> str:
+    """The first lines of a broker that serves: where it is, where the data is, and what to try next.
+
+    The journal of a service gets the facts alone.
+    """
+    config = ready.config
+    name = f"kafkad {__version__}: broker {config.node_id}"
+    lines = [f"{name} is ready after {ready.ready_s:.2f} s{', Ctrl-C stops it' if is_for_terminal else ''}"]
+    for listener, endpoint in zip(config.network.listeners, ready.endpoints, strict=True):
+        lines.append(f"  listens on  {endpoint} ({listener.name})")
+        lines.append(f"  advertises  {advertised_text(listener)}")
+    lines.append(f"  data        {', '.join(os.path.abspath(each) for each in config.log_dirs.log_dirs)}")
+    if not is_for_terminal:
+        return "\n".join(lines)
+    shell, python = _hints(ready.bootstrap)
+    return "\n".join([*lines, f"  try         {shell}", f"              {python}"])
+
+
+def _hints(bootstrap: str) -> tuple[str, str]:
+    """One line for a shell and one for Python, ready to be pasted."""
+    if shutil.which("kcat"):
+        shell = f"echo hello | kcat -P -b {bootstrap} -t demo && kcat -C -b {bootstrap} -t demo -e"
+    else:
+        shell = (
+            f"echo hello | kafkad produce demo --bootstrap-server {bootstrap}"
+            f" && kafkad consume demo --from-beginning --exit-at-end --bootstrap-server {bootstrap}"
+        )
+    program = (
+        "from confluent_kafka import Producer as P; "
+        f"p = P({{'bootstrap.servers': '{bootstrap}'}}); p.produce('demo', 'from Python'); p.flush()"
+    )
+    install = "" if find_spec("confluent_kafka") else "pip install confluent-kafka && "
+    return shell, f'{install}{_interpreter()} -c "{program}"'
+
+
+def _interpreter() -> str:
+    """The interpreter that runs this broker, as it is typed in the folder where it was started."""
+    relative = os.path.relpath(sys.executable)
+    return sys.executable if relative.startswith("..") else relative

@@ -1,0 +1,60 @@
+"""What every command that asks a running broker shares: the address, the patience, and how a no is told.
+
+A broker that does not answer or refuses is one line on stderr and exit code 1.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, TypeVar
+
+import click
+
+from kafkad.adapters.broker_client import BrokerClient
+from kafkad.adapters.broker_connection import BrokerCallFailed
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class CommandFailed(click.ClickException):
+    """Ends the command: one line on stderr, exit code 1."""
+
+    exit_code = 1
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"kafkad: {self.format_message()}", err=True, file=file)
+
+
+def asks_broker(command: Command) -> Command:
+    """The options of a command that talks to a broker: `bootstrap` and `timeout_s`."""
+    bootstrap = click.option(
+        "--bootstrap-server",
+        "bootstrap",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        metavar="HOST:PORT",
+        help="The broker to ask; several with commas.",
+    )
+    timeout = click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0.1),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for an answer.",
+    )
+    return bootstrap(timeout(command))
+
+
+
+
+@contextmanager
+def asking(bootstrap: str, timeout_s: float) -> Iterator[BrokerClient]:
+    """A client for the body; its failures end the command."""
+    try:
+        with BrokerClient(bootstrap, timeout_s) as client:
+            yield client
+    except BrokerCallFailed as failed:
+        raise CommandFailed(str(failed)) from None

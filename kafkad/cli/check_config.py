@@ -1,0 +1,60 @@
+"""`kafkad check-config`: what a broker would make of a configuration, without starting one."""
+
+import json
+import sys
+
+import click
+
+from kafkad.banner import advertised_text
+from kafkad.cli.configuring import WrongConfiguration, configuration_from_arguments, configures
+from kafkad.cli.options import json_option
+from kafkad.config import BrokerConfig
+
+
+@click.command(
+    "check-config",
+    epilog="\b\nExample:\n  kafkad check-config server.properties\n"
+    "  kafkad check-config --override listeners=PLAINTEXT://:9092 --json",
+)
+@configures
+@json_option
+def check_config(file: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Say what is wrong with a configuration, what has no effect, and what a broker would do with it.
+
+    Without a file: the system's server.properties if it is there, else the defaults. Exit code 2 when a
+    broker would refuse it.
+    """
+    try:
+        config = configuration_from_arguments(file, overrides)
+    except WrongConfiguration as wrong:
+        if not as_json:
+            raise
+        click.echo(json.dumps({"ok": False, "problems": wrong.lines}))
+        sys.exit(wrong.exit_code)
+    if as_json:
+        click.echo(json.dumps(_as_json(config)))
+        return
+    for notice in config.notices:
+        click.echo(notice)
+    for listener in config.network.listeners:
+        click.echo(f"listens on {listener.endpoint} ({listener.name}), advertises {advertised_text(listener)}")
+    click.echo(f"data in {', '.join(config.log_dirs.log_dirs)}")
+    click.echo("The configuration is fine.")
+
+
+def _as_json(config: BrokerConfig) -> dict[str, object]:
+    return {
+        "ok": True,
+        "problems": [],
+        "notices": config.notices,
+        "node_id": config.node_id,
+        "listeners": [
+            {
+                "name": listener.name,
+                "listens_on": str(listener.endpoint),
+                "advertises": str(listener.advertised) if listener.advertised else None,
+            }
+            for listener in config.network.listeners
+        ],
+        "log_dirs": config.log_dirs.log_dirs,
+    }

@@ -1,0 +1,63 @@
+"""What the commands that read a configuration share: the arguments, and how mistakes in it are told."""
+
+from collections.abc import Callable, Sequence
+from typing import IO, Any, TypeVar
+
+import click
+
+from kafkad.config import BrokerConfig, InvalidConfiguration, default_file, load
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class WrongConfiguration(click.ClickException):
+    """Ends the command: one line on stderr for each problem, exit code 2."""
+
+    exit_code = 2
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        for line in self.lines:
+            click.echo(f"kafkad: {line}", err=True, file=file)
+
+
+def override_option(command: Command) -> Command:
+    option = click.option(
+        "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Wins over the file; repeatable."
+    )
+    return option(command)
+
+
+def configures(command: Command) -> Command:
+    """The arguments of a command that reads a configuration: `file` and `overrides`."""
+    return click.argument("file", metavar="[SERVER.PROPERTIES]", required=False)(override_option(command))
+
+
+def configuration_from_arguments(file: str | None, overrides: Sequence[str]) -> BrokerConfig:
+    """The configuration of `file`, or of the system's file, or of the defaults, under `overrides`."""
+    return read_configuration(file_or_default(file), parse_overrides(overrides))
+
+
+def file_or_default(file: str | None) -> str | None:
+    """The file that was named, else the system's if it is there, else none: the defaults."""
+    return file if file is not None else default_file()
+
+
+def read_configuration(file: str | None, overrides: Sequence[tuple[str, str]]) -> BrokerConfig:
+    """The configuration, or the end of the command with a line for each problem."""
+    try:
+        return load(file, overrides)
+    except InvalidConfiguration as refusal:
+        raise WrongConfiguration([str(problem) for problem in refusal.problems]) from None
+
+
+def parse_overrides(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Each "key=value" as a pair."""
+    pairs = [text.partition("=") for text in texts]
+    wrong = [key for key, equals, _ in pairs if not equals or not key.strip()]
+    if wrong:
+        raise WrongConfiguration([f"--override: expected key=value, found {text!r}" for text in wrong])
+    return [(key.strip(), value.strip()) for key, _, value in pairs]

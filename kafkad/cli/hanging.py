@@ -1,0 +1,25 @@
+"""Which open transactions will nobody end? Those that no coordinator knows, or knows without this partition."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kafkad.adapters.broker_transactions import Partition, ProducerState
+
+
+def overdue(producers: Iterable[ProducerState], now_ms: int, max_timeout_ms: int) -> list[ProducerState]:
+    """With an open transaction, and silent for longer than any transaction may take."""
+    return [row for row in producers if row.start_offset is not None and now_ms - row.last_timestamp > max_timeout_ms]
+
+
+def hanging(
+    candidates: Iterable[ProducerState],
+    id_of: Mapping[int, str],
+    partitions_of: Mapping[str, Sequence[Partition]],
+) -> list[ProducerState]:
+    """`id_of`: the transactional id of a producer id; `partitions_of`: what is in its transaction, or waits for a
+    marker."""
+    found = []
+    for row in candidates:
+        transactional_id = id_of.get(row.producer_id)
+        if transactional_id is None or (row.topic, row.partition) not in partitions_of.get(transactional_id, ()):
+            found.append(row)
+    return found

@@ -1,0 +1,50 @@
+"""A command group that imports a command's module when the command is used, not before.
+
+Also where Ctrl-C ends: quietly, with the exit code that shells use for SIGINT.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+INTERRUPTED = 130
+
+
+class LazyCommand(NamedTuple):
+    """Where a command is found ("module:attribute"), and its one line in the list of commands."""
+
+    path: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """Lists its commands from the table alone; `commands_by_name` is in the order of the help page."""
+
+    def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands_by_name = commands_by_name
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands_by_name)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self.commands_by_name.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.path.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command), f"{entry.path} is {command!r}, not a command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, entry.summary) for name, entry in self.commands_by_name.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None

@@ -1,0 +1,81 @@
+"""How does a package get into a folder of its own beside what kafkad carries? With pip, wherever there is one.
+
+pip judges first what is missing, under the constraint that nothing carried may change: a package that needs
+another version is refused by name. Only then is it, with what is missing, unpacked into the folder.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distributions
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kafkad.cli.plugin_folder import InstalledPackage, NotInstalled, PluginFolder, normalized
+
+_SYSTEM_WHEELS = Path("/usr/share/python-wheels")
+"""Where Debian keeps pip for virtual environments (package python3-pip-whl)."""
+_CAUSE = "The conflict is caused by:"
+_CONSTRAINT = "The user requested (constraint) "
+
+
+def install_package(what: str, folder: PluginFolder) -> InstalledPackage:
+    """Install a package of the index, or a wheel; raises `NotInstalled`."""
+    with TemporaryDirectory(prefix="kafkad-plugins-") as scratch:
+        missing, name = _resolve(what, Path(scratch), folder)
+        with folder.staging() as stage:
+            _pip("install", "--quiet", "--no-deps", "--target", str(stage), *missing)
+            return folder.take_in(stage, name)
+
+
+def _resolve(what: str, scratch: Path, folder: PluginFolder) -> tuple[list[str], str]:
+    """What has to be installed, as arguments for pip, and the name of the package that was asked for."""
+    constraints, report = scratch / "constraints", scratch / "report"
+    constraints.write_text("".join(f"{line}\n" for line in sorted(_carried(folder))))
+    _pip("install", "--dry-run", "--report", str(report), "--constraint", str(constraints), what)
+    rows = json.loads(report.read_text())["install"]
+    asked = [row["metadata"]["name"] for row in rows if row["requested"]]
+    if not asked:
+        raise NotInstalled(f"{what} is a part of this kafkad already")
+    return [_argument(row) for row in rows], normalized(asked[0])
+
+
+def _argument(row: dict[str, dict[str, str]]) -> str:
+    url = row["download_info"]["url"]
+    metadata = row["metadata"]
+    return url if url.startswith("file:") else f"{metadata['name']}=={metadata['version']}"
+
+
+def _carried(folder: PluginFolder) -> Iterator[str]:
+    """The versions of everything that this kafkad brings along, as it would be found without plugins."""
+    path = [entry for entry in sys.path if not Path(entry).is_relative_to(folder.path)]
+    for found in distributions(path=path):
+        yield f"{found.name}=={found.version}"
+
+
+def _pip(*arguments: str) -> None:
+    common = ("--disable-pip-version-check", "--no-input", "--root-user-action=ignore")
+    command = [sys.executable, *_pip_command(), arguments[0], *common, *arguments[1:]]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise NotInstalled(_reason(done.stdout + done.stderr))
+
+
+def _pip_command() -> list[str]:
+    if find_spec("pip") is not None:
+        return ["-m", "pip"]
+    wheels = sorted(_SYSTEM_WHEELS.glob("pip-*.whl"))
+    if not wheels:
+        raise NotInstalled("packages are installed with pip, which is missing: apt-get install python3-pip-whl")
+    return [f"{wheels[-1]}/pip"]
+
+
+def _reason(printed: str) -> str:
+    """One line of what pip said, in kafkad's words where it is about what kafkad carries."""
+    if _CAUSE in printed:
+        rows = printed.partition(_CAUSE)[2].strip().partition("\n\n")[0].splitlines()
+        return "; ".join(row.strip().replace(_CONSTRAINT, "this kafkad carries ") for row in rows)
+    errors = [line.removeprefix("ERROR: ").strip() for line in printed.splitlines() if line.startswith("ERROR: ")]
+    return "; ".join(errors) or printed.strip().rpartition("\n")[2]

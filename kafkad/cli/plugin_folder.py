@@ -1,0 +1,140 @@
+"""What is in a plugins folder, and how does something get into it and out of it again?
+
+Single files lie in it; each package has a folder of its own below `packages/`, with whatever it needs that this
+kafkad does not carry. So nothing carried is ever replaced, and removing one plugin breaks no other. A change that
+would keep a broker from starting is taken back.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import distributions
+from pathlib import Path
+
+from kafkad.plugin_discovery import ENTRY_POINT_GROUP, PACKAGES, PluginFailed
+from kafkad.plugin_loading import load
+
+_HIDDEN = "."
+"""Names that begin so are no plugins: what is being put into place, and what may have to come back."""
+
+
+class NotInstalled(Exception):
+    """Why nothing was changed; one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledPackage:
+    """A package of the folder, by its normalized name, with the plugins that it declares."""
+
+    name: str
+    version: str
+    plugins: tuple[str, ...]
+
+
+class PluginFolder:
+    """`path` need not be there before the first plugin."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def package(self, name: str) -> Path:
+        return self.path / PACKAGES / name
+
+    def packages(self) -> list[InstalledPackage]:
+        found = []
+        for folder in sorted((self.path / PACKAGES).glob("*")):
+            known = describe(folder, folder.name) if not folder.name.startswith(_HIDDEN) else None
+            if known is not None:
+                found.append(known)
+        return found
+
+    def install_file(self, file: Path) -> None:
+        """A copy of one Python file, under its name."""
+        if not file.stem.isidentifier() or file.name.startswith("_"):
+            raise NotInstalled(f"{file.name}: a plugin's file has a name that Python can import")
+        self._make()
+        with self._replaced(self.path / file.name) as place:
+            shutil.copyfile(file, place)
+            place.chmod(0o644)
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """An empty folder on the same disk, gone afterwards."""
+        self._make()
+        stage = self.path / PACKAGES / f"{_HIDDEN}stage-{os.getpid()}"
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(mode=0o755, parents=True)
+        try:
+            yield stage
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+
+    def take_in(self, stage: Path, name: str) -> InstalledPackage:
+        """What was unpacked into `stage`, as the package `name`."""
+        known = describe(stage, name)
+        if known is None or not known.plugins:
+            raise NotInstalled(
+                f"{name} is no plugin: it declares nothing in the entry-point group {ENTRY_POINT_GROUP}"
+            )
+        with self._replaced(self.package(name)) as place:
+            stage.rename(place)
+        return known
+
+    def remove(self, name: str) -> str:
+        """The file or package of this name, or the package that declares a plugin of this name; what was removed."""
+        file = self.path / f"{name}.py"
+        if file.is_file():
+            file.unlink()
+            return str(file)
+        for package in self.packages():
+            if name in (package.name, *package.plugins):
+                shutil.rmtree(self.package(package.name))
+                return f"{package.name} {package.version}"
+        raise NotInstalled(f"there is no plugin {name} in {self.path}")
+
+    def _make(self) -> None:
+        # Readable for the broker's user, whatever root's umask is.
+        os.umask(0o022)
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def _replaced(self, place: Path) -> Iterator[Path]:
+        """Put something new at `place`; what was there comes back when a broker could not start with the new one."""
+        before = place.with_name(f"{_HIDDEN}before-{place.name}")
+        _delete(before)
+        if place.exists():
+            place.rename(before)
+        try:
+            yield place
+            load(directory=str(self.path))
+        except (PluginFailed, OSError) as failure:
+            _delete(place)
+            if before.exists():
+                before.rename(place)
+            if isinstance(failure, PluginFailed):
+                raise NotInstalled(str(failure)) from failure
+            raise
+        _delete(before)
+
+
+def describe(folder: Path, name: str) -> InstalledPackage | None:
+    """The package `name` as it was unpacked into `folder`; None when it is not in there."""
+    for found in distributions(path=[str(folder)]):
+        if normalized(found.name) == name:
+            plugins = tuple(point.name for point in found.entry_points if point.group == ENTRY_POINT_GROUP)
+            return InstalledPackage(name=name, version=found.version, plugins=plugins)
+    return None
+
+
+def normalized(name: str) -> str:
+    """As package indexes compare names."""
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

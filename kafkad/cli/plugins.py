@@ -1,0 +1,130 @@
+"""`kafkad plugins`: what a broker with this configuration would load, and what is in its plugins folder."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from kafkad.cli.configuring import WrongConfiguration, configuration_from_arguments, configures
+from kafkad.cli.options import json_option
+from kafkad.cli.package_installer import install_package
+from kafkad.cli.plugin_folder import NotInstalled, PluginFolder
+from kafkad.config.locations import default_plugins_dir
+from kafkad.plugin_discovery import PluginFailed
+from kafkad.plugin_loading import LoadedPlugin, RegisteredObject, load
+
+
+@click.group(epilog="\b\nExample:\n  kafkad plugins list")
+def plugins() -> None:
+    """Show, install and remove plugins."""
+
+
+Command = TypeVar("Command", bound=Callable[..., object])
+_RESTART = "A broker uses what is installed from its next start on: systemctl restart kafkad"
+
+
+def in_folder(command: Command) -> Command:
+    """The option that says which folder is meant."""
+    option = click.option(
+        "--folder", metavar="FOLDER", help="Default: kafkad.plugins.dir of the system's configuration."
+    )
+    return option(command)
+
+
+@plugins.command(
+    epilog="\b\nExample:\n  kafkad plugins install my-plugin\n"
+    "  kafkad plugins install ./my_plugin-1.0-py3-none-any.whl\n"
+    "  kafkad plugins install my_plugin.py",
+)
+@click.argument("what", metavar="PACKAGE|WHEEL|FILE.py")
+@in_folder
+def install(what: str, folder: str | None) -> None:
+    """Put a plugin into the plugins folder, in place of an older one of its name.
+
+    A package brings along what it needs and kafkad does not have. One that needs another version of something that
+    kafkad has is refused, and so is whatever a broker could not start with. What is in the folder outlives upgrades
+    of kafkad.
+    """
+    target = _folder(folder)
+    try:
+        if what.endswith(".py"):
+            target.install_file(Path(what))
+            click.echo(f"installed {target.path / Path(what).name}")
+        else:
+            package = install_package(what, target)
+            names = ", ".join(package.plugins)
+            click.echo(f"installed {package.name} {package.version} with {names} in {target.package(package.name)}")
+    except NotInstalled as refusal:
+        raise WrongConfiguration([f"{what} is not installed: {refusal}"]) from None
+    except OSError as error:
+        raise WrongConfiguration([f"{what} is not installed: {error.filename}: {error.strerror}"]) from None
+    click.echo(_RESTART)
+
+
+@plugins.command(epilog="\b\nExample:\n  kafkad plugins remove my_plugin")
+@click.argument("name")
+@in_folder
+def remove(name: str, folder: str | None) -> None:
+    """Take a plugin out of the plugins folder: by the name of its file, its package, or itself."""
+    try:
+        click.echo(f"removed {_folder(folder).remove(name)}")
+    except NotInstalled as refusal:
+        raise WrongConfiguration([str(refusal)]) from None
+    except OSError as error:
+        raise WrongConfiguration([f"{name} is not removed: {error.filename}: {error.strerror}"]) from None
+    click.echo(_RESTART)
+
+
+def _folder(named: str | None) -> PluginFolder:
+    """The one that was named, else the configured one, else the package's, which need not be there yet."""
+    path = named or configuration_from_arguments(None, ()).plugins.dir or default_plugins_dir(os.environ)
+    if not path:
+        raise WrongConfiguration(["there is no plugins folder: set kafkad.plugins.dir, or use --folder"])
+    return PluginFolder(Path(path))
+
+
+@plugins.command(
+    "list",
+    epilog="\b\nExample:\n  kafkad plugins list\n  kafkad plugins list server.properties --json",
+)
+@configures
+@json_option
+def list_plugins(file: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Load every plugin and show where it comes from and what it has registered.
+
+    The configuration says whether and where to look. A plugin that can't be loaded is exit code 2, as it
+    would be for a broker.
+    """
+    chosen = configuration_from_arguments(file, overrides).plugins
+    try:
+        loaded = load(directory=chosen.dir, enabled=chosen.enabled).loaded
+    except PluginFailed as failed:
+        raise WrongConfiguration([str(failed)]) from None
+    if as_json:
+        click.echo(json.dumps([_as_json(plugin) for plugin in loaded]))
+        return
+    width = max(len(plugin.name) for plugin in loaded)
+    for plugin in loaded:
+        click.echo(f"{plugin.name:{width}}  {plugin.version or '-'}  {plugin.source}")
+        for registered in plugin.objects:
+            click.echo(f"{'':{width}}  {_described(registered)}")
+
+
+def _described(registered: RegisteredObject) -> str:
+    replaced = f" (not used: {registered.replaced_by} has one of this name)" if registered.replaced_by else ""
+    return f"{registered.kind} {registered.name}{replaced}"
+
+
+def _as_json(plugin: LoadedPlugin) -> dict[str, object]:
+    return {
+        "name": plugin.name,
+        "version": plugin.version,
+        "source": plugin.source,
+        "hooks": plugin.hooks,
+        "objects": [
+            {"kind": each.kind, "name": each.name, "replaced_by": each.replaced_by} for each in plugin.objects
+        ],
+    }

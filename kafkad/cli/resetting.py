@@ -1,0 +1,125 @@
+"""To which offsets is a group to go? Nothing is changed here: the answer is what `--execute` would commit.
+
+An offset that the partition does not have becomes the nearest that it has, with a warning, as in Kafka's own tool.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import click
+
+from kafkad.adapters.broker_client import BrokerClient
+from kafkad.adapters.broker_groups import Partition, committed_offsets
+from kafkad.adapters.broker_records import EARLIEST, LATEST, offsets
+from kafkad.cli.asking import CommandFailed
+
+Warn = Callable[[str], None]
+Wanted = tuple[str, list[int] | None]
+"""A topic, and which of its partitions; None: all."""
+
+
+class Target(NamedTuple):
+    """Exactly one is set."""
+
+    to_earliest: bool = False
+    to_latest: bool = False
+    to_offset: int | None = None
+    to_datetime: str | None = None
+    shift_by: int | None = None
+
+    @property
+    def how_many(self) -> int:
+        return self.to_earliest + self.to_latest + sum(value is not None for value in self[2:])
+
+
+def parse_topics(wanted: Sequence[str]) -> list[tuple[str, list[int] | None]]:
+    """ "orders" or "orders:0,1"."""
+    parsed: list[tuple[str, list[int] | None]] = []
+    for entry in wanted:
+        topic, colon, numbers = entry.partition(":")
+        parts = numbers.split(",") if colon else []
+        if not topic or not all(part.isascii() and part.isdigit() for part in parts):
+            raise click.BadParameter(f"expected TOPIC or TOPIC:0,1, found {entry!r}", param_hint="--topic")
+        parsed.append((topic, [int(part) for part in parts] if colon else None))
+    return parsed
+
+
+def partitions_to_reset(client: BrokerClient, group_id: str, wanted: Sequence[Wanted]) -> list[Partition]:
+    """What `wanted` means; nothing in it: everything that the group has committed."""
+    return partitions_of(client, wanted) if wanted else sorted(committed_offsets(client, group_id))
+
+
+def partitions_of(client: BrokerClient, wanted: Sequence[Wanted]) -> list[Partition]:
+    """Those that are named, or all of a topic."""
+    known = {topic.name: len(topic.partitions) for topic in client.topics([name for name, _ in wanted])}
+    found = []
+    for name, numbers in wanted:
+        for number in range(known[name]) if numbers is None else numbers:
+            if number >= known[name]:
+                raise CommandFailed(f"topic {name!r} has no partition {number}, it has {known[name]}")
+            found.append((name, number))
+    return sorted(set(found))
+
+
+def offsets_to_go_to(
+    client: BrokerClient, group_id: str, partitions: Sequence[Partition], target: Target, warn: Warn
+) -> dict[Partition, int]:
+    if target.to_earliest:
+        return _offsets_at(client, partitions, EARLIEST)
+    if target.to_latest:
+        return _offsets_at(client, partitions, LATEST)
+    if target.to_datetime is not None:
+        return _at_time(client, partitions, milliseconds_of(target.to_datetime), warn)
+    if target.to_offset is not None:
+        return _within(client, dict.fromkeys(partitions, target.to_offset), warn)
+    assert target.shift_by is not None
+    committed = committed_offsets(client, group_id)
+    for topic, partition in partitions:
+        if (topic, partition) not in committed:
+            raise CommandFailed(f"{topic}-{partition} can't be shifted: group {group_id!r} has no offset in it")
+    return _within(client, {each: committed[each] + target.shift_by for each in partitions}, warn)
+
+
+def milliseconds_of(text: str) -> int:
+    """A time in ISO 8601, in UTC when it does not say where."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"expected a time like 2026-01-31T12:00:00.000, found {text!r}", param_hint="--to-datetime"
+        ) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def _offsets_at(client: BrokerClient, partitions: Sequence[Partition], timestamp: int) -> dict[Partition, int]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return {
+        (topic, partition): offset
+        for topic, numbers in by_topic.items()
+        for partition, offset in offsets(client, topic, numbers, timestamp).items()
+    }
+
+
+def _at_time(client: BrokerClient, partitions: Sequence[Partition], time_ms: int, warn: Warn) -> dict[Partition, int]:
+    found = _offsets_at(client, partitions, time_ms)
+    without = [each for each, offset in found.items() if offset < 0]
+    for topic, partition in without:
+        warn(f"{topic}-{partition} has no record from that time on: its end is taken")
+    return found | _offsets_at(client, without, LATEST)
+
+
+def _within(client: BrokerClient, wanted: Mapping[Partition, int], warn: Warn) -> dict[Partition, int]:
+    partitions = list(wanted)
+    first, end = (_offsets_at(client, partitions, at) for at in (EARLIEST, LATEST))
+    result = {}
+    for each, offset in wanted.items():
+        result[each] = min(max(offset, first[each]), end[each])
+        if result[each] != offset:
+            topic, partition = each
+            warn(f"{topic}-{partition} has no offset {offset}: {result[each]} is taken")
+    return result

@@ -1,0 +1,43 @@
+"""The configuration: server.properties → frozen settings.
+
+`load` reads it, `BrokerConfig` is it, `topic` and `describe` answer the config requests, `dynamic` changes it while
+the broker runs, `document` writes the docs and the sample file. Each domain declares its own rows under `rows/` or,
+for topics, in kafkad/core/log/settings.py. Nothing in here keeps state.
+"""
+
+from kafkad.config.broker import (
+    BrokerConfig,
+    ClientQuota,
+    LogDirsConfig,
+    MetricsConfig,
+    NetworkConfig,
+    PluginsConfig,
+    QuotasConfig,
+    RuntimeConfig,
+    TopicsConfig,
+)
+from kafkad.config.listeners import Endpoint, Listener
+from kafkad.config.load import default_file, load
+from kafkad.config.problems import ConfigProblem, InvalidConfiguration
+from kafkad.config.topic import topic_log_config, validate_topic_config, validate_topic_configs
+
+__all__ = [
+    "BrokerConfig",
+    "ClientQuota",
+    "ConfigProblem",
+    "Endpoint",
+    "InvalidConfiguration",
+    "Listener",
+    "LogDirsConfig",
+    "MetricsConfig",
+    "NetworkConfig",
+    "PluginsConfig",
+    "QuotasConfig",
+    "RuntimeConfig",
+    "TopicsConfig",
+    "default_file",
+    "load",
+    "topic_log_config",
+    "validate_topic_config",
+    "validate_topic_configs",
+]

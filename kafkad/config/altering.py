@@ -1,0 +1,51 @@
+"""What do the config requests need to know of the tables?
+
+`ConfigTables` is the `ConfigRules` of kafkad.core.controller.configs: which options are lists, what they inherit, and
+which changes are refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkad.config.broker import BrokerConfig
+from kafkad.config.dynamic import validate_dynamic
+from kafkad.config.group import validate_group_configs
+from kafkad.config.log_defaults import topic_defaults
+from kafkad.config.table import TOPIC_TABLE, find
+from kafkad.config.topic import validate_topic_configs
+from kafkad.core.controller.configs import ResourceType
+from kafkad.core.setting_values import value_text
+from kafkad.core.settings import Setting, SettingType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigTables:
+    """The tables as one broker sees them; `cleanup_policies` are the names that plugins have added."""
+
+    broker: BrokerConfig
+    cleanup_policies: frozenset[str] = frozenset()
+
+    def is_list(self, resource_type: ResourceType, key: str) -> bool:
+        setting = _find(resource_type, key)
+        return setting is not None and setting.type is SettingType.LIST
+
+    def default_value(self, resource_type: ResourceType, key: str) -> str | None:
+        if resource_type is ResourceType.TOPIC:
+            inherited = topic_defaults(self.broker.values)
+            if key in inherited:
+                return value_text(inherited[key])
+        setting = _find(resource_type, key)
+        return setting.default_text if setting is not None else None
+
+    def validate_topic(self, configs: Mapping[str, str]) -> None:
+        validate_topic_configs(self.broker, configs, self.cleanup_policies)
+
+    def validate_broker(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
+        validate_dynamic(self.broker, configs, per_broker=per_broker)
+
+    def validate_group(self, configs: Mapping[str, str]) -> None:
+        validate_group_configs(self.broker, configs)
+
+
+def _find(resource_type: ResourceType, key: str) -> Setting | None:
+    return TOPIC_TABLE.get(key) if resource_type is ResourceType.TOPIC else find(key)

@@ -1,0 +1,210 @@
+"""How do single values become a broker's configuration?
+
+Each part is filled by name from the values; only what is not a plain value is worked out here. Nothing is returned
+while there is a problem: a half-valid configuration never leaves this file.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from kafkad.config.broker import (
+    BrokerConfig,
+    ClientQuota,
+    LogDirsConfig,
+    MetricsConfig,
+    NetworkConfig,
+    PluginsConfig,
+    QuotasConfig,
+    RuntimeConfig,
+    Texts,
+    TopicsConfig,
+)
+from kafkad.config.listeners import Endpoint, InvalidListeners, Listeners, parse_endpoint, parse_listeners
+from kafkad.config.log_defaults import log_config, topic_defaults
+from kafkad.config.problems import ConfigProblem, InvalidConfiguration
+from kafkad.config.resolve import Resolved, resolve
+from kafkad.config.rules import contradictions
+from kafkad.config.table import CLIENT_QUOTA
+from kafkad.core.setting_limits import UNLIMITED
+from kafkad.core.setting_values import Value
+
+Values = Mapping[str, Value]
+_Part = TypeVar("_Part")
+
+
+def build(texts: Texts) -> BrokerConfig:
+    """The configuration that these texts describe; raises InvalidConfiguration with every problem."""
+    resolved = resolve(texts)
+    written = texts.written
+    _settle_identity(resolved.values)
+    _settle_arena(resolved.values, written)
+    if not resolved.problems:
+        resolved.problems.extend(contradictions(resolved.values))
+    listeners = _attempt(resolved, "", _listeners)
+    if listeners is not None and "listeners" not in written and "advertised.listeners" not in written:
+        listeners = listeners.untold()
+    metrics = _attempt(resolved, "kafkad.metrics.listener", _metrics_listener)
+    overrides = _attempt(resolved, "max.connections.per.ip.overrides", _connections_per_ip)
+    if resolved.problems or listeners is None or overrides is None:
+        raise InvalidConfiguration(resolved.problems)
+    values = resolved.values
+    return BrokerConfig(
+        node_id=_whole(values, "node.id"),
+        rack=_text(values, "broker.rack"),
+        network=_part(NetworkConfig, values, listeners=listeners.served, max_connections_per_ip_overrides=overrides),
+        log_dirs=_part(LogDirsConfig, values, log_dirs=values["log.dirs"] or values["log.dir"]),
+        log=log_config(topic_defaults(values)),
+        topics=_part(TopicsConfig, values),
+        quotas=_part(QuotasConfig, values, default=_default_quota(values), clients=_client_quotas(values)),
+        metrics=MetricsConfig(
+            listener=metrics,
+            listener_is_default="kafkad.metrics.listener" not in written,
+            reporters=_words(values, "kafkad.metrics.reporters"),
+        ),
+        plugins=_plugins(values),
+        runtime=_runtime(values),
+        values=values,
+        texts=texts,
+        notices=(*resolved.notices, *_left_out(listeners)),
+    )
+
+
+def _attempt(resolved: Resolved, name: str, rule: Callable[[Values], _Part]) -> _Part | None:
+    """The rule's answer, or its refusal among the problems."""
+    try:
+        return rule(resolved.values)
+    except InvalidListeners as refusal:
+        resolved.problems.append(ConfigProblem(name=name, message=str(refusal)))
+        return None
+
+
+def _part(part: type[_Part], values: Values, **worked_out: Any) -> _Part:
+    """`part` with each field that is not worked out taken from the option of its name."""
+    fields: Mapping[str, object] = part.__dataclass_fields__  # type: ignore[attr-defined]
+    plain = {field: values[field.replace("_", ".")] for field in fields if field not in worked_out}
+    return part(**plain, **worked_out)
+
+
+def _settle_identity(values: dict[str, Value]) -> None:
+    """broker.id is the old name of node.id, and -1 says nothing."""
+    if values["broker.id"] == -1:
+        values["broker.id"] = values["node.id"]
+
+
+def _settle_arena(values: dict[str, Value], written: Mapping[str, str]) -> None:
+    """An arena that nobody chose grows with the largest request, which has to fit."""
+    if "kafkad.arena.bytes" not in written:
+        largest = _whole(values, "socket.request.max.bytes")
+        values["kafkad.arena.bytes"] = max(_whole(values, "kafkad.arena.bytes"), largest)
+
+
+def _listeners(values: Values) -> Listeners:
+    advertised = values["advertised.listeners"]
+    return parse_listeners(
+        _words(values, "listeners"),
+        _words(values, "advertised.listeners") if advertised is not None else None,
+        _text(values, "listener.security.protocol.map") or "",
+        _words(values, "controller.listener.names"),
+    )
+
+
+def _left_out(listeners: Listeners) -> tuple[str, ...]:
+    return tuple(
+        f"listener {name} has no effect here: it is for KRaft controllers (controller.listener.names)"
+        for name in listeners.left_out
+    )
+
+
+def _metrics_listener(values: Values) -> Endpoint | None:
+    written = _text(values, "kafkad.metrics.listener")
+    return parse_endpoint(written) if written else None
+
+
+def _connections_per_ip(values: Values) -> Mapping[str, int]:
+    limits = {}
+    for pair in filter(None, (_text(values, "max.connections.per.ip.overrides") or "").split(",")):
+        host, colon, count = pair.strip().rpartition(":")
+        if not colon or not host or not count.isascii() or not count.isdigit():
+            raise InvalidListeners(f"expected host:count, found {pair.strip()!r}")
+        limits[host.strip()] = int(count)
+    return limits
+
+
+def _rate(values: Values, name: str) -> int | None:
+    rate = _whole(values, name)
+    return rate if 0 <= rate < UNLIMITED else None
+
+
+def _default_quota(values: Values) -> ClientQuota:
+    rates = {}
+    for kind in ("producer", "consumer"):
+        own = _rate(values, f"kafkad.quota.{kind}.byte.rate.default")
+        rates[kind] = own if own is not None else _rate(values, f"quota.{kind}.default")
+    return ClientQuota(producer_byte_rate=rates["producer"], consumer_byte_rate=rates["consumer"])
+
+
+def _client_quotas(values: Values) -> Mapping[str, ClientQuota]:
+    """A client with a rate of its own keeps the default for the other direction."""
+    named = filter(None, map(CLIENT_QUOTA.fullmatch, values))
+    clients = {found[1] for found in named}
+    default = _default_quota(values)
+
+    def rate(client: str, kind: str, otherwise: int | None) -> int | None:
+        name = f"kafkad.quota.client.{client}.{kind}_byte_rate"
+        return _rate(values, name) if name in values else otherwise
+
+    return {
+        client: ClientQuota(
+            producer_byte_rate=rate(client, "producer", default.producer_byte_rate),
+            consumer_byte_rate=rate(client, "consumer", default.consumer_byte_rate),
+        )
+        for client in clients
+    }
+
+
+def _plugins(values: Values) -> PluginsConfig:
+    return PluginsConfig(
+        dir=_text(values, "kafkad.plugins.dir") or "",
+        enabled=values["kafkad.plugins.enabled"] is True,
+        leader_election_strategy=_text(values, "kafkad.leader.election.strategy") or "",
+        quota_manager=_text(values, "kafkad.quota.manager") or "",
+        metrics_reporters=_words(values, "kafkad.metrics.reporters"),
+        group_assignors=_assignors(values),
+    )
+
+
+def _assignors(values: Values) -> tuple[str, ...]:
+    """Names; Apache Kafka's own may also be written as the names of its classes."""
+    return tuple(_ASSIGNOR_CLASSES.get(name, name) for name in _words(values, "group.consumer.assignors"))
+
+
+def _runtime(values: Values) -> RuntimeConfig:
+    return RuntimeConfig(
+        dir=_text(values, "kafkad.runtime.dir") or "",
+        arena_bytes=_whole(values, "kafkad.arena.bytes"),
+        coordination_store=_text(values, "kafkad.coordination.store") or "",
+    )
+
+
+def _whole(values: Values, name: str) -> int:
+    value = values[name]
+    assert isinstance(value, int), f"{name} is an integer option"
+    return value
+
+
+def _text(values: Values, name: str) -> str | None:
+    value = values[name]
+    assert value is None or isinstance(value, str), f"{name} is a text option"
+    return value
+
+
+def _words(values: Values, name: str) -> tuple[str, ...]:
+    value = values[name]
+    assert isinstance(value, tuple), f"{name} is a list option"
+    return value
+
+
+_ASSIGNOR_CLASSES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}

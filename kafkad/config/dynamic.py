@@ -1,0 +1,179 @@
+"""What may change while the broker runs, and what comes of it?
+
+Two ways lead here: changes through the config requests, for all brokers or this one, and a reread file. Both give a
+whole new configuration; what only a restart can change keeps its old value and is named.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkad.config.broker import BrokerConfig, Texts
+from kafkad.config.build import build
+from kafkad.config.log_defaults import unit_synonyms
+from kafkad.config.problems import InvalidConfiguration
+from kafkad.config.table import BROKER_TABLE, LISTENER_OVERRIDE, base_name, find
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.settings import InvalidSetting, Support, UpdateMode
+
+log = logging.getLogger(__name__)
+
+# Kafka changes these while it runs; here they decide which processes and sockets exist from the start.
+_FIXED_AT_START = frozenset(
+    {
+        "listeners",
+        "listener.security.protocol.map",
+        "num.network.threads",
+        "num.io.threads",
+        "log.cleaner.threads",
+        "num.recovery.threads.per.data.dir",
+    }
+)
+# Kafka changes these with a restart only, and so no request may; a file that is reread may, as they are but values.
+REREAD_ONLY = frozenset(
+    {
+        "auto.create.topics.enable",
+        "connections.max.idle.ms",
+        "default.replication.factor",
+        "delete.topic.enable",
+        "fetch.max.bytes",
+        "kafka.metrics.polling.interval.secs",
+        "log.retention.check.interval.ms",
+        "num.partitions",
+        "quota.consumer.default",
+        "quota.producer.default",
+        "quota.window.num",
+        "quota.window.size.seconds",
+    }
+)
+# Not even per listener: their change would end the very connection that asks for it.
+_CLUSTER_LEVEL = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
+_THREAD_COUNTS = frozenset(
+    {"num.network.threads", "num.io.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload:
+    """`config` is the one to use from now on; the names say what changed in it, and what waits for a restart."""
+
+    config: BrokerConfig
+    applied: tuple[str, ...]
+    needs_restart: tuple[str, ...]
+
+
+def validate_dynamic(broker: BrokerConfig, changes: Mapping[str, str], *, per_broker: bool) -> None:
+    """May these be the changes of this broker, or with `per_broker` false of all brokers? Raises KafkaError."""
+    names = {name: _update_mode(name) for name in changes}
+    fixed = sorted(name for name, mode in names.items() if mode is UpdateMode.READ_ONLY)
+    if fixed:
+        raise _refusal(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    _validate_values(broker, changes)
+    single = sorted(name for name, mode in names.items() if mode is UpdateMode.PER_BROKER)
+    if single and not per_broker:
+        listed = ", ".join(single)
+        raise _refusal(f"Cannot update these configs at default cluster level, broker id must be specified: [{listed}]")
+    texts = broker.texts
+    layer = "broker" if per_broker else "cluster"
+    overlaid = {"broker": texts.broker, "cluster": texts.cluster, layer: changes}
+    try:
+        build(Texts(static=texts.static, defaults=texts.defaults, **overlaid))
+    except InvalidConfiguration as refusal:
+        raise _refusal(str(refusal)) from None
+
+
+def apply_dynamic(
+    broker: BrokerConfig, cluster_overrides: Mapping[str, str], broker_overrides: Mapping[str, str]
+) -> BrokerConfig:
+    """The configuration under the stored changes, which were validated when they were made."""
+    texts = broker.texts
+    return _rebuilt(
+        broker,
+        Texts(
+            static=texts.static,
+            cluster=dict(cluster_overrides),
+            broker=dict(broker_overrides),
+            defaults=texts.defaults,
+        ),
+    )
+
+
+def with_static(broker: BrokerConfig, static: Mapping[str, str]) -> BrokerConfig:
+    """The configuration when the file says `static`, which `reloadable` has judged; stored changes stay above it."""
+    texts = broker.texts
+    return _rebuilt(broker, Texts(static=static, cluster=texts.cluster, broker=texts.broker, defaults=texts.defaults))
+
+
+def _rebuilt(broker: BrokerConfig, texts: Texts) -> BrokerConfig:
+    """The configuration of `texts`. File and stored changes were judged apart: where they contradict each other
+    it stays as it is, and the broker goes on."""
+    try:
+        return build(texts)
+    except InvalidConfiguration as refusal:
+        for problem in refusal.problems:
+            log.error("the configuration stays as it is, file and stored changes don't agree: %s", problem)
+        return broker
+
+
+def reloadable(old: BrokerConfig, new: BrokerConfig) -> Reload:
+    """What of a reread file can be had at once; stored changes stay above it."""
+    names = sorted(set(old.values) | set(new.values))
+    changed = [name for name in names if old.values.get(name) != new.values.get(name)]
+    later = tuple(name for name in changed if not can_change_running(name))
+    static = dict(new.texts.static)
+    for name in later:
+        static.pop(name, None)
+        if name in old.texts.static:
+            static[name] = old.texts.static[name]
+    texts = old.texts
+    kept = build(Texts(static=static, cluster=texts.cluster, broker=texts.broker, defaults=texts.defaults))
+    applied = tuple(name for name in changed if name not in later and kept.values.get(name) != old.values.get(name))
+    return Reload(config=kept, applied=applied, needs_restart=later)
+
+
+def can_change_running(name: str) -> bool:
+    """Can a running broker take over a new value?"""
+    setting = find(name)
+    if setting is None or setting.status.support is not Support.WORKING:
+        # What has no effect needs no restart either.
+        return True
+    # Requests may change only the finest of several units; a file that is reread may use any of them.
+    modes = (BROKER_TABLE[known].update_mode for known in unit_synonyms(name) if known in BROKER_TABLE)
+    changeable = any(mode is not UpdateMode.READ_ONLY for mode in (setting.update_mode, *modes))
+    return (changeable or name in REREAD_ONLY) and name not in _FIXED_AT_START
+
+
+def _update_mode(name: str) -> UpdateMode:
+    setting = find(name)
+    if setting is None:
+        raise _refusal(f"Unknown broker config name: {name}")
+    override = LISTENER_OVERRIDE.fullmatch(name)
+    if override is not None and base_name(override[2]) in _CLUSTER_LEVEL:
+        return UpdateMode.CLUSTER_WIDE
+    return setting.update_mode
+
+
+def _validate_values(broker: BrokerConfig, changes: Mapping[str, str]) -> None:
+    for name, text in changes.items():
+        setting = find(name)
+        assert setting is not None, "unknown names are refused before"
+        try:
+            value = setting.parse(text)
+        except InvalidSetting as refusal:
+            raise _refusal(str(refusal)) from None
+        if name in _THREAD_COUNTS and isinstance(value, int):
+            _validate_thread_count(name, broker.values[name], value)
+
+
+def _validate_thread_count(name: str, current: object, wanted: int) -> None:
+    """Kafka lets a count at most double or halve at a time."""
+    assert isinstance(current, int), f"{name} is an integer option"
+    failed = f"Dynamic thread count update validation failed for {name}={wanted}, value should"
+    if wanted < current // 2:
+        raise _refusal(f"{failed} be at least half the current value {current}")
+    if wanted > current * 2:
+        raise _refusal(f"{failed} not be greater than double the current value {current}")
+
+
+def _refusal(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

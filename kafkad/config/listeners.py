@@ -1,0 +1,170 @@
+"""Where does the broker listen, and which address is each client told?
+
+Parses `listeners` and its companions as Kafka does. A listener without an advertised address tells each client the
+address that this client connected to; an address that nobody can connect to is never advertised.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+_ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class InvalidListeners(ValueError):
+    """The listeners can't be what is written; the message says what to write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A host and a port; port 0 stands for the port that was found free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One address to listen on; an empty host is every interface.
+
+    `advertised` is what clients are told; None means the address that each of them connected to.
+    """
+
+    name: str
+    host: str
+    port: int
+    protocol: str = "PLAINTEXT"
+    advertised: Endpoint | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(host=self.host, port=self.port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listeners:
+    """What is served, and the names of what is left out."""
+
+    served: tuple[Listener, ...]
+    left_out: tuple[str, ...]
+
+    def untold(self) -> "Listeners":
+        """The same for a broker that nobody gave an address: each client is told the one it connected to."""
+        served = tuple(replace(listener, advertised=None) for listener in self.served)
+        return Listeners(served=served, left_out=self.left_out)
+
+
+def parse_listeners(
+    listeners: Iterable[str],
+    advertised: Iterable[str] | None,
+    protocol_map: str,
+    controller_names: Iterable[str] = (),
+) -> Listeners:
+    """What to serve, and the names of the KRaft controllers' listeners, which are left out."""
+    protocols = _protocols(protocol_map)
+    left_out = {name.upper() for name in controller_names if name}
+    bound = _endpoints("listeners", listeners)
+    _check_ports(bound)
+    told = _endpoints("advertised.listeners", advertised) if advertised is not None else None
+    strangers = sorted(set(told or ()) - set(bound) - left_out)
+    if strangers:
+        raise InvalidListeners(f"advertised.listeners names {strangers[0]}, which is not in listeners")
+    served = []
+    for name, endpoint in bound.items():
+        if name not in left_out:
+            served.append(_listener(name, endpoint, told, protocols))
+    if not served:
+        raise InvalidListeners("listeners has none that clients could use; add one, such as PLAINTEXT://:9092")
+    return Listeners(served=tuple(served), left_out=tuple(name for name in bound if name in left_out))
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """A `host:port` as an option of our own has it."""
+    found = re.fullmatch(r"\[?([0-9a-zA-Z\-%._:]*?)\]?:([0-9]{1,5})", text)
+    if found is None or int(found[2]) > 65535:
+        raise InvalidListeners(f"expected host:port, found {text!r}")
+    return Endpoint(host=found[1], port=int(found[2]))
+
+
+def is_wildcard(host: str) -> bool:
+    try:
+        return host == "" or ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _protocols(protocol_map: str) -> Mapping[str, str]:
+    protocols = {}
+    for pair in filter(None, (part.strip() for part in protocol_map.split(","))):
+        name, colon, protocol = (part.strip() for part in pair.rpartition(":"))
+        if not colon or protocol.upper() not in PROTOCOLS:
+            raise InvalidListeners(f"listener.security.protocol.map: expected NAME:PROTOCOL, found {pair!r}")
+        protocols[name.upper()] = protocol.upper()
+    return protocols
+
+
+def _endpoints(option: str, written: Iterable[str]) -> dict[str, Endpoint]:
+    endpoints: dict[str, Endpoint] = {}
+    for text in filter(None, written):
+        found = _ENDPOINT.fullmatch(text)
+        if found is None:
+            raise InvalidListeners(f"{option}: expected NAME://host:port, found {text!r}")
+        name, port = found[1].upper(), int(found[3])
+        if not 0 <= port <= 65535:
+            raise InvalidListeners(f"{option}: the port of {text} is not between 0 and 65535")
+        if name in endpoints:
+            raise InvalidListeners(f"{option}: each listener needs a name of its own, {name} is there twice")
+        endpoints[name] = Endpoint(host=found[2], port=port)
+    return endpoints
+
+
+def _check_ports(endpoints: Mapping[str, Endpoint]) -> None:
+    """One port serves two listeners only if one of them is an IPv4 and the other an IPv6 address."""
+    by_port: dict[int, list[str]] = {}
+    for endpoint in endpoints.values():
+        if endpoint.port:
+            by_port.setdefault(endpoint.port, []).append(endpoint.host)
+    for port, hosts in by_port.items():
+        if len(hosts) > 1 and sorted(map(_ip_version, hosts)) != [4, 6]:
+            raise InvalidListeners(f"listeners: each listener needs a port of its own, {port} is there twice")
+
+
+def _ip_version(host: str) -> int:
+    try:
+        return ipaddress.ip_address(host).version
+    except ValueError:
+        return 0
+
+
+def _listener(
+    name: str, bound: Endpoint, told: Mapping[str, Endpoint] | None, protocols: Mapping[str, str]
+) -> Listener:
+    protocol = protocols.get(name)
+    if protocol is None:
+        raise InvalidListeners(
+            f"no security protocol is known for listener {name}; add {name}:PLAINTEXT to listener.security.protocol.map"
+        )
+    if protocol != "PLAINTEXT":
+        raise InvalidListeners(f"listener {name} demands {protocol}, and only PLAINTEXT is served yet")
+    advertised = _advertised(name, bound, told)
+    return Listener(name=name, host=bound.host, port=bound.port, protocol=protocol, advertised=advertised)
+
+
+def _advertised(name: str, bound: Endpoint, told: Mapping[str, Endpoint] | None) -> Endpoint | None:
+    if told is None:
+        return None if is_wildcard(bound.host) else bound
+    endpoint = told.get(name)
+    if endpoint is None or endpoint.host == "":
+        return None
+    if is_wildcard(endpoint.host):
+        raise InvalidListeners(
+            f"advertised.listeners: clients can't connect to {endpoint.host}; write a name or address that they"
+            f" can reach, such as {name}://broker.example.org:{endpoint.port}, or remove advertised.listeners:"
+            " then each client is told the address that it connected to"
+        )
+    return endpoint

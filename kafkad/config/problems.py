@@ -1,0 +1,27 @@
+"""What is wrong with a configuration: one line each, for the person who wrote it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigProblem:
+    """`place` is where it was written, such as `server.properties line 12`; empty when that is not known."""
+
+    name: str
+    message: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.name}: {self.message}" if self.name else self.message
+        return f"{self.place}: {line}" if self.place else line
+
+
+class InvalidConfiguration(Exception):
+    """The configuration can't be used; `problems` has a line for each reason, and the exit code is 2."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Iterable[ConfigProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))

@@ -1,0 +1,90 @@
+"""What does a Java properties file say?
+
+Comments, separators, continued lines and escapes are those of java.util.Properties; each entry remembers its line.
+Unlike Java, bytes that are valid UTF-8 are read as UTF-8, so that a path may have any letter in it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+class InvalidProperties(ValueError):
+    """The text is no properties file; the message names the line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """One entry, and the line that it begins on."""
+
+    name: str
+    value: str
+    line: int
+
+
+_NATURAL_LINE = re.compile(r"\r\n|\r|\n")
+_BLANK = " \t\f"
+# A name ends at the first separator or blank that has no backslash before it.
+_NAME = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def parse(text: str) -> list[Property]:
+    """Every entry in the order of the file; of entries with one name, the last is meant."""
+    return [_entry(logical, line) for logical, line in _logical_lines(text)]
+
+
+def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
+    naturals = _NATURAL_LINE.split(text)
+    if naturals[-1] == "":
+        naturals.pop()
+    logical, begin = "", 0
+    for number, natural in enumerate(naturals, start=1):
+        stripped = natural.lstrip(_BLANK)
+        # A line that is only a continuation mark has begun nothing: what follows it may still be a comment.
+        if not logical and (not stripped or stripped[0] in "#!"):
+            continue
+        begin = begin if logical else number
+        logical += stripped
+        if not _is_continued(stripped):
+            yield logical, begin
+            logical = ""
+        elif number == len(naturals):
+            yield logical[:-1], begin
+        else:
+            logical = logical[:-1]
+
+
+def _is_continued(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _entry(logical: str, line: int) -> Property:
+    name = _NAME.match(logical)
+    assert name is not None, "the pattern matches the empty text too"
+    separator = _SEPARATOR.match(logical, name.end())
+    assert separator is not None, "the pattern matches the empty text too"
+    return Property(name=_unescape(name[0], line), value=_unescape(logical[separator.end() :], line), line=line)
+
+
+def _unescape(text: str, line: int) -> str:
+    def meant(found: re.Match[str]) -> str:
+        escaped = found[1]
+        if escaped == "u":
+            raise InvalidProperties(f"line {line}: \\u needs four hexadecimal digits")
+        if len(escaped) == 5:
+            return chr(int(escaped[1:], 16))
+        return _CONTROL.get(escaped, escaped)
+
+    unescaped = _ESCAPE.sub(meant, text)
+    # Java counts UTF-16 units: a letter outside the basic plane is written as two escapes.
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,60 @@
+"""Which value does each option have, and which texts can't be values?
+
+Later layers win: file, then cluster-wide changes, then changes of this broker. Unknown names, wrong values and refused
+options are problems; options without effect are notices. What several options must agree on is left to rules.py.
+"""
+
+from dataclasses import dataclass, field
+
+from kafkad.config.broker import Texts
+from kafkad.config.problems import ConfigProblem
+from kafkad.config.table import BROKER_TABLE, REPLACED_NAMES, find, suggestion
+from kafkad.core.setting_values import Value
+from kafkad.core.settings import InvalidSetting, Setting, Support
+
+
+@dataclass(slots=True)
+class Resolved:
+    """Filled option by option, then only read."""
+
+    values: dict[str, Value]
+    problems: list[ConfigProblem] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def resolve(texts: Texts) -> Resolved:
+    resolved = Resolved({name: setting.default for name, setting in BROKER_TABLE.items()})
+    resolved.values.update(texts.defaults)
+    for name, text in texts.written.items():
+        setting = find(name)
+        if setting is None:
+            resolved.problems.append(ConfigProblem(name=name, message=_unknown(name)))
+        else:
+            _resolve_one(setting, text, resolved)
+    return resolved
+
+
+def _resolve_one(setting: Setting, text: str, resolved: Resolved) -> None:
+    try:
+        value = setting.parse(text)
+    except InvalidSetting as refusal:
+        resolved.problems.append(ConfigProblem(name=setting.name, message=str(refusal)))
+        return
+    resolved.values[setting.name] = value
+    status = setting.status
+    if status.support is Support.NO_EFFECT:
+        resolved.notices.append(f"{setting.name} has no effect here: {status.reason}")
+    elif status.support is Support.REFUSED and not is_harmless(setting, value):
+        resolved.problems.append(ConfigProblem(name=setting.name, message=f"refused: {status.reason}"))
+
+
+def is_harmless(setting: Setting, value: Value) -> bool:
+    """A refused option may still say what is the case anyway."""
+    return value == setting.default or value in ("", (), None) or value in setting.status.harmless
+
+
+def _unknown(name: str) -> str:
+    if name in REPLACED_NAMES:
+        return f"no longer an option; {REPLACED_NAMES[name]}"
+    nearest = suggestion(name)
+    return f"unknown option; did you mean {nearest}?" if nearest else "unknown option"

@@ -1,0 +1,30 @@
+"""Options of the broker's identity and of its neighbours."""
+
+from kafkad.config.rows.reasons import NO_ZK, OWN_FORMAT, SINGLE
+from kafkad.core.setting_limits import Between
+from kafkad.core.setting_rows import BOOLEAN, HIGH, INT, LONG, MEDIUM, READ_ONLY, STRING, row
+
+# fmt: off
+SETTINGS = (
+    row("node.id", INT, 1, Between(0), HIGH, READ_ONLY,
+        "Number of this broker; broker.id is its old name."),
+    row("broker.id", INT, -1, None, HIGH, READ_ONLY,
+        "Old name of node.id; when both are set they have to agree."),
+    row("broker.id.generation.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
+        "Lets ZooKeeper hand out broker numbers.", status=NO_ZK),
+    row("reserved.broker.max.id", INT, 1000, Between(0), MEDIUM, READ_ONLY,
+        "Largest number that is kept for brokers with a configured id.", status=NO_ZK),
+    row("inter.broker.protocol.version", STRING, "3.9-IV0", None, MEDIUM, READ_ONLY,
+        "Protocol version that brokers speak among themselves.", status=OWN_FORMAT),
+    row("controlled.shutdown.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
+        "Moves leadership away before a stop.", status=SINGLE),
+    row("controlled.shutdown.max.retries", INT, 3, None, MEDIUM, READ_ONLY,
+        "Tries to move leadership away before a stop.", status=SINGLE),
+    row("controlled.shutdown.retry.backoff.ms", LONG, 5000, None, MEDIUM, READ_ONLY,
+        "Pause between tries to move leadership away.", status=SINGLE),
+    row("controller.socket.timeout.ms", INT, 30_000, None, MEDIUM, READ_ONLY,
+        "How long a controller waits for an answer of a broker.", status=SINGLE),
+    row("eligible.leader.replicas.enable", BOOLEAN, False, None, HIGH, READ_ONLY,
+        "Keeps a list of replicas that may lead after the last one in sync is lost.", status=SINGLE),
+)
+# fmt: on

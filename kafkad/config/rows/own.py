@@ -1,0 +1,32 @@
+"""Options that only kafkad has."""
+
+from kafkad.core.setting_limits import Between, NotEmpty, OneOf
+from kafkad.core.setting_rows import BOOLEAN, CLUSTER_WIDE, HIGH, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, row
+
+# fmt: off
+SETTINGS = (
+    row("kafkad.plugins.dir", STRING, "", None, MEDIUM, READ_ONLY,
+        "Folder whose Python files are loaded as plugins; empty means none."),
+    row("kafkad.plugins.enabled", BOOLEAN, True, None, LOW, READ_ONLY,
+        "Loads plugins from installed packages and the folder; the built-in ones are always there."),
+    row("kafkad.leader.election.strategy", STRING, "preferred", NotEmpty(), LOW, READ_ONLY,
+        "Name of the strategy that picks partition leaders."),
+    row("kafkad.quota.manager", STRING, "client-id", NotEmpty(), LOW, READ_ONLY,
+        "Name of the quota manager."),
+    row("kafkad.metrics.reporters", LIST, ("prometheus",), None, MEDIUM, READ_ONLY,
+        "Names of the metrics reporters to run."),
+    row("kafkad.metrics.listener", STRING, "127.0.0.1:9308", None, MEDIUM, READ_ONLY,
+        "Address of the Prometheus, health and status pages, as host:port; empty turns them off. One that is set has "
+        "to be free; the default may be somebody else's, and there are no pages then."),
+    row("kafkad.coordination.store", STRING, "embedded", OneOf(("embedded",)), HIGH, READ_ONLY,
+        "Where cluster state is kept; embedded is a database in the first log directory."),
+    row("kafkad.runtime.dir", STRING, None, None, LOW, READ_ONLY,
+        "Folder for the sockets between the processes; unset means the system's or the user's runtime folder."),
+    row("kafkad.arena.bytes", LONG, 134_217_728, Between(1048576), MEDIUM, READ_ONLY,
+        "Memory of each network process for produce requests that are under way."),
+    row("kafkad.quota.producer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,
+        "Bytes per second that each client id may produce; -1 is no limit."),
+    row("kafkad.quota.consumer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,
+        "Bytes per second that each client id may fetch; -1 is no limit."),
+)
+# fmt: on

@@ -1,0 +1,46 @@
+"""Why an option has no effect, or is refused, in this version: one line each, told to whoever sets it."""
+
+from kafkad.core.log.settings import COMPACTION, NO_TIERS, SINGLE, TIERED
+from kafkad.core.settings import no_effect, refused
+
+ALL_IN_SYNC = no_effect("a commit waits for all replicas in sync")
+AUTHORIZER = refused("there is no authorization yet, so nothing would be protected; remove the line")
+LOOKED_UP = no_effect("patterns are looked up when topics change")
+ENCODER = no_effect("no passwords are kept in the store")
+JMX = no_effect("there is no JMX without a JVM; see kafkad.metrics.listener")
+JVM = refused("a JVM class can't be loaded here; remove the line or write a kafkad plugin")
+JVM_METRICS = refused(
+    "a JVM class can't be loaded here; see kafkad.metrics.reporters",
+    ("org.apache.kafka.common.metrics.JmxReporter",),
+)
+JVM_QUOTA = refused("a JVM class can't be loaded here; see kafkad.quota.manager")
+KRAFT = no_effect("there is no KRaft quorum here")
+LOAD_STEPS = no_effect("the logs of coordinators are read in steps of their own")
+MIGRATION = refused("there is no ZooKeeper cluster to move from; remove the line")
+MUTATIONS = no_effect("topic changes have no quota yet")
+NO_BUFFER = no_effect("a coordinator keeps no buffers")
+NO_LINGER = no_effect("a coordinator writes at once what it has")
+NO_QUEUE = no_effect("a request waits in its connection, whose limits are queued.max.request.bytes and the arena")
+NO_ZK = no_effect("no ZooKeeper is used yet")
+ONE_COORDINATOR = no_effect("there is one group coordinator")
+ONE_DISK = no_effect("new partitions go to the directory with the fewest")
+ONE_PHASE = no_effect("only the coordinator here decides transactions")
+ONE_START = no_effect("listeners open when the broker is ready")
+OWN_FORMAT = no_effect("a single broker has no peer to agree with")
+PLAIN = refused("only PLAINTEXT is served yet")
+PROCESSES = no_effect("work is done by processes; see num.network.threads and num.io.threads")
+PROMETHEUS = no_effect("rates are computed by whoever reads the counters")
+REPLACED = no_effect("it was replaced by log.message.timestamp.before.max.ms and …after.max.ms")
+SASL = no_effect("there are no SASL listeners yet")
+SECURITY = no_effect("there is no authentication yet")
+SHARE = no_effect("there are no share groups")
+STREAMS = no_effect("there are no streams groups")
+TELEMETRY = no_effect("clients' metrics are not collected")
+TLS = no_effect("there are no TLS listeners yet")
+TOKENS = refused("there are no delegation tokens yet; remove the line")
+UNSTABLE = no_effect("only stable versions are offered")
+V2_ONLY = no_effect("batches are stored and served in format 2 only")
+WHEEL = no_effect("a finished wait leaves the timing wheel at once")
+ZK = refused("this version keeps its state by itself; remove zookeeper.connect to run a single broker")
+
+__all__ = ["COMPACTION", "NO_TIERS", "SINGLE", "TIERED"]

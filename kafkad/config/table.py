@@ -1,0 +1,119 @@
+"""Which options exist?
+
+All rows of all domains, the families of options whose names hold a listener or client name, and the nearest known
+name for one that is not there.
+"""
+
+import re
+from itertools import chain
+
+from kafkad.config.rows import (
+    cleaner,
+    groups,
+    kraft,
+    log,
+    metrics,
+    network,
+    node,
+    own,
+    quotas,
+    remote_storage,
+    replication,
+    sasl,
+    security,
+    share_groups,
+    tls,
+    topics,
+    transactions,
+    zookeeper,
+)
+from kafkad.core.log.settings import TOPIC_SETTINGS
+from kafkad.core.setting_limits import Between
+from kafkad.core.setting_rows import CLUSTER_WIDE, LONG, MEDIUM, PER_BROKER, READ_ONLY, STRING, row
+from kafkad.core.settings import Setting, Support, no_effect
+
+# The order of the documentation: what people set first comes first.
+DOMAINS = {
+    "Listeners and connections": network.SETTINGS,
+    "Broker": node.SETTINGS,
+    "Logs": log.SETTINGS,
+    "Topics": topics.SETTINGS,
+    "kafkad's own": own.SETTINGS,
+    "Quotas": quotas.SETTINGS,
+    "Metrics": metrics.SETTINGS,
+    "Cleaner": cleaner.SETTINGS,
+    "Replication": replication.SETTINGS,
+    "Groups": groups.SETTINGS,
+    "Share groups": share_groups.SETTINGS,
+    "Transactions": transactions.SETTINGS,
+    "Security": security.SETTINGS,
+    "TLS": tls.SETTINGS,
+    "SASL": sasl.SETTINGS,
+    "KRaft": kraft.SETTINGS,
+    "ZooKeeper": zookeeper.SETTINGS,
+    "Remote storage": remote_storage.SETTINGS,
+}
+BROKER_TABLE: dict[str, Setting] = {row.name: row for row in chain(*DOMAINS.values())}
+TOPIC_TABLE: dict[str, Setting] = {row.name: row for row in TOPIC_SETTINGS}
+
+# Names that Kafka has dropped, and what says the same today.
+REPLACED_NAMES = {
+    "port": "write listeners=PLAINTEXT://:PORT",
+    "host.name": "write listeners=PLAINTEXT://HOST:PORT",
+    "advertised.port": "write advertised.listeners=PLAINTEXT://HOST:PORT",
+    "advertised.host.name": "write advertised.listeners=PLAINTEXT://HOST:PORT",
+}
+
+LISTENER_OVERRIDE = re.compile(r"listener\.name\.([^.]*)\.(.+)")
+CLIENT_QUOTA = re.compile(r"kafkad\.quota\.client\.(.+)\.(producer|consumer)_byte_rate")
+_PLUGIN_OPTION = re.compile(r"kafkad\.plugin\..+")
+_STORAGE_OPTION = re.compile(r"(rsm|rlmm)\.config\..+")
+_MECHANISM_OPTIONS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+_PER_LISTENER = no_effect("options of a single listener are not read yet")
+_REMOTE_PLUGIN = no_effect("there is no remote storage")
+
+
+def find(name: str) -> Setting | None:
+    """The row of a broker option; for a member of a family, a row made for it."""
+    known = BROKER_TABLE.get(name)
+    if known is not None:
+        return known
+    if CLIENT_QUOTA.fullmatch(name):
+        return row(name, LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE, "Bytes per second of one client id.")
+    override = LISTENER_OVERRIDE.fullmatch(name)
+    if override is not None:
+        return _override(name, base_name(override[2]))
+    if _PLUGIN_OPTION.fullmatch(name):
+        return row(name, STRING, None, None, MEDIUM, CLUSTER_WIDE, "Option of a plugin, which knows what it means.")
+    if _STORAGE_OPTION.fullmatch(name):
+        return row(name, STRING, None, None, MEDIUM, READ_ONLY, "Option of a storage class.", _REMOTE_PLUGIN)
+    return None
+
+
+def base_name(overridden: str) -> str:
+    """`plain.sasl.jaas.config` is an override of `sasl.jaas.config`, for one mechanism."""
+    return next((option for option in _MECHANISM_OPTIONS if overridden.endswith(option)), overridden)
+
+
+def _override(name: str, base: str) -> Setting | None:
+    setting = BROKER_TABLE.get(base)
+    if setting is None:
+        return None
+    status = _PER_LISTENER if setting.status.support is Support.WORKING else setting.status
+    sentence = f"{base} of one listener."
+    return row(name, setting.type, setting.default, setting.validator, MEDIUM, PER_BROKER, sentence, status)
+
+
+def suggestion(name: str) -> str | None:
+    """The known name that somebody who wrote `name` may have meant."""
+    # Imported on demand: it costs a tenth of the start, and only a misspelt name needs it.
+    import difflib  # noqa: PLC0415
+
+    nearest = difflib.get_close_matches(name, BROKER_TABLE, n=1, cutoff=0.75)
+    return nearest[0] if nearest else None

@@ -1,0 +1,65 @@
+"""What a cleanup policy sees of a log, and what it may ask for.
+
+A policy only plans. The cleaner calls it with a summary; the owner of the partition carries its effects out,
+each checked again against the log as it then is, so a plan that came too late does nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkad.core.log.settings import LogConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSummary:
+    """One segment; `largest_timestamp_ms` is -1 when no record in it carries a timestamp."""
+
+    base_offset: int
+    size_bytes: int
+    largest_timestamp_ms: int
+    last_modified_ms: int
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSummary:
+    """One partition's log; `segments` in offset order, the active one last."""
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    segments: tuple[SegmentSummary, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSegments:
+    """Drop the segments with base offsets up to and including `up_to_base_offset`.
+
+    When that is all of them a new active segment is started first. Nothing above the high watermark is dropped.
+    """
+
+    up_to_base_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollActive:
+    """Close the active segment and start a new one; an empty one stays as it is."""
+
+    reason: str
+
+
+CleanupEffect = DeleteSegments | RollActive
+
+
+class CleanupPolicy(Protocol):
+    """A way to keep logs from growing, chosen per topic: its `name` is a value of `cleanup.policy`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def plan(self, log: LogSummary, config: LogConfig, now_ms: int) -> Sequence[CleanupEffect]:
+        """What should happen to `log` now (`now_ms` is the wall clock); nothing is an empty sequence."""

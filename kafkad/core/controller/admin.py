@@ -1,0 +1,218 @@
+"""What does a request that names several topics or resources come to, one result each? Kafka's order and words.
+
+Nothing is half done: a topic or resource is changed whole or gets an error, and validate-only changes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from kafkad.core.controller.configs import (
+    Alteration,
+    AlterResult,
+    ConfigRules,
+    ResourceType,
+    alter_incrementally,
+    check_form,
+    check_resource,
+    replace_all,
+    validate,
+)
+from kafkad.core.controller.controller import NOT_HERE, Chance, Controller, PlannedTopic, make_partition
+from kafkad.core.controller.image import NO_LEADER, MetadataImage, Topic
+from kafkad.core.controller.internal_topics import fitted
+from kafkad.core.controller.topic_names import CLUSTER_METADATA_TOPIC, CollisionIndex, check_topic_name
+from kafkad.core.controller.topics import (
+    NewPartitions,
+    NewTopic,
+    TopicResult,
+    asks_for_too_many,
+    assign_more_partitions,
+    assign_topic,
+    configs_to_set,
+)
+from kafkad.core.controller.tree import PartitionState
+from kafkad.core.errors import ErrorCode, KafkaError
+
+
+def create_topics(
+    controller: Controller,
+    requested: Sequence[NewTopic],
+    rules: ConfigRules,
+    chance: Chance,
+    *,
+    validate_only: bool = False,
+) -> list[TopicResult]:
+    """CreateTopics: the topics asked for once, then those that were refused as a whole."""
+    if asks_for_too_many(requested, controller.settings.defaults):
+        text = "Excessively large number of partitions per request."
+        return [_refused(new.name, ErrorCode.POLICY_VIOLATION, text) for new in requested]
+    counts = Counter(new.name for new in requested)
+    results: dict[str, TopicResult] = {}
+    planned: dict[str, PlannedTopic] = {}
+    # Topics earlier in the request count as if they were made already.
+    ahead = CollisionIndex()
+    room_taken = 0
+    for new in requested:
+        if counts[new.name] > 1 or new.name == CLUSTER_METADATA_TOPIC:
+            continue
+        try:
+            plan = _plan(controller, new, rules, chance)
+            ahead.check(new.name)
+            room_taken += controller.require_room(plan.assignments, room_taken)
+        except KafkaError as error:
+            results[new.name] = _failed(new.name, error)
+            continue
+        ahead.add(new.name)
+        planned[new.name] = plan
+        results[new.name] = TopicResult(name=new.name)
+    if validate_only:
+        results |= {name: TopicResult(name=name, topic=_preview(plan)) for name, plan in planned.items()}
+    else:
+        results |= _make(controller, planned)
+    for name, count in counts.items():
+        if count > 1:
+            results[name] = _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif name == CLUSTER_METADATA_TOPIC:
+            text = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
+            results[name] = _refused(name, ErrorCode.INVALID_REQUEST, text)
+    return list(results.values())
+
+
+def _make(controller: Controller, planned: Mapping[str, PlannedTopic]) -> dict[str, TopicResult]:
+    try:
+        made = controller.create_topics(list(planned.values()))
+    except KafkaError as error:
+        return {name: _failed(name, error) for name in planned}
+    return {topic.name: TopicResult(name=topic.name, topic=topic) for topic in made}
+
+
+def auto_create_topics(
+    controller: Controller, names: Sequence[str], rules: ConfigRules, chance: Chance
+) -> dict[str, ErrorCode]:
+    """Topics that a Metadata request named: NONE for each that exists afterwards."""
+    wanted = [name for name in dict.fromkeys(names) if name not in controller.image.topics]
+    internal = controller.settings.internal_topics
+    brokers = len(controller.image.brokers)
+    requested = [fitted(internal[name], brokers) if name in internal else NewTopic(name=name) for name in wanted]
+    codes = {result.name: result.code for result in create_topics(controller, requested, rules, chance)}
+    # Being deleted: soon it may be made, so the client is told to ask again.
+    codes |= {
+        name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for name, code in codes.items()
+        if code is ErrorCode.TOPIC_ALREADY_EXISTS
+    }
+    return {name: codes.get(name, ErrorCode.NONE) for name in names}
+
+
+def create_partitions(
+    controller: Controller, requested: Sequence[NewPartitions], *, validate_only: bool = False
+) -> list[TopicResult]:
+    """CreatePartitions, each topic on its own."""
+    counts = Counter(new.name for new in requested)
+    results = [
+        _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        for name, count in counts.items()
+        if count > 1
+    ]
+    for new in requested:
+        if counts[new.name] > 1:
+            continue
+        try:
+            topic = controller.image.topics.get(new.name)
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            assignments = assign_more_partitions(topic, new, controller.image.brokers)
+            controller.require_room(assignments)
+            if not validate_only:
+                controller.add_partitions(new.name, assignments)
+        except KafkaError as error:
+            results.append(_failed(new.name, error))
+            continue
+        results.append(TopicResult(name=new.name, topic=topic))
+    return results
+
+
+def alter_configs(
+    controller: Controller,
+    alterations: Sequence[Alteration],
+    rules: ConfigRules,
+    *,
+    incremental: bool,
+    validate_only: bool = False,
+) -> list[AlterResult]:
+    """AlterConfigs and IncrementalAlterConfigs: one result for each alteration, in their order."""
+    counts = Counter((each.resource_type, each.resource_name) for each in alterations)
+    results = []
+    for alteration in alterations:
+        try:
+            if counts[alteration.resource_type, alteration.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            _alter(controller, alteration, rules, incremental, validate_only)
+        except KafkaError as error:
+            results.append(AlterResult(error.code, error.message))
+        else:
+            results.append(AlterResult())
+    return results
+
+
+def _plan(controller: Controller, new: NewTopic, rules: ConfigRules, chance: Chance) -> PlannedTopic:
+    if new.name in controller.image.topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
+    if new.name in controller.deletions:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' is marked for deletion.")
+    check_topic_name(new.name)
+    controller.collisions.check(new.name)
+    configs = configs_to_set(new)
+    validate(ResourceType.TOPIC, new.name, configs, rules)
+    assignments = assign_topic(new, controller.image.brokers, controller.settings.defaults, chance.random_below)
+    return PlannedTopic(new.name, chance.new_topic_id(), tuple(assignments), configs)
+
+
+def _preview(plan: PlannedTopic) -> Topic:
+    """The topic as validate-only answers it: it has a shape, and no place or leader anywhere."""
+    partitions = tuple(
+        make_partition(index, NOT_HERE, replicas, PartitionState(leader=NO_LEADER, leader_epoch=0, isr=()))
+        for index, replicas in enumerate(plan.assignments)
+    )
+    return Topic(name=plan.name, id=plan.id, partitions=partitions, configs=plan.configs)
+
+
+def _alter(
+    controller: Controller, alteration: Alteration, rules: ConfigRules, incremental: bool, validate_only: bool
+) -> None:
+    check_form(alteration)
+    resource_type = check_resource(alteration, controller.settings.broker_id)
+    name = alteration.resource_name
+    current = _current_configs(controller.image, resource_type, name)
+    if incremental:
+        configs = alter_incrementally(resource_type, current, alteration.entries, rules)
+    else:
+        configs = replace_all(alteration.entries)
+    validate(resource_type, name, configs, rules)
+    if resource_type is ResourceType.TOPIC and name not in controller.image.topics:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if validate_only:
+        return
+    if resource_type is ResourceType.TOPIC:
+        controller.set_topic_config(name, configs)
+    elif resource_type is ResourceType.GROUP:
+        controller.set_group_config(name, configs)
+    else:
+        controller.set_broker_config(name, configs)
+
+
+def _current_configs(image: MetadataImage, resource_type: ResourceType, name: str) -> dict[str, str]:
+    if resource_type is ResourceType.BROKER:
+        return dict(image.broker_configs.get(name, {}))
+    if resource_type is ResourceType.GROUP:
+        return dict(image.group_configs.get(name, {}))
+    topic = image.topics.get(name)
+    return {} if topic is None else dict(topic.configs)
+
+
+def _failed(name: str, error: KafkaError) -> TopicResult:
+    return TopicResult(name=name, code=error.code, message=error.message)
+
+
+def _refused(name: str, code: ErrorCode, message: str) -> TopicResult:
+    return TopicResult(name=name, code=code, message=message)

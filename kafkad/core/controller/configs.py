@@ -1,0 +1,175 @@
+"""What does altering the configuration of a topic or a broker lead to? Kafka's AlterConfigs semantics.
+
+Which keys exist, what their values may be and which of them can change while running is known to the tables of
+`kafkad.config`; they come in as a `ConfigRules`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from kafkad.core.controller.topic_names import check_topic_name
+from kafkad.core.errors import ErrorCode, KafkaError
+
+MAX_VALUE_BYTES = 32_767
+
+
+class ResourceType(IntEnum):
+    """The numbers of the protocol (ConfigResource.Type)."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class AlterOperation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AlterEntry:
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """The changes to one resource; `resource_type` as it came, known or not."""
+
+    resource_type: int
+    resource_name: str
+    entries: tuple[AlterEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterResult:
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class ConfigRules(Protocol):
+    """The configuration tables, as far as altering needs them. Refusals are `KafkaError`s."""
+
+    def is_list(self, resource_type: ResourceType, key: str) -> bool:
+        """Whether values may be appended and subtracted; False for unknown keys."""
+
+    def default_value(self, resource_type: ResourceType, key: str) -> str | None:
+        """What the key has when nothing is set on the resource: appending starts from it."""
+
+    def validate_topic(self, configs: Mapping[str, str]) -> None:
+        """INVALID_CONFIG for an unknown key, a value out of range, or values that don't fit together."""
+
+    def validate_group(self, configs: Mapping[str, str]) -> None:
+        """INVALID_CONFIG for an unknown key or a value outside of what the broker allows."""
+
+    def validate_broker(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
+        """INVALID_REQUEST for what can't be changed dynamically (at this level) or has a wrong value."""
+
+
+def check_form(alteration: Alteration) -> None:
+    """What Kafka refuses before it looks at any value."""
+    names = [entry.name for entry in alteration.entries]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    null = [e.name for e in alteration.entries if e.value is None and e.operation != AlterOperation.DELETE]
+    if null:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(null)}")
+
+
+def check_resource(alteration: Alteration, broker_id: int) -> ResourceType:
+    """The kind of resource when it is one whose configuration is kept in the store."""
+    name = alteration.resource_name
+    match alteration.resource_type:
+        case ResourceType.TOPIC:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+            check_topic_name(name)
+            return ResourceType.TOPIC
+        case ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            return ResourceType.GROUP
+        case ResourceType.BROKER:
+            if name:
+                check_node_id(name, broker_id)
+            return ResourceType.BROKER
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {alteration.resource_type}")
+
+
+def check_node_id(name: str, broker_id: int) -> None:
+    """A broker's own configuration is altered by that broker."""
+    try:
+        named = int(name)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+    if named != broker_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker_id}, but received {name}")
+
+
+def alter_incrementally(
+    resource_type: ResourceType,
+    current: Mapping[str, str],
+    entries: Iterable[AlterEntry],
+    rules: ConfigRules,
+) -> dict[str, str]:
+    """`current` after the operations (IncrementalAlterConfigs)."""
+    configs = dict(current)
+    for entry in entries:
+        match entry.operation:
+            case AlterOperation.SET:
+                configs[entry.name] = entry.value or ""
+            case AlterOperation.DELETE:
+                configs.pop(entry.name, None)
+            case AlterOperation.APPEND | AlterOperation.SUBTRACT:
+                configs[entry.name] = _alter_list(resource_type, configs, entry, rules)
+            case _:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {entry.operation}")
+    return configs
+
+
+def replace_all(entries: Iterable[AlterEntry]) -> dict[str, str]:
+    """The configuration after the legacy AlterConfigs: what is not named goes back to its default."""
+    return {entry.name: entry.value or "" for entry in entries}
+
+
+def validate(resource_type: ResourceType, resource_name: str, configs: Mapping[str, str], rules: ConfigRules) -> None:
+    for value in configs.values():
+        if len(value.encode()) > MAX_VALUE_BYTES:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "The configuration value cannot be added because it exceeds the maximum value size of "
+                f"{MAX_VALUE_BYTES} bytes.",
+            )
+    if resource_type is ResourceType.TOPIC:
+        rules.validate_topic(configs)
+    elif resource_type is ResourceType.GROUP:
+        rules.validate_group(configs)
+    else:
+        rules.validate_broker(configs, per_broker=bool(resource_name))
+
+
+def _alter_list(resource_type: ResourceType, configs: Mapping[str, str], entry: AlterEntry, rules: ConfigRules) -> str:
+    operation = AlterOperation(entry.operation)
+    if not rules.is_list(resource_type, entry.name):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {operation.name} to key {entry.name} because its type is not LIST.",
+        )
+    value = configs.get(entry.name)
+    if value is None:
+        value = rules.default_value(resource_type, entry.name) or ""
+    parts = [part for part in value.split(",") if part]
+    for part in (entry.value or "").split(","):
+        if operation is AlterOperation.SUBTRACT:
+            parts = [kept for kept in parts if kept != part]
+        elif part not in parts:
+            parts.append(part)
+    return ",".join(parts)

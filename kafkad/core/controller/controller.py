@@ -1,0 +1,327 @@
+"""The controller: the one place where topics, partitions and configurations of this broker change.
+
+Each verb checks first, writes the coordination store second, and only then moves the metadata image on; a
+crash in between leaves a store that `startup` completes. What the other processes have to learn is collected
+as deltas.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from msgspec import structs
+
+from kafkad.core.controller import deltas, nodes
+from kafkad.core.controller.assignment import Assignment, RandomBelow
+from kafkad.core.controller.electorate import Electorate
+from kafkad.core.controller.image import (
+    DEFAULT_BROKER,
+    NO_LOG_DIR,
+    NO_OWNER,
+    NO_SLOT,
+    MetadataImage,
+    Partition,
+    Topic,
+)
+from kafkad.core.controller.placement import Place, Placement
+from kafkad.core.controller.storing import stored_or_refused
+from kafkad.core.controller.topic_names import CollisionIndex
+from kafkad.core.controller.topics import NewTopic, TopicDefaults
+from kafkad.core.controller.tree import MetadataTree, PartitionState
+from kafkad.core.election import LeaderElectionStrategy
+from kafkad.core.types import TopicPartition
+
+NOT_HERE = Place(NO_SLOT, NO_OWNER, NO_LOG_DIR)
+OFFLINE = -1
+"""Stands for "some partition in an offline directory": such a deletion is not done before it is back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """What the broker configuration says to the controller."""
+
+    broker_id: int
+    workers: int
+    defaults: TopicDefaults
+    delete_topic_enable: bool = True
+    internal_topics: Mapping[str, NewTopic] = field(default_factory=dict)
+    """How an internal topic is made when it is first asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """The draws that the shell makes for the rules."""
+
+    random_below: RandomBelow
+    new_topic_id: Callable[[], UUID]
+
+
+@dataclass(slots=True)
+class PendingDeletion:
+    """A topic that is gone for clients; `remaining` are the partitions whose directories are still there.
+
+    `slots`: partition by slot, for a deletion that began in this life of the broker.
+    """
+
+    partitions: int
+    remaining: set[int]
+    slots: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTopic:
+    """A topic that may be made: names, counts and configurations are checked."""
+
+    name: str
+    id: UUID
+    assignments: tuple[Assignment, ...]
+    configs: dict[str, str]
+
+
+class Controller:
+    """Made by `startup.start`. Every verb that changes something moves `image.version` on by one."""
+
+    def __init__(
+        self,
+        *,
+        settings: ControllerSettings,
+        tree: MetadataTree,
+        election: LeaderElectionStrategy,
+        image: MetadataImage,
+        placement: Placement,
+        deletions: Mapping[str, PendingDeletion],
+    ) -> None:
+        self.settings = settings
+        self.image = image
+        self.collisions = CollisionIndex(image.topics)
+        self.deletions = dict(deletions)
+        self._names_of_deleted: dict[UUID, str] = {}
+        self._tree = tree
+        self._election = election
+        self._placement = placement
+        self._outbox: list[deltas.MetadataDelta] = []
+
+    @property
+    def slots_ever_used(self) -> int:
+        """To be kept in shared memory for the next controller process of this broker's life."""
+        return self._placement.slots_ever_used
+
+    def take_deltas(self) -> list[deltas.MetadataDelta]:
+        """What is to be published, oldest first; empties the list."""
+        taken, self._outbox = self._outbox, []
+        return taken
+
+    def create_topics(self, planned: Sequence[PlannedTopic]) -> list[Topic]:
+        """Make the topics; all become visible in one version. Raises before anything when there is no room for them
+        in the partition table or in the store."""
+        if not planned:
+            return []
+        self.require_room([replicas for topic in planned for replicas in topic.assignments])
+        electorate = self._electorate()
+        states = {
+            (at := TopicPartition(topic.name, index)): electorate.first_state(at, replicas)
+            for topic in planned
+            for index, replicas in enumerate(topic.assignments)
+        }
+        with stored_or_refused():
+            self._tree.create_topics(planned)
+        self._tree.create_states(states)
+        topics = [
+            Topic(
+                name=plan.name,
+                id=plan.id,
+                configs=plan.configs,
+                partitions=self._place(plan.name, 0, plan.assignments, states),
+            )
+            for plan in planned
+        ]
+        for topic in topics:
+            self.collisions.add(topic.name)
+        self._publish(tuple(deltas.TopicCreated(topic) for topic in topics))
+        return topics
+
+    def add_partitions(self, name: str, assignments: Sequence[Assignment]) -> None:
+        """Give the topic the additional partitions."""
+        self.require_room(assignments)
+        topic = self.image.topics[name]
+        first = len(topic.partitions)
+        electorate = self._electorate()
+        states = {
+            (at := TopicPartition(name, index)): electorate.first_state(at, replicas)
+            for index, replicas in enumerate(assignments, first)
+        }
+        every = [*(partition.replicas for partition in topic.partitions), *assignments]
+        with stored_or_refused():
+            self._tree.set_assignments(name, topic.id, every)
+        self._tree.create_states(states)
+        self._publish((deltas.PartitionsAdded(name, self._place(name, first, assignments, states)),))
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Record the deletions and hide the topics; the directories and nodes follow (partitions_deleted)."""
+        if not names:
+            return
+        topics = [self.image.topics[name] for name in names]
+        with stored_or_refused():
+            self._tree.record_deletions([(topic.name, topic.id, len(topic.partitions)) for topic in topics])
+        for topic in topics:
+            slots = {each.slot: each.index for each in topic.partitions if each.slot != NO_SLOT}
+            remaining = set(slots.values())
+            if any(each.slot != NO_SLOT and each.log_dir == NO_LOG_DIR for each in topic.partitions):
+                # A directory that comes back brings them back: they are deleted then.
+                remaining.add(OFFLINE)
+            self.deletions[topic.name] = PendingDeletion(len(topic.partitions), remaining, slots)
+            self._names_of_deleted[topic.id] = topic.name
+            self.collisions.remove(topic.name)
+            self._placement.give_back(topic.partitions, self.image.version + 1)
+        self._publish(
+            tuple(
+                deltas.TopicDeleted(topic.name, topic.id, tuple(each.slot for each in topic.partitions))
+                for topic in topics
+            )
+        )
+        for name in names:
+            self.partitions_deleted(name, ())
+
+    def deletions_under_way(self) -> set[str]:
+        """Those that go on by themselves; the others wait for a log directory to come back."""
+        return {name for name, pending in self.deletions.items() if pending.remaining - {OFFLINE}}
+
+    def slots_deleted(self, topic_id: UUID, slots: Sequence[int]) -> bool:
+        """As `partitions_deleted`, by what a worker knows of a topic that is gone."""
+        name = self._names_of_deleted.get(topic_id)
+        pending = self.deletions.get(name) if name is not None else None
+        if name is None or pending is None:
+            return True
+        done = self.partitions_deleted(name, [pending.slots[slot] for slot in slots if slot in pending.slots])
+        if done:
+            del self._names_of_deleted[topic_id]
+        return done
+
+    def partitions_deleted(self, name: str, partitions: Sequence[int]) -> bool:
+        """The directories of these partitions are gone. True when the whole deletion is done with that."""
+        pending = self.deletions.get(name)
+        if pending is None:
+            return True
+        pending.remaining.difference_update(partitions)
+        if pending.remaining:
+            return False
+        self._tree.finish_deletion(name, pending.partitions)
+        del self.deletions[name]
+        return True
+
+    def acknowledged(self, version: int) -> None:
+        """Every live process has applied `version`: the slots given back by then may be used again."""
+        self._placement.acknowledged(version)
+
+    def set_topic_config(self, name: str, configs: dict[str, str]) -> None:
+        self._set_config(nodes.topic_config_path(name), f"topics/{name}", configs)
+        self._publish((deltas.TopicConfigChanged(name, configs),))
+
+    def set_broker_config(self, broker: str, configs: dict[str, str]) -> None:
+        entity = nodes.DEFAULT_ENTITY if broker == DEFAULT_BROKER else broker
+        self._set_config(nodes.broker_config_path(broker), f"brokers/{entity}", configs)
+        self._publish((deltas.BrokerConfigChanged(broker, configs),))
+
+    def set_group_config(self, group_id: str, configs: dict[str, str]) -> None:
+        self._set_config(nodes.group_config_path(group_id), f"groups/{group_id}", configs)
+        self._publish((deltas.GroupConfigChanged(group_id, configs),))
+
+    def _set_config(self, path: str, entity: str, configs: dict[str, str]) -> None:
+        with stored_or_refused():
+            self._tree.set_config(path, entity, configs)
+
+    def set_features(self, levels: dict[str, int]) -> None:
+        """The cluster speaks at other levels from now on."""
+        with stored_or_refused():
+            epoch = self._tree.set_features(levels)
+        self._publish((deltas.FeaturesChanged(levels, epoch),))
+
+    def directory_failed(self, log_dir: int) -> None:
+        """The log directory is offline: its partitions lose this broker, and nothing new goes there."""
+        self._placement.directory_failed(log_dir)
+        others = self._electorate().without(self.settings.broker_id)
+        states: dict[TopicPartition, PartitionState] = {}
+        changes = []
+        for topic in self.image.topics.values():
+            hit = [partition for partition in topic.partitions if partition.log_dir == log_dir]
+            for partition in hit:
+                at = TopicPartition(topic.name, partition.index)
+                state = others.next_state(at, partition.replicas, state_of(partition))
+                if state is not None:
+                    states[at] = state
+            offline = [_moved(partition, states.get(TopicPartition(topic.name, partition.index))) for partition in hit]
+            if offline:
+                changes.append(deltas.PartitionsChanged(topic.name, tuple(offline)))
+        if changes:
+            self._tree.set_states(states)
+            self._publish(tuple(changes))
+
+    def require_room(self, assignments: Sequence[Assignment], taken: int = 0) -> int:
+        """This broker's share of the new partitions; raises when it and `taken` do not fit together."""
+        share = sum(self.settings.broker_id in replicas for replicas in assignments)
+        self._placement.require(taken + share)
+        return share
+
+    def _place(
+        self,
+        name: str,
+        first: int,
+        assignments: Sequence[Assignment],
+        states: Mapping[TopicPartition, PartitionState],
+    ) -> tuple[Partition, ...]:
+        here = [self.settings.broker_id in replicas for replicas in assignments]
+        places = iter(self._placement.take(sum(here)))
+        return tuple(
+            make_partition(
+                first + at,
+                next(places) if here[at] else NOT_HERE,
+                replicas,
+                states[TopicPartition(name, first + at)],
+            )
+            for at, replicas in enumerate(assignments)
+        )
+
+    def _electorate(self) -> Electorate:
+        return Electorate(self._election, self.image.brokers)
+
+    def _publish(self, changes: tuple[deltas.Change, ...]) -> None:
+        delta = deltas.MetadataDelta(self.image.version + 1, changes)
+        self.image = deltas.apply(self.image, delta)
+        self._outbox.append(delta)
+
+
+def make_partition(index: int, place: Place, replicas: Assignment, state: PartitionState) -> Partition:
+    return Partition(
+        index=index,
+        slot=place.slot,
+        owner=place.owner,
+        log_dir=place.log_dir,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        replicas=replicas,
+        isr=state.isr,
+    )
+
+
+def state_of(partition: Partition) -> PartitionState:
+    return PartitionState(
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=partition.isr,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def _moved(partition: Partition, state: PartitionState | None) -> Partition:
+    """The partition offline on this broker, in the state that was written for it, if one was."""
+    if state is None:
+        return structs.replace(partition, log_dir=NO_LOG_DIR)
+    return structs.replace(
+        partition,
+        log_dir=NO_LOG_DIR,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        partition_epoch=state.partition_epoch + 1,
+    )

@@ -1,0 +1,204 @@
+"""How a metadata image changes from one version to the next, and how the changes travel between processes.
+
+`apply` is pure. A delta that is already in the image changes nothing; one that leaves a gap is refused, and the
+receiver asks for a snapshot instead of guessing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from uuid import UUID
+
+from msgspec import Struct, msgpack, structs
+
+from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
+
+
+class TopicCreated(Struct, frozen=True, array_like=True, tag=True):
+    topic: Topic
+
+
+class PartitionsAdded(Struct, frozen=True, array_like=True, tag=True):
+    name: str
+    partitions: tuple[Partition, ...]
+
+
+class PartitionsChanged(Struct, frozen=True, array_like=True, tag=True):
+    """New state of partitions that were there: leader, in-sync replicas, owner, log directory."""
+
+    name: str
+    partitions: tuple[Partition, ...]
+
+
+class TopicDeleted(Struct, frozen=True, array_like=True, tag=True):
+    """`slots` are given back when every process has passed this version."""
+
+    name: str
+    id: UUID
+    slots: tuple[int, ...]
+
+
+class TopicConfigChanged(Struct, frozen=True, array_like=True, tag=True):
+    name: str
+    configs: dict[str, str]
+
+
+class BrokerConfigChanged(Struct, frozen=True, array_like=True, tag=True):
+    """`broker` is an id as text, or empty for the default of all."""
+
+    broker: str
+    configs: dict[str, str]
+
+
+class GroupConfigChanged(Struct, frozen=True, array_like=True, tag=True):
+    group_id: str
+    configs: dict[str, str]
+
+
+class BrokersChanged(Struct, frozen=True, array_like=True, tag=True):
+    brokers: tuple[Broker, ...]
+
+
+class FeaturesChanged(Struct, frozen=True, array_like=True, tag=True):
+    """The levels of all features from now on."""
+
+    features: dict[str, int]
+    epoch: int
+
+
+class Snapshot(Struct, frozen=True, array_like=True, tag=True):
+    """Everything: replaces what the receiver has, whatever version that was."""
+
+    cluster_id: str
+    brokers: tuple[Broker, ...]
+    topics: tuple[Topic, ...]
+    broker_configs: dict[str, dict[str, str]]
+    features: dict[str, int] = {}
+    features_epoch: int = -1
+    group_configs: dict[str, dict[str, str]] = {}
+
+
+Change = (
+    TopicCreated
+    | PartitionsAdded
+    | PartitionsChanged
+    | TopicDeleted
+    | TopicConfigChanged
+    | BrokerConfigChanged
+    | GroupConfigChanged
+    | BrokersChanged
+    | FeaturesChanged
+    | Snapshot
+)
+
+
+class MetadataDelta(Struct, frozen=True, array_like=True):
+    """The changes that lead from `version` - 1 to `version`."""
+
+    version: int
+    changes: tuple[Change, ...]
+
+
+class MetadataGap(Exception):
+    """A delta came that does not follow the image: ask for a snapshot."""
+
+    def __init__(self, have: int, got: int) -> None:
+        super().__init__(f"metadata delta {got} does not follow version {have}")
+        self.have = have
+        self.got = got
+
+
+_encoder = msgpack.Encoder(uuid_format="bytes")
+_decoder = msgpack.Decoder(MetadataDelta)
+
+
+def encode(delta: MetadataDelta) -> bytes:
+    return _encoder.encode(delta)
+
+
+def decode(data: bytes | memoryview) -> MetadataDelta:
+    """Raises msgspec.MsgspecError: the sender is one of our own processes, so that is a bug."""
+    return _decoder.decode(data)
+
+
+def snapshot(image: MetadataImage) -> MetadataDelta:
+    """The delta that makes any image into `image`."""
+    everything = Snapshot(
+        image.cluster_id,
+        tuple(image.brokers.values()),
+        tuple(image.topics.values()),
+        {broker: dict(configs) for broker, configs in image.broker_configs.items()},
+        dict(image.features),
+        image.features_epoch,
+        {group_id: dict(configs) for group_id, configs in image.group_configs.items()},
+    )
+    return MetadataDelta(image.version, (everything,))
+
+
+def apply(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
+    """The image after `delta`. Raises `MetadataGap` when a version in between is missing."""
+    if any(isinstance(change, Snapshot) for change in delta.changes):
+        return _replay(MetadataImage(), delta) if delta.version >= image.version else image
+    if delta.version <= image.version:
+        return image
+    if delta.version != image.version + 1:
+        raise MetadataGap(image.version, delta.version)
+    return _replay(image, delta)
+
+
+def _replay(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
+    topics = dict(image.topics)
+    names_by_id = dict(image.names_by_id)
+    broker_configs, group_configs = dict(image.broker_configs), dict(image.group_configs)
+    brokers = dict(image.brokers)
+    cluster_id = image.cluster_id
+    features, features_epoch = image.features, image.features_epoch
+    for change in delta.changes:
+        match change:
+            case TopicCreated(topic):
+                topics[topic.name] = topic
+                names_by_id[topic.id] = topic.name
+            case PartitionsAdded(name, partitions):
+                topic = topics[name]
+                topics[name] = structs.replace(topic, partitions=topic.partitions + partitions)
+            case PartitionsChanged(name, partitions):
+                topics[name] = _with_partitions(topics[name], partitions)
+            case TopicDeleted(name, topic_id, _):
+                del topics[name]
+                del names_by_id[topic_id]
+            case TopicConfigChanged(name, configs):
+                topics[name] = structs.replace(topics[name], configs=configs)
+            case BrokerConfigChanged(broker, configs):
+                broker_configs[broker] = configs
+            case GroupConfigChanged(group_id, configs):
+                group_configs[group_id] = configs
+            case BrokersChanged(live):
+                brokers = {broker.id: broker for broker in live}
+            case FeaturesChanged(levels, epoch):
+                features, features_epoch = levels, epoch
+            case Snapshot():
+                cluster_id = change.cluster_id
+                brokers = {broker.id: broker for broker in change.brokers}
+                topics = {topic.name: topic for topic in change.topics}
+                names_by_id = {topic.id: topic.name for topic in change.topics}
+                broker_configs = dict(change.broker_configs)
+                features, features_epoch = change.features, change.features_epoch
+                group_configs = dict(change.group_configs)
+    return replace(
+        image,
+        version=delta.version,
+        cluster_id=cluster_id,
+        brokers=brokers,
+        topics=topics,
+        names_by_id=names_by_id,
+        broker_configs=broker_configs,
+        group_configs=group_configs,
+        features=features,
+        features_epoch=features_epoch,
+    )
+
+
+def _with_partitions(topic: Topic, changed: Iterable[Partition]) -> Topic:
+    partitions = list(topic.partitions)
+    for partition in changed:
+        partitions[partition.index] = partition
+    return structs.replace(topic, partitions=tuple(partitions))

@@ -1,0 +1,65 @@
+"""Who leads a partition now, and what state follows from it? The strategy (a plugin) is asked through
+kafkad.core.election, which holds it to what loses no data.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import cast
+
+from kafkad.core.controller.assignment import Assignment
+from kafkad.core.controller.image import NO_LEADER, Broker
+from kafkad.core.controller.tree import PartitionState
+from kafkad.core.election import ElectionContext, LeaderElectionStrategy, elect
+from kafkad.core.types import BrokerId, TopicPartition
+
+FIRST_LEADER_EPOCH = 0
+
+
+class Electorate:
+    """The strategy with the brokers that may be elected at this moment."""
+
+    def __init__(self, strategy: LeaderElectionStrategy, brokers: Mapping[int, Broker]) -> None:
+        self._strategy = strategy
+        self._live = frozenset(BrokerId(broker) for broker in brokers)
+        self._racks = {BrokerId(broker.id): broker.rack for broker in brokers.values() if broker.rack is not None}
+
+    def without(self, broker_id: int) -> "Electorate":
+        """The same election where this broker can't be chosen: its directory of the partition is offline."""
+        others = Electorate(self._strategy, {})
+        others._live = self._live - {BrokerId(broker_id)}
+        others._racks = self._racks
+        return others
+
+    def first_state(
+        self, partition: TopicPartition, assignment: Assignment, leader_epoch: int = FIRST_LEADER_EPOCH
+    ) -> PartitionState:
+        """The state of a new partition: every live replica is in sync, there is nothing to be behind of."""
+        isr = tuple(replica for replica in assignment if replica in self._live)
+        leader = self._elect(partition, assignment, isr)
+        return PartitionState(leader=leader, leader_epoch=leader_epoch, isr=isr or assignment)
+
+    def next_state(
+        self, partition: TopicPartition, assignment: Assignment, state: PartitionState
+    ) -> PartitionState | None:
+        """The state after brokers or directories came or went, to be written over `state`; None: it stays."""
+        if state.leader in self._live:
+            return None
+        leader = self._elect(partition, assignment, state.isr)
+        if leader == NO_LEADER and state.leader == NO_LEADER:
+            return None
+        return PartitionState(
+            leader=leader,
+            leader_epoch=state.leader_epoch + 1,
+            # The last in-sync replica stays in the set, dead or not: only it has everything.
+            isr=tuple(replica for replica in state.isr if replica in self._live) or state.isr,
+            partition_epoch=state.partition_epoch,
+        )
+
+    def _elect(self, partition: TopicPartition, assignment: Assignment, isr: Collection[int]) -> int:
+        leader = elect(
+            self._strategy,
+            assignment=cast("tuple[BrokerId, ...]", assignment),
+            isr=frozenset(cast("Collection[BrokerId]", isr)),
+            live=self._live,
+            context=ElectionContext(topic=partition.topic, partition=partition.partition, racks=self._racks),
+        )
+        return NO_LEADER if leader is None else leader

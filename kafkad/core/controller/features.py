@@ -1,0 +1,81 @@
+"""Which level of a feature has the cluster agreed on, and may it be another one? (KIP-584, KIP-1022)
+
+A level says how brokers and clients speak with each other, so it is the cluster's and not a version of the software.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from kafkad.core.errors import ErrorCode, KafkaError
+
+GROUP_VERSION = "group.version"
+TRANSACTION_VERSION = "transaction.version"
+
+
+class Levels(NamedTuple):
+    """Those that this version can be at, and the one that a new cluster begins with."""
+
+    lowest: int
+    highest: int
+    first: int
+
+
+SUPPORTED: Mapping[str, Levels] = {GROUP_VERSION: Levels(0, 1, 1), TRANSACTION_VERSION: Levels(0, 2, 2)}
+
+
+class UpgradeType(IntEnum):
+    """The numbers of the protocol."""
+
+    UNKNOWN = 0
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class FeatureUpdate(NamedTuple):
+    """`upgrade_type` as it came, known or not."""
+
+    name: str
+    level: int
+    upgrade_type: int = UpgradeType.UPGRADE
+
+
+def first_levels() -> dict[str, int]:
+    """Of a new cluster."""
+    return {name: levels.first for name, levels in SUPPORTED.items() if levels.first}
+
+
+def updated(current: Mapping[str, int], updates: Sequence[FeatureUpdate], broker_id: int) -> dict[str, int]:
+    """The levels after `updates`, all or none. Raises INVALID_UPDATE_VERSION. Level 0 is not kept: it is no level."""
+    levels = dict(current)
+    for update in updates:
+        reason = _why_not(update, current.get(update.name, 0), broker_id)
+        if reason is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"Invalid update version {update.level} for feature {update.name}. {reason}",
+            )
+        levels[update.name] = update.level
+    return {name: level for name, level in levels.items() if level}
+
+
+def _why_not(update: FeatureUpdate, now: int, broker_id: int) -> str | None:
+    level = update.level
+    if update.upgrade_type not in (UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    supported = SUPPORTED.get(update.name, Levels(0, 0, 0))
+    if not supported.lowest <= level <= supported.highest:
+        if supported.highest == 0:
+            return f"Local controller {broker_id} does not support this feature."
+        return f"Local controller {broker_id} only supports versions {supported.lowest}-{supported.highest}"
+    if level < now and update.upgrade_type == UpgradeType.UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    if level > now and update.upgrade_type != UpgradeType.UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None

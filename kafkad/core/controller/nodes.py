@@ -1,0 +1,178 @@
+"""Where things are in the coordination store, and what their nodes hold: Apache Kafka's paths and JSON.
+
+The shapes are those of Kafka 3.9 in ZooKeeper mode, so that a cluster of both reads one tree. The only addition is
+the content of /admin/delete_topics/<topic>, which Kafka leaves empty and does not read.
+"""
+
+import base64
+from uuid import UUID
+
+from msgspec import Struct, field, json
+
+TOPICS = "/brokers/topics"
+BROKER_IDS = "/brokers/ids"
+DELETIONS = "/admin/delete_topics"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE = f"{CONFIG_CHANGES}/config_change_"
+CLUSTER_ID = "/cluster/id"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+FEATURES = "/feature"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+DEFAULT_ENTITY = "<default>"
+
+PERSISTENT_PATHS = (
+    "/admin",
+    DELETIONS,
+    "/brokers",
+    BROKER_IDS,
+    "/brokers/seqid",
+    TOPICS,
+    "/cluster",
+    "/config",
+    BROKER_CONFIGS,
+    CONFIG_CHANGES,
+    "/config/clients",
+    GROUP_CONFIGS,
+    "/config/ips",
+    TOPIC_CONFIGS,
+    "/config/users",
+    "/consumers",
+    "/isr_change_notification",
+    PRODUCER_ID_BLOCK,
+    "/log_dir_event_notification",
+)
+"""Made at start, parents before children."""
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def state_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def topic_config_path(topic: str) -> str:
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(broker: str) -> str:
+    return f"{BROKER_CONFIGS}/{broker or DEFAULT_ENTITY}"
+
+
+def group_config_path(group_id: str) -> str:
+    """A group's id may have any character, a slash too."""
+    return f"{GROUP_CONFIGS}/{base64.urlsafe_b64encode(group_id.encode()).decode()}"
+
+
+def group_of(node: str) -> str:
+    return base64.urlsafe_b64decode(node).decode()
+
+
+def deletion_path(topic: str) -> str:
+    return f"{DELETIONS}/{topic}"
+
+
+class TopicNode(Struct, frozen=True, kw_only=True):
+    partitions: dict[str, tuple[int, ...]]
+    topic_id: str | None = None
+    adding_replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    removing_replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    version: int = 3
+
+
+class StateNode(Struct, frozen=True, kw_only=True):
+    controller_epoch: int
+    leader: int
+    version: int = 1
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+class ConfigNode(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    config: dict[str, str]
+
+
+class ConfigChangeNode(Struct, frozen=True, kw_only=True):
+    version: int = 2
+    entity_path: str
+
+
+class ClusterIdNode(Struct, frozen=True, kw_only=True):
+    version: str = "1"
+    id: str
+
+
+class ControllerNode(Struct, frozen=True, kw_only=True, rename="camel"):
+    version: int = 2
+    brokerid: int
+    timestamp: str
+    kraft_controller_epoch: int = -1
+
+
+class ProducerIdBlockNode(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    broker: int
+    block_start: str
+    block_end: str
+
+
+class FeatureNode(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """The finalized level of each feature; `status` 1: they are in use."""
+
+    features: dict[str, int] = field(default_factory=dict)
+    version: int = 2
+    status: int = 1
+
+
+class DeletionNode(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    topic_id: str
+    partitions: int
+
+
+class BrokerNode(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """A registration; `host` and `port` are those of the first PLAINTEXT listener, for old readers."""
+
+    features: dict[str, object] = field(default_factory=dict)
+    listener_security_protocol_map: dict[str, str]
+    endpoints: tuple[str, ...]
+    rack: str | None = None
+    jmx_port: int = -1
+    port: int
+    host: str | None
+    version: int = 5
+    timestamp: str
+
+
+encode = json.encode
+decode_topic = json.Decoder(TopicNode).decode
+decode_state = json.Decoder(StateNode).decode
+decode_config = json.Decoder(ConfigNode).decode
+decode_cluster_id = json.Decoder(ClusterIdNode).decode
+decode_controller = json.Decoder(ControllerNode).decode
+decode_block = json.Decoder(ProducerIdBlockNode).decode
+decode_features = json.Decoder(FeatureNode).decode
+decode_deletion = json.Decoder(DeletionNode).decode
+
+
+def encode_id(topic_id: UUID) -> str:
+    """Kafka's text of a UUID: 16 bytes in URL-safe base 64 without padding."""
+    return base64.urlsafe_b64encode(topic_id.bytes)[:22].decode("ascii")
+
+
+def decode_id(text: str) -> UUID:
+    return UUID(bytes=base64.urlsafe_b64decode(text + "=="))

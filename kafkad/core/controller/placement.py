@@ -1,0 +1,141 @@
+"""Where on this broker does a partition live: slot of the shared table, owning worker, log directory?
+
+A slot given back may be handed out again only when every process has passed the metadata version that took
+the partition away (the grace period); until then someone may still look at it under its old meaning.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+
+from kafkad.core.controller.image import NO_SLOT, Partition
+from kafkad.core.errors import ErrorCode, KafkaError
+
+SLOTS = 1_048_576
+"""Size of the partition table; untouched slots cost nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    slot: int
+    owner: int
+    log_dir: int
+
+
+class SlotTable:
+    """Hands out slot numbers: those given back before those never used."""
+
+    def __init__(self, used: Iterable[int] = (), *, ever_used: int = 0, size: int = SLOTS) -> None:
+        """`ever_used`: one more than the highest slot that some process may still hold from before."""
+        in_use = set(used) - {NO_SLOT}
+        self._size = size
+        self._next = max(ever_used, max(in_use, default=-1) + 1)
+        self._free: deque[int] = deque()
+        # What a controller before this one gave back has no version here: it rests for one more.
+        self._resting: deque[tuple[int, tuple[int, ...]]] = deque()
+        self._inherited = tuple(slot for slot in range(self._next) if slot not in in_use)
+
+    def rest_inherited(self, version: int) -> None:
+        """Unused slots of earlier times are free once `version`, the first one published, is acknowledged."""
+        self.give_back(self._inherited, version)
+        self._inherited = ()
+
+    @property
+    def ever_used(self) -> int:
+        return self._next
+
+    def available(self) -> int:
+        return len(self._free) + self._size - self._next
+
+    def take(self, count: int) -> list[int]:
+        """`count` slots; the caller has seen that they are available."""
+        assert count <= self.available(), f"{count} slots taken, {self.available()} available"
+        again = [self._free.popleft() for _ in range(min(count, len(self._free)))]
+        new = range(self._next, self._next + count - len(again))
+        self._next = new.stop
+        return [*again, *new]
+
+    def give_back(self, slots: Sequence[int], version: int) -> None:
+        """They rest until `version` is acknowledged."""
+        kept = tuple(slot for slot in slots if slot != NO_SLOT)
+        if kept:
+            self._resting.append((version, kept))
+
+    def acknowledged(self, version: int) -> None:
+        """Every live process has applied `version`."""
+        while self._resting and self._resting[0][0] <= version:
+            self._free.extend(self._resting.popleft()[1])
+
+
+class Placement:
+    """Slots, and how many partitions each worker and each online log directory has."""
+
+    def __init__(self, slots: SlotTable, workers: int, online_dirs: Iterable[int]) -> None:
+        self._slots = slots
+        self._loads = dict.fromkeys(range(workers), 0)
+        self._directories = dict.fromkeys(online_dirs, 0)
+
+    @property
+    def slots_ever_used(self) -> int:
+        return self._slots.ever_used
+
+    def require(self, count: int) -> None:
+        """Raise when there is no room for `count` more partitions; nothing is taken."""
+        if count and not self._directories:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory of this broker is offline.")
+        available = self._slots.available()
+        if count > available:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"This broker has room for {available} more partition(s), {count} were asked for.",
+            )
+
+    def take(self, count: int) -> list[Place]:
+        """`count` places, each on the worker and in the directory with the fewest partitions (S4-16)."""
+        self.require(count)
+        workers = [(load, worker) for worker, load in self._loads.items()]
+        disks = [(load, log_dir) for log_dir, load in self._directories.items()]
+        heapify(workers)
+        heapify(disks)
+        places = []
+        for slot in self._slots.take(count):
+            owner, log_dir = workers[0][1], disks[0][1]
+            heapreplace(workers, (workers[0][0] + 1, owner))
+            heapreplace(disks, (disks[0][0] + 1, log_dir))
+            places.append(Place(slot, owner, log_dir))
+        self._loads = {worker: load for load, worker in workers}
+        self._directories = {log_dir: load for load, log_dir in disks}
+        return places
+
+    def take_in(self, log_dir: int) -> Place:
+        """A place for a partition whose directory is there already."""
+        (slot,) = self._slots.take(1)
+        owner = min(self._loads, key=lambda worker: (self._loads[worker], worker))
+        place = Place(slot, owner, log_dir)
+        self.occupy(place)
+        return place
+
+    def occupy(self, place: Place) -> None:
+        """Count a partition that has its slot already."""
+        if place.owner in self._loads:
+            self._loads[place.owner] += 1
+        if place.log_dir in self._directories:
+            self._directories[place.log_dir] += 1
+
+    def give_back(self, partitions: Sequence[Partition], version: int) -> None:
+        for partition in partitions:
+            if partition.owner in self._loads:
+                self._loads[partition.owner] -= 1
+            if partition.log_dir in self._directories:
+                self._directories[partition.log_dir] -= 1
+        self._slots.give_back([partition.slot for partition in partitions], version)
+
+    def rest_inherited(self, version: int) -> None:
+        self._slots.rest_inherited(version)
+
+    def acknowledged(self, version: int) -> None:
+        self._slots.acknowledged(version)
+
+    def directory_failed(self, log_dir: int) -> None:
+        self._directories.pop(log_dir, None)

@@ -1,0 +1,82 @@
+"""How do a coordinator's records become a batch, and a batch records again?
+
+One batch for one outcome: all of it is in the log, or nothing. Records of key types that this version does not know
+are passed over (a newer broker wrote them), and so are records without a key.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, NamedTuple, Protocol
+
+from kafkad.core.coordinator.shard import Moment, Producer, Record
+from kafkad.core.log.batch import Codec, read_header
+from kafkad.core.log.end_markers import read_end_marker
+from kafkad.core.log.records import NewRecord, build_batch, iter_records
+
+
+class RecordCodec(Protocol[Record]):
+    """Bytes of records; a module with these two functions is one."""
+
+    def encode(self, record: Record, /) -> tuple[bytes, bytes | None]: ...
+
+    def decode(self, key: bytes, value: bytes | None, /) -> Record | None:
+        """None: a key type that nobody here knows. A null value gives the record's "removed" form."""
+
+
+class Replayed(NamedTuple, Generic[Record]):
+    """A record that is in the log. A tuple: loading reads millions."""
+
+    record: Record
+    offset: int
+    producer: Producer | None
+
+
+class Ended(NamedTuple):
+    """A transaction's marker that is in the log."""
+
+    producer_id: int
+    is_commit: bool
+    offset: int
+
+
+def pack_records(
+    records: Sequence[Record],
+    encode: Callable[[Record], tuple[bytes, bytes | None]],
+    moment: Moment,
+    *,
+    producer: Producer | None,
+    compression: Codec,
+) -> bytearray:
+    """One batch, writable because the log writes its offset into it."""
+    rows = [NewRecord(moment.wall_ms, *encode(record)) for record in records]
+    if producer is None:
+        return bytearray(build_batch(rows, codec=compression))
+    return bytearray(
+        build_batch(
+            rows,
+            codec=compression,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+    )
+
+
+def unpack_batch(
+    batch: memoryview, decode: Callable[[bytes, bytes | None], Record | None]
+) -> Iterator[Replayed[Record] | Ended]:
+    """What is to be replayed of a batch as it lies in the log. Raises `MalformedRecords`."""
+    header = read_header(batch)
+    if header.is_control:
+        marker = read_end_marker(batch)
+        if marker is not None:
+            yield Ended(header.producer_id, marker.commit, header.base_offset)
+        return
+    producer = Producer(header.producer_id, header.producer_epoch) if header.is_transactional else None
+    base_offset = header.base_offset
+    for row in iter_records(batch):
+        if row.key is None:
+            continue
+        record = decode(row.key, row.value)
+        if record is not None:
+            yield Replayed(record, base_offset + row.offset_delta, producer)

@@ -1,0 +1,214 @@
+"""Which markers are ordered and not written yet, and who is to be asked for them now?
+
+An order ends when each partition of the transaction has its marker or is gone. Until then nothing makes it forget
+one: owners may die, refuse or not be there, and are asked again, as a marker may be written twice.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kafkad.core.coordinator.shard import MarkersWanted
+from kafkad.core.errors import ErrorCode
+
+RETRY_MS = 100
+"""Between a try that failed and the next one; twice as long each time after so many in which nothing was written."""
+PATIENT_TRIES = 10
+MAX_RETRY_MS = 3_200
+
+Partition = tuple[str, int]
+
+
+class Place(NamedTuple):
+    """Where a partition is written: `worker` is -1 while nobody can."""
+
+    worker: int
+    slot: int
+    tag: int
+
+
+Places = Callable[[str, int], Place | None]
+"""None: there is no such partition (any more)."""
+
+
+class _Order:
+    """The markers of one transaction, for the shard of one internal partition. Mutable and slotted."""
+
+    __slots__ = ("missing", "source", "wanted")
+
+    def __init__(self, source: int, wanted: MarkersWanted) -> None:
+        self.source = source
+        self.wanted = wanted
+        self.missing: set[Partition] = set(wanted.partitions)
+
+
+class Errand(NamedTuple):
+    """One message to one worker; its answer carries `marker_id`."""
+
+    marker_id: int
+    worker: int
+    wanted: MarkersWanted
+    slots: list[tuple[int, int]]
+
+
+class Finished(NamedTuple):
+    """To be told to the shard of the internal partition in slot `source`."""
+
+    source: int
+    transactional_id: str
+    producer_epoch: int
+
+
+class Advanced(NamedTuple):
+    """These partitions have their markers or are gone, and others of the transaction do not yet."""
+
+    source: int
+    transactional_id: str
+    producer_epoch: int
+    partitions: frozenset[Partition]
+
+
+class _Sent(NamedTuple):
+    order: _Order
+    worker: int
+    partitions: list[Partition]
+
+
+class Marking:
+    """All orders of one process. `take_errands` says what to send, the other two takes whom to tell what."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._orders: dict[tuple[int, str], _Order] = {}
+        self._sent: dict[int, _Sent] = {}
+        self._fresh: list[tuple[_Order, set[Partition]]] = []
+        self._again: list[tuple[_Order, set[Partition]]] = []
+        """What waits for `retry_at_ms`."""
+        self._finished: list[Finished] = []
+        self._advanced: list[Advanced] = []
+        self._next_id = 1
+        self.retry_at_ms: int | None = None
+        self._tries = 0
+        self.refused: list[str] = []
+        """For people: markers that their partition did not take. Emptied by who tells them."""
+
+    def __len__(self) -> int:
+        return len(self._orders)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to send or to tell at once."""
+        return bool(self._fresh) or bool(self._finished) or bool(self._advanced)
+
+    def order(self, source: int, wanted: MarkersWanted) -> None:
+        """The shard in slot `source` has decided a transaction. A second order of one id replaces the first."""
+        order = self._orders[source, wanted.transactional_id] = _Order(source, wanted)
+        self._fresh.append((order, set(wanted.partitions)))
+
+    def forget(self, source: int) -> None:
+        """The shard is gone: its successor reads what was decided, and orders it again."""
+        for key in [key for key in self._orders if key[0] == source]:
+            del self._orders[key]
+        self._advanced = [each for each in self._advanced if each.source != source]
+
+    def take_errands(self, now_ms: int) -> list[Errand]:
+        """What is to be sent now; partitions that nobody can write wait for the next try."""
+        due, self._fresh = self._fresh, []
+        if self.retry_at_ms is not None and self.retry_at_ms <= now_ms:
+            self.retry_at_ms = None
+            due += self._again
+            self._again = []
+        errands: list[Errand] = []
+        for order, partitions in due:
+            if self._is_current(order):
+                before = set(order.missing)
+                self._plan(order, partitions, errands, now_ms)
+                self._look(order, before - order.missing)
+        return errands
+
+    def _plan(self, order: _Order, partitions: set[Partition], errands: list[Errand], now_ms: int) -> None:
+        by_worker: dict[int, list[tuple[Partition, Place]]] = {}
+        for partition in sorted(partitions & order.missing):
+            place = self._places(*partition)
+            if place is None:
+                order.missing.discard(partition)
+            elif place.worker < 0:
+                self._retry(order, {partition}, now_ms)
+            else:
+                by_worker.setdefault(place.worker, []).append((partition, place))
+        for worker, rows in by_worker.items():
+            marker_id = self._next_id
+            self._next_id += 1
+            self._sent[marker_id] = _Sent(order, worker, [partition for partition, _ in rows])
+            errands.append(Errand(marker_id, worker, order.wanted, [(place.slot, place.tag) for _, place in rows]))
+
+    def answered(self, marker_id: int, results: Sequence[int], now_ms: int) -> None:
+        """A worker says what became of its markers, one code each."""
+        sent = self._sent.pop(marker_id, None)
+        if sent is None or not self._is_current(sent.order):
+            return
+        order = sent.order
+        again: set[Partition] = set()
+        done: set[Partition] = set()
+        for partition, code in zip(sent.partitions, results, strict=True):
+            if code in _TRY_AGAIN:
+                again.add(partition)
+                continue
+            if code == ErrorCode.NONE:
+                self._tries = 0
+            else:
+                # A newer epoch is there already: nothing of this transaction can be open any more.
+                topic, index = partition
+                name = ErrorCode(code).name
+                self.refused.append(f"{order.wanted.transactional_id}: no marker in {topic}-{index}: {name}")
+            done.add(partition)
+        order.missing -= done
+        if again:
+            self._retry(order, again, now_ms)
+        self._look(order, done)
+
+    def worker_lost(self, worker: int, now_ms: int) -> None:
+        """Whatever it was asked may be done or not: its successor is asked again."""
+        for marker_id in [marker_id for marker_id, sent in self._sent.items() if sent.worker == worker]:
+            sent = self._sent.pop(marker_id)
+            self._retry(sent.order, set(sent.partitions), now_ms)
+
+    def take_finished(self) -> list[Finished]:
+        finished, self._finished = self._finished, []
+        return finished
+
+    def take_advanced(self) -> list[Advanced]:
+        advanced, self._advanced = self._advanced, []
+        return advanced
+
+    def _retry(self, order: _Order, partitions: set[Partition], now_ms: int) -> None:
+        self._again.append((order, partitions))
+        if self.retry_at_ms is None:
+            self.retry_at_ms = now_ms + min(RETRY_MS << max(0, self._tries - PATIENT_TRIES), MAX_RETRY_MS)
+            self._tries += 1
+
+    def _is_current(self, order: _Order) -> bool:
+        return self._orders.get((order.source, order.wanted.transactional_id)) is order
+
+    def _look(self, order: _Order, done: set[Partition]) -> None:
+        """How far the order is, now that `done` are, too."""
+        wanted = order.wanted
+        if order.missing:
+            if done:
+                whose = (order.source, wanted.transactional_id, wanted.producer_epoch)
+                self._advanced.append(Advanced(*whose, frozenset(done)))
+        elif self._is_current(order):
+            del self._orders[order.source, wanted.transactional_id]
+            self._finished.append(Finished(order.source, wanted.transactional_id, wanted.producer_epoch))
+
+
+_TRY_AGAIN = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)

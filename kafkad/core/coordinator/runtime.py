@@ -1,0 +1,282 @@
+"""What happens with an outcome? The runtime of one shard: append, replay, wait for the high watermark, answer.
+
+Every request that `begin` announced is answered exactly once: by the shard, by a refusal, or by `unload`. A reply
+never says what a crash could take back: those without records wait for what was in the log when they were made.
+"""
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from enum import Enum
+from typing import Generic, Protocol
+
+from kafkad.core.coordinator.batches import Ended, RecordCodec, pack_records, unpack_batch
+from kafkad.core.coordinator.shard import MarkersWanted, Moment, Outcome, Record, Shard
+from kafkad.core.coordinator.timers import ShardTimer, ShardTimers
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.batch import Codec
+from kafkad.core.waiting.timing_wheel import TimingWheel
+
+STEP_RECORDS = 50
+"""A step of loading reads so many records at most: well below the 5 ms that a loop pass may take."""
+
+
+class CoordinatorLog(Protocol):
+    """The partition of a shard, as its runtime sees it."""
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    def append(self, batch: bytearray, moment: Moment) -> int:
+        """Append the one batch and return its base offset; raises `KafkaError`, and nothing is appended then."""
+
+    def batches(self) -> Iterator[memoryview]:
+        """Every batch from the start of the log to its end, where the end is when it gets there."""
+
+
+class Recipient(Protocol):
+    """Where a runtime's answers and orders go."""
+
+    def reply(self, token: int, reply: object) -> None: ...
+
+    def refuse(self, token: int, code: ErrorCode) -> None:
+        """The whole request `token` gets `code`, in the shape of its API."""
+
+    def order_markers(self, wanted: MarkersWanted) -> None: ...
+
+    def tell(self, line: str) -> None: ...
+
+    def rebalanced(self, elapsed_ms: int) -> None:
+        """A group has its assignment."""
+
+
+class State(Enum):
+    """LOADING: nothing may be asked yet (→ ACTIVE, GONE). ACTIVE: → GONE. GONE: everybody was answered, for good."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    GONE = "gone"
+
+
+class _Held(Generic[Record]):
+    """What waits for the high watermark. Plain and slotted: one for every request."""
+
+    __slots__ = ("deadline_ms", "outcome", "up_to")
+
+    def __init__(self, outcome: Outcome[Record], up_to: int, deadline_ms: int) -> None:
+        self.outcome = outcome
+        self.up_to = up_to
+        self.deadline_ms = deadline_ms
+
+
+class Runtime(Generic[Record]):
+    """One shard at work. `timeout_ms`: how long replicas may take for what was appended."""
+
+    def __init__(
+        self,
+        shard: Shard[Record],
+        log: CoordinatorLog,
+        codec: RecordCodec[Record],
+        wheel: TimingWheel[ShardTimer],
+        recipient: Recipient,
+        *,
+        compression: Codec = Codec.NONE,
+        timeout_ms: int = 5_000,
+    ) -> None:
+        self.shard = shard
+        self.state = State.LOADING
+        self.compression = compression
+        self.timeout_ms = timeout_ms
+        self.replayed = 0
+        self._log = log
+        self._codec = codec
+        self._timers = ShardTimers(wheel, self.expired)
+        self._recipient = recipient
+        self._open: set[int] = set()
+        self._held: deque[_Held[Record]] = deque()
+        self._decided: deque[tuple[int, MarkersWanted]] = deque()
+        """Markers of decisions that the replicas were too slow for: still to be ordered when they have come so far."""
+        self._loading = self._load()
+
+    # Loading.
+
+    def load_step(self, moment: Moment) -> bool:
+        """Read on a little; True when everything is replayed and requests may come. Raises `MalformedRecords`."""
+        assert self.state is State.LOADING
+        for _ in self._loading:
+            return False
+        self.state = State.ACTIVE
+        self.perform(self.shard.loaded(moment), moment)
+        return True
+
+    def _load(self) -> Iterator[None]:
+        since_step = 0
+        for batch in self._log.batches():
+            for row in unpack_batch(batch, self._codec.decode):
+                if isinstance(row, Ended):
+                    self.shard.transaction_ended(row.producer_id, row.is_commit, row.offset)
+                else:
+                    self.shard.replay(row.record, row.offset, row.producer)
+                self.replayed += 1
+                since_step += 1
+                if since_step == STEP_RECORDS:
+                    since_step = 0
+                    yield
+
+    # Working.
+
+    @property
+    def has_held(self) -> bool:
+        """Whether something waits for the high watermark."""
+        return bool(self._held) or bool(self._decided)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `expire_held` has work to do; timers are the wheel's affair."""
+        return self._held[0].deadline_ms if self._held else None
+
+    def begin(self, token: int) -> None:
+        """A request came, and somebody waits for its one answer."""
+        assert self.state is State.ACTIVE and token not in self._open
+        self._open.add(token)
+
+    def refuse(self, token: int, code: ErrorCode) -> None:
+        """A rule refused the request before it led to anything."""
+        self._refuse(token, code)
+
+    def perform(self, outcome: Outcome[Record], moment: Moment) -> None:
+        """Carry out what a request or an event led to, and what follows from it."""
+        assert self.state is State.ACTIVE
+        following: Outcome[Record] | None = outcome
+        while following is not None:
+            following = self._perform_one(following, moment)
+
+    def expired(self, timer: ShardTimer, moment: Moment) -> None:
+        """The wheel handed `timer` out."""
+        if self._timers.take(timer):
+            self.perform(self.shard.expired(timer.key, moment), moment)
+
+    def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> None:
+        self.perform(self.shard.markers_written(transactional_id, producer_epoch, moment), moment)
+
+    def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
+        """A marker was appended to this partition; while the shard is loaded it comes to it by itself."""
+        if self.state is State.ACTIVE:
+            self.shard.transaction_ended(producer_id, is_commit, offset)
+
+    def advanced(self, moment: Moment) -> None:
+        """The high watermark may have moved: answer what it has passed."""
+        held = self._held
+        while held and held[0].up_to <= self._log.high_watermark:
+            following = self._finish(held.popleft().outcome, moment)
+            if following is not None:
+                self.perform(following, moment)
+        while self._decided and self._decided[0][0] <= self._log.high_watermark:
+            self._recipient.order_markers(self._decided.popleft()[1])
+
+    def expire_held(self, moment: Moment) -> None:
+        """The replicas were too slow: the records stay, but nobody is told that they are safe."""
+        while self._held and self._held[0].deadline_ms <= moment.monotonic_ms:
+            row = self._held.popleft()
+            following = self._refuse_outcome(row.outcome, ErrorCode.REQUEST_TIMED_OUT, moment)
+            # What is decided is in the log, and has to be carried out, but not before it can't be lost any more.
+            self._decided.extend((row.up_to, wanted) for wanted in row.outcome.markers)
+            if following is not None:
+                self.perform(following, moment)
+
+    def unload(self, moment: Moment) -> None:
+        """Leadership is gone or the log failed: everybody gets NOT_COORDINATOR, nothing is left behind."""
+        was_active = self.state is State.ACTIVE
+        self.state = State.GONE
+        self._timers.clear()
+        held, self._held = self._held, deque()
+        self._decided.clear()
+        for row in held:
+            following = self._refuse_outcome(row.outcome, ErrorCode.NOT_COORDINATOR, moment)
+            self._answer_last(following)
+        if was_active:
+            self._answer_last(self.shard.unloaded())
+        for token in list(self._open):
+            self._refuse(token, ErrorCode.NOT_COORDINATOR)
+
+    # One outcome.
+
+    def _perform_one(self, outcome: Outcome[Record], moment: Moment) -> Outcome[Record] | None:
+        if outcome.records:
+            try:
+                self._append(outcome, moment)
+            except KafkaError as error:
+                return self._refuse_outcome(outcome, error.code, moment)
+        for key, deadline_ms in outcome.timers:
+            self._timers.set(key, deadline_ms)
+        for line in outcome.log_lines:
+            self._recipient.tell(line)
+        for elapsed_ms in outcome.rebalances_ms:
+            self._recipient.rebalanced(elapsed_ms)
+        if not (outcome.replies or outcome.after or outcome.markers):
+            return None
+        up_to = self._log.log_end_offset
+        if not self._held and up_to <= self._log.high_watermark:
+            return self._finish(outcome, moment)
+        self._held.append(_Held(outcome, up_to, moment.monotonic_ms + self.timeout_ms))
+        return None
+
+    def _append(self, outcome: Outcome[Record], moment: Moment) -> None:
+        batch = pack_records(
+            outcome.records, self._codec.encode, moment, producer=outcome.producer, compression=self.compression
+        )
+        offset = self._log.append(batch, moment)
+        for record in outcome.records:
+            self.shard.replay(record, offset, outcome.producer)
+            offset += 1
+
+    def _finish(self, outcome: Outcome[Record], moment: Moment) -> Outcome[Record] | None:
+        """It is safe: say so."""
+        for token, reply in outcome.replies:
+            self._reply(token, reply)
+        for wanted in outcome.markers:
+            self._recipient.order_markers(wanted)
+        return None if outcome.after is None else outcome.after(ErrorCode.NONE, moment)
+
+    def _refuse_outcome(self, outcome: Outcome[Record], code: ErrorCode, moment: Moment) -> Outcome[Record] | None:
+        code = REFUSALS.get(code, code)
+        for token, _reply in outcome.replies:
+            self._refuse(token, code)
+        return None if outcome.after is None else outcome.after(code, moment)
+
+    def _answer_last(self, outcome: Outcome[Record] | None) -> None:
+        """Of what is still said when the shard goes only the replies count."""
+        while outcome is not None:
+            for token, reply in outcome.replies:
+                if token in self._open:
+                    self._reply(token, reply)
+            outcome = None
+
+    def _reply(self, token: int, reply: object) -> None:
+        assert token in self._open, f"request {token} was answered already"
+        self._open.remove(token)
+        self._recipient.reply(token, reply)
+
+    def _refuse(self, token: int, code: ErrorCode) -> None:
+        assert token in self._open, f"request {token} was answered already"
+        self._open.remove(token)
+        self._recipient.refuse(token, code)
+
+    def deadline_of(self, key: Hashable) -> int | None:
+        """When the timer `key` runs out, if it is set."""
+        return self._timers.deadline_of(key)
+
+
+REFUSALS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client is told of an append that failed: it knows nothing of the partition behind its coordinator."""

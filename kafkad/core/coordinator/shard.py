@@ -1,0 +1,119 @@
+"""What is a coordinator, as the runtime around it sees it?
+
+A shard is the state that belongs to one partition of an internal topic. Requests and timers never change that
+state: they return an `Outcome`, whose records the runtime appends to the partition and then replays into the
+shard, live exactly as at load. What a restart may forget (who waits for a join, when a session ends) is not in
+records and may be changed directly.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from kafkad.core.errors import ErrorCode
+
+Record = TypeVar("Record")
+
+
+class Moment(NamedTuple):
+    """One time for all that happens in a loop pass. Deadlines are on the first clock, records carry the second."""
+
+    monotonic_ms: int
+    wall_ms: int
+
+
+class Asked(NamedTuple):
+    """Who asks. `token` names the request until it is answered, once."""
+
+    token: int
+    version: int
+    client_id: str
+    client_host: str
+
+
+class Producer(NamedTuple):
+    """In whose transaction records are written: offsets that count only when it commits."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome(Generic[Record]):
+    """What is to be done. Mutable: rules add to one that they were given.
+
+    The order in which the runtime goes: append `records` as one batch (all or none), replay them, carry out
+    `timers`, and when the high watermark has passed the batch send `replies` and call `after` with NONE. If
+    the append is refused nothing is replayed, no timer is set, every reply of this outcome is replaced by the
+    refusal of its API (see `ErrorCode` that the append gave), and `after` is called with the code: it may
+    return what is to be done then. With `after`, `replies` are normally left to it.
+
+    A reply goes to the token of any request that waits, not only to the one that led to this outcome.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    producer: Producer | None = None
+    replies: list[tuple[int, object]] = field(default_factory=list)
+    """(token, what the API's module packs)."""
+    timers: list[tuple[Hashable, int | None]] = field(default_factory=list)
+    """(key, deadline on the monotonic clock in ms); None cancels. A key has one timer: setting it again moves it."""
+    after: Callable[[ErrorCode, Moment], "Outcome[Record]"] | None = None
+    markers: list["MarkersWanted"] = field(default_factory=list)
+    log_lines: list[str] = field(default_factory=list)
+    """For people: one line for each rebalance, fenced producer and the like."""
+    rebalances_ms: list[int] = field(default_factory=list)
+    """How long each rebalance has taken that this completes; for metrics."""
+
+
+class MarkersWanted(NamedTuple):
+    """A transaction is decided: its markers are to be written to all partitions that were in it.
+
+    The runtime answers with `Shard.markers_written` when every partition has its marker, or is gone.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    partitions: frozenset[tuple[str, int]]
+    transaction_version: int = 0
+    """With 2 a marker's epoch must be above that of its transaction (KIP-890)."""
+
+
+class Shard(Protocol[Record]):
+    """The state of one internal partition. Everything that returns an `Outcome` leaves the replayed state alone."""
+
+    def replay(self, record: Record, offset: int, producer: Producer | None) -> None:
+        """Apply one record that is in the log at `offset`; `producer`: it is part of an open transaction."""
+
+    def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
+        """The marker of a producer's transaction is in the log (replayed like a record)."""
+
+    def loaded(self, moment: Moment) -> Outcome[Record]:
+        """The whole log has been replayed and requests may come: set the timers that the state needs."""
+
+    def expired(self, key: Hashable, moment: Moment) -> Outcome[Record]:
+        """The timer `key` has run out."""
+
+    def unloaded(self) -> Outcome[Record]:
+        """Leadership is gone, or the log failed: answer everybody who waits (NOT_COORDINATOR); no records."""
+
+    def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> Outcome[Record]:
+        """Every marker asked for with `MarkersWanted` is in its log."""
+
+
+def merge(first: Outcome[Record], second: Outcome[Record]) -> Outcome[Record]:
+    """Both, in this order, as one. Only one of them may have `after` or a `producer`."""
+    assert first.after is None or second.after is None, "two outcomes with something after them can't be one"
+    assert first.producer is None or second.producer is None, "two transactions can't be in one batch"
+    return Outcome(
+        records=first.records + second.records,
+        producer=first.producer or second.producer,
+        replies=first.replies + second.replies,
+        timers=first.timers + second.timers,
+        after=first.after or second.after,
+        markers=first.markers + second.markers,
+        log_lines=first.log_lines + second.log_lines,
+        rebalances_ms=first.rebalances_ms + second.rebalances_ms,
+    )

@@ -1,0 +1,69 @@
+"""When is which shard to be called? One timing wheel for all coordinators of a process, keys that are each shard's own.
+
+Setting, moving and cancelling cost the same however many timers there are: every heartbeat moves one.
+"""
+
+from collections.abc import Callable, Hashable
+
+from kafkad.core.coordinator.shard import Moment
+from kafkad.core.waiting.timing_wheel import Timer, TimingWheel
+
+
+class ShardTimer(Timer):
+    """A timer of one shard. Plain and mutable, as the wheel moves them: see `Timer`."""
+
+    __slots__ = ("key", "owner")
+
+    def __init__(self, owner: "ShardTimers", key: Hashable, deadline_ms: int) -> None:
+        super().__init__(deadline_ms)
+        self.owner = owner
+        self.key = key
+
+
+class ShardTimers:
+    """The timers of one shard: a key has one. `expired` is called with one that is due."""
+
+    def __init__(self, wheel: "TimingWheel[ShardTimer]", expired: Callable[[ShardTimer, Moment], None]) -> None:
+        self._wheel = wheel
+        self.expired = expired
+        self._timers: dict[Hashable, ShardTimer] = {}
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def deadline_of(self, key: Hashable) -> int | None:
+        timer = self._timers.get(key)
+        return None if timer is None else timer.deadline_ms
+
+    def set(self, key: Hashable, deadline_ms: int | None) -> None:
+        """Set or move the timer of `key`; None cancels it."""
+        timer = self._timers.get(key)
+        if deadline_ms is None:
+            if timer is not None:
+                del self._timers[key]
+                self._wheel.cancel(timer)
+            return
+        if timer is None:
+            timer = self._timers[key] = ShardTimer(self, key, deadline_ms)
+        else:
+            self._wheel.cancel(timer)
+            timer.deadline_ms = deadline_ms
+        self._wheel.add(timer)
+
+    def take(self, timer: ShardTimer) -> bool:
+        """`timer` is due: forget it. False when what ran before it has cancelled or moved it."""
+        if self._timers.get(timer.key) is not timer or timer.bucket is not None:
+            return False
+        del self._timers[timer.key]
+        return True
+
+    def clear(self) -> None:
+        timers, self._timers = self._timers, {}
+        for timer in timers.values():
+            self._wheel.cancel(timer)
+
+
+def run_due(wheel: TimingWheel[ShardTimer], moment: Moment) -> None:
+    """Call every shard that has a timer which is due, in the order of the deadlines."""
+    for timer in wheel.advance(moment.monotonic_ms):
+        timer.owner.expired(timer, moment)

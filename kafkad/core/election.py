@@ -1,0 +1,126 @@
+"""Who leads a partition? Kafka's four rules (S3-65 to S3-69), and what a strategy may decide instead.
+
+Every rule walks the assignment in its order; the order of the ISR never matters. A leader outside the ISR
+loses records, so it's chosen only where `unclean` allows it, and `elect` holds every strategy to that.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from kafkad.core.types import BrokerId
+
+
+class ElectionReason(Enum):
+    """Why a leader is looked for."""
+
+    OFFLINE = "offline"  # a new partition, or one whose leader is gone
+    REASSIGNMENT = "reassignment"  # the leader isn't in the new assignment
+    PREFERRED = "preferred"  # back to the first replica of the assignment
+    CONTROLLED_SHUTDOWN = "controlled shutdown"  # the leader is about to stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionContext:
+    """What else a strategy may look at. `racks` names the rack of each broker that has one."""
+
+    topic: str
+    partition: int
+    reason: ElectionReason = ElectionReason.OFFLINE
+    unclean: bool = False
+    shutting_down: frozenset[BrokerId] = frozenset()
+    racks: Mapping[BrokerId, str] = field(default_factory=dict)
+
+
+class LeaderElectionStrategy(Protocol):
+    """A way to choose leaders, chosen itself by name in the configuration."""
+
+    @property
+    def name(self) -> str: ...
+
+    def elect(
+        self,
+        assignment: Sequence[BrokerId],
+        isr: AbstractSet[BrokerId],
+        live: AbstractSet[BrokerId],
+        context: ElectionContext,
+    ) -> BrokerId | None:
+        """The leader, out of `assignment` and `live`; None leaves the partition without one.
+
+        For REASSIGNMENT `assignment` is the new one. Outside `isr` is legal only if `context.unclean`.
+        """
+
+
+class IllegalElection(Exception):
+    """A strategy answered something that would lose data or elect nobody: the strategy is broken."""
+
+
+def elect(
+    strategy: LeaderElectionStrategy,
+    *,
+    assignment: Sequence[BrokerId],
+    isr: AbstractSet[BrokerId],
+    live: AbstractSet[BrokerId],
+    context: ElectionContext,
+) -> BrokerId | None:
+    """What `strategy` decides, checked; raises IllegalElection."""
+    leader = strategy.elect(assignment, isr, live, context)
+    if leader is None:
+        return None
+    problem = None
+    if leader not in assignment or leader not in live:
+        problem = f"expected one of {sorted(set(assignment) & live)} (assigned and alive) or None"
+    elif leader not in isr and not (context.unclean and context.reason is ElectionReason.OFFLINE):
+        problem = f"expected a member of the ISR {sorted(isr)} or None: unclean election is not allowed here"
+    if problem is not None:
+        where = f"{context.topic}-{context.partition}"
+        raise IllegalElection(f"strategy {strategy.name!r} elected {leader!r} for {where}: {problem}")
+    return leader
+
+
+def isr_after(leader: BrokerId, isr: Iterable[BrokerId], live: AbstractSet[BrokerId]) -> tuple[BrokerId, ...]:
+    """The ISR that the new leader starts with: the living of the old one, or itself alone (unclean)."""
+    kept = tuple(replica for replica in isr if replica in live)
+    return kept if leader in kept else (leader,)
+
+
+def offline_leader(
+    assignment: Sequence[BrokerId],
+    isr: AbstractSet[BrokerId],
+    live: AbstractSet[BrokerId],
+    *,
+    unclean: bool = False,
+) -> BrokerId | None:
+    """First of the assignment alive and in the ISR; failing that the first alive, if `unclean` (S3-66)."""
+    clean = _first(assignment, isr & live)
+    return _first(assignment, live) if clean is None and unclean else clean
+
+
+def reassignment_leader(
+    new_assignment: Sequence[BrokerId], isr: AbstractSet[BrokerId], live: AbstractSet[BrokerId]
+) -> BrokerId | None:
+    """First of the new assignment that is alive and in the ISR (S3-67)."""
+    return _first(new_assignment, isr & live)
+
+
+def preferred_leader(
+    assignment: Sequence[BrokerId], isr: AbstractSet[BrokerId], live: AbstractSet[BrokerId]
+) -> BrokerId | None:
+    """The first of the assignment or nobody (S3-68)."""
+    return _first(assignment[:1], isr & live)
+
+
+def controlled_shutdown_leader(
+    assignment: Sequence[BrokerId],
+    isr: AbstractSet[BrokerId],
+    live: AbstractSet[BrokerId],
+    shutting_down: AbstractSet[BrokerId],
+) -> BrokerId | None:
+    """First of the assignment that is alive, in the ISR and stays (S3-69)."""
+    return _first(assignment, (isr & live) - shutting_down)
+
+
+def _first(candidates: Sequence[BrokerId], eligible: AbstractSet[BrokerId]) -> BrokerId | None:
+    return next((candidate for candidate in candidates if candidate in eligible), None)

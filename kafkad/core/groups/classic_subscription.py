@@ -1,0 +1,45 @@
+"""Which topics do the members of a classic group want, when they are consumers?
+
+Their metadata is theirs (the "consumer" embedded protocol); the coordinator reads only the part that all versions of
+it begin with, to know whose offsets may expire. What it can't read makes it not know, nothing worse.
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+from struct import error as StructError
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+_HEAD = Struct(">hi")
+_LENGTH = Struct(">h")
+_BYTES_LENGTH = Struct(">i")
+
+
+def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
+    """The topics of all; None when one of them can't be read. Members mostly say the same, which is read once."""
+    topics: set[str] = set()
+    try:
+        for subscription in set(metadata):
+            topics.update(_read_topics(subscription))
+    except (StructError, ValueError):
+        return None
+    return frozenset(topics)
+
+
+def _read_topics(subscription: bytes) -> list[str]:
+    _version, count = _HEAD.unpack_from(subscription)
+    if count < 0:
+        raise ValueError("a subscription has topics, if only none")
+    at = _HEAD.size
+    topics = []
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(subscription, at)
+        at += _LENGTH.size
+        if length < 0 or at + length > len(subscription):
+            raise ValueError("a topic's name is longer than the subscription")
+        topics.append(subscription[at : at + length].decode())
+        at += length
+    (user_data,) = _BYTES_LENGTH.unpack_from(subscription, at)
+    if at + _BYTES_LENGTH.size + max(user_data, 0) > len(subscription):
+        raise ValueError("the user data is longer than the subscription")
+    return topics

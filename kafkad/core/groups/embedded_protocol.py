@@ -1,0 +1,117 @@
+"""The "consumer" embedded protocol: what consumers say of themselves in a classic join, and what they are assigned.
+
+Read and written by the coordinator only where a group changes from one protocol to the other (KIP-848): otherwise
+these bytes are the members' own affair. Versions 0 to 3 of Apache Kafka's ConsumerProtocol.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+from struct import error as StructError
+
+_I16, _I32 = Struct(">h"), Struct(">i")
+
+Named = Mapping[str, frozenset[int]]
+"""Partitions by topic name."""
+
+
+class MalformedProtocol(Exception):
+    """The bytes are not those of a consumer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    version: int
+    topics: tuple[str, ...]
+    owned: Named = field(default_factory=dict)
+    rack_id: str | None = None
+
+
+def read_subscription(data: bytes) -> Subscription:
+    """Raises MalformedProtocol."""
+    try:
+        reader = _Reader(data)
+        version = reader.i16()
+        topics = tuple(sorted({reader.text() for _ in range(reader.i32())}))
+        reader.nullable_bytes()
+        owned = reader.partitions() if version >= 1 else {}
+        if version >= 2:
+            reader.i32()  # the generation in which it owned them
+        rack_id = reader.nullable_text() if version >= 3 else None
+    except (StructError, ValueError) as error:
+        raise MalformedProtocol(str(error)) from error
+    return Subscription(version=version, topics=topics, owned=owned, rack_id=rack_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedAssignment:
+    """`user_data` is what an assignor of somebody's own told its members besides."""
+
+    partitions: Named = field(default_factory=dict)
+    user_data: bytes = b""
+
+
+def read_assignment(data: bytes) -> EmbeddedAssignment:
+    """Empty bytes are an assignment of nothing. Raises MalformedProtocol."""
+    if not data:
+        return EmbeddedAssignment()
+    try:
+        reader = _Reader(data)
+        reader.i16()
+        return EmbeddedAssignment(partitions=reader.partitions(), user_data=reader.nullable_bytes())
+    except (StructError, ValueError) as error:
+        raise MalformedProtocol(str(error)) from error
+
+
+def write_assignment(assignment: Named, version: int) -> bytes:
+    parts = [_I16.pack(version), _I32.pack(len(assignment))]
+    for topic, indexes in sorted(assignment.items()):
+        name = topic.encode()
+        parts += (_I16.pack(len(name)), name, _I32.pack(len(indexes)))
+        parts += (_I32.pack(index) for index in sorted(indexes))
+    parts.append(_I32.pack(-1))
+    return b"".join(parts)
+
+
+class _Reader:
+    """Goes through the bytes; ValueError and struct.error where they end too early."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def i16(self) -> int:
+        (value,) = _I16.unpack_from(self._data, self._at)
+        self._at += 2
+        return int(value)
+
+    def i32(self) -> int:
+        (value,) = _I32.unpack_from(self._data, self._at)
+        self._at += 4
+        return int(value)
+
+    def _take(self, length: int) -> bytes:
+        if length < 0 or self._at + length > len(self._data):
+            raise ValueError(f"a field of {length} bytes does not fit")
+        taken = self._data[self._at : self._at + length]
+        self._at += length
+        return taken
+
+    def text(self) -> str:
+        return self._take(self.i16()).decode()
+
+    def nullable_text(self) -> str | None:
+        length = self.i16()
+        return None if length == -1 else self._take(length).decode()
+
+    def nullable_bytes(self) -> bytes:
+        """None as nothing."""
+        length = self.i32()
+        return b"" if length == -1 else self._take(length)
+
+    def partitions(self) -> Named:
+        found: dict[str, frozenset[int]] = {}
+        for _ in range(self.i32()):
+            topic = self.text()
+            found[topic] = frozenset(self.i32() for _ in range(self.i32()))
+        return found

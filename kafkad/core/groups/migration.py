@@ -1,0 +1,171 @@
+"""How does a group that has members change its protocol? Classic to consumer with the first member that asks for it,
+and back when the last such member has gone (KIP-848, online migration).
+
+Both ways the group is written down anew, in one batch: what removes the one, and what makes the other. Members that
+speak the classic protocol are members of a consumer group meanwhile (classic_in_consumer.py).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from kafkad.core.coordinator.topics import Topics
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.assignors import NOTHING, Assignment
+from kafkad.core.groups.classic_group import ClassicGroup
+from kafkad.core.groups.classic_member import ClassicMember
+from kafkad.core.groups.classic_subscription import CONSUMER_PROTOCOL_TYPE
+from kafkad.core.groups.consumer_config import ConsumerConfig
+from kafkad.core.groups.consumer_group import ConsumerGroup, ConsumerRecord
+from kafkad.core.groups.consumer_member import ConsumerMember, to_topic_partitions
+from kafkad.core.groups.consumer_topics import Subscriptions
+from kafkad.core.groups.embedded_protocol import (
+    MalformedProtocol,
+    Named,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from kafkad.core.groups.records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    GroupMember,
+    GroupMetadata,
+)
+
+
+def check_upgrade(group: ClassicGroup, config: ConsumerConfig) -> None:
+    """Raises GROUP_ID_NOT_FOUND: to who asks in the new protocol it is no group."""
+    if not config.migration_policy.may_upgrade:
+        raise _not_upgraded(group.group_id, "online upgrade is disabled")
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise _not_upgraded(group.group_id, "the group does not use the consumer embedded protocol")
+    if len(group.members) > config.max_size:
+        raise _not_upgraded(group.group_id, "the group size exceeds the consumer group maximum size")
+
+
+def _not_upgraded(group_id: str, reason: str) -> KafkaError:
+    text = f"Cannot upgrade classic group {group_id} to consumer group because {reason}."
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+
+def upgraded(group: ClassicGroup, subscriptions: Subscriptions) -> list[ConsumerRecord]:
+    """The classic group as a consumer group: same generation, everybody with what it has. Raises GROUP_ID_NOT_FOUND."""
+    group_id, epoch = group.group_id, group.generation
+    try:
+        members = [_as_consumer(member, group, subscriptions.topics) for member in group.members.values()]
+    except MalformedProtocol as error:
+        raise _not_upgraded(group_id, "the embedded consumer protocol is malformed") from error
+    records: list[ConsumerRecord] = [member.subscription_record(group_id) for member in members]
+    metadata_hash = subscriptions.hash_of({topic for member in members for topic in member.topics})
+    records.append(ConsumerGroupMetadata(group_id=group_id, epoch=epoch, metadata_hash=metadata_hash))
+    for member in members:
+        had = to_topic_partitions(member.assigned)
+        records.append(
+            ConsumerGroupTargetAssignmentMember(group_id=group_id, member_id=member.member_id, topic_partitions=had)
+        )
+    # Nobody knows when its leader divided them: they may be divided anew at once.
+    records.append(ConsumerGroupTargetAssignmentMetadata(group_id=group_id, assignment_epoch=epoch))
+    return [*records, *(member.assignment_record(group_id) for member in members)]
+
+
+def _as_consumer(member: ClassicMember, group: ClassicGroup, topics: Topics) -> ConsumerMember:
+    subscription = read_subscription(_metadata(member, group.protocol))
+    had = read_assignment(member.assignment)
+    if had.user_data:
+        reason = (
+            "an unsupported custom assignor is in use. "
+            "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade"
+        )
+        raise _not_upgraded(group.group_id, reason)
+    return ConsumerMember(
+        member_id=member.member_id,
+        epoch=group.generation,
+        previous_epoch=group.generation,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=subscription.topics,
+        assigned=by_id(had.partitions, topics),
+        classic=classic_metadata(member.session_timeout_ms, member.protocols),
+    )
+
+
+def _metadata(member: ClassicMember, protocol: str | None) -> bytes:
+    """In the protocol that the group has chosen; before it has, in the one that the member likes best."""
+    return next((metadata for name, metadata in member.protocols if name == protocol), member.protocols[0][1])
+
+
+def classic_metadata(session_timeout_ms: int, protocols: Iterable[tuple[str, bytes]]) -> ClassicMemberMetadata:
+    spoken = tuple(ClassicProtocol(name=name, metadata=metadata) for name, metadata in protocols)
+    return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=spoken)
+
+
+def spoken_protocols(classic: ClassicMemberMetadata) -> tuple[tuple[str, bytes], ...]:
+    return tuple((row.name, row.metadata) for row in classic.supported_protocols)
+
+
+def downgraded(
+    group: ConsumerGroup, staying: Sequence[ConsumerMember], generation: int, topics: Topics, wall_ms: int
+) -> GroupMetadata:
+    """Those who stay, who all speak the classic protocol, as a classic group in which each has its target."""
+    protocol = _chosen(staying)
+    return GroupMetadata(
+        group_id=group.group_id,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        generation=generation,
+        protocol=protocol,
+        leader=staying[0].member_id,
+        current_state_timestamp=wall_ms,
+        members=tuple(
+            _as_classic(member, group.target.get(member.member_id, NOTHING), protocol, topics) for member in staying
+        ),
+    )
+
+
+def _as_classic(member: ConsumerMember, target: Assignment, protocol: str, topics: Topics) -> GroupMember:
+    assert member.classic is not None
+    metadata = dict(spoken_protocols(member.classic))[protocol]
+    return GroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.classic.session_timeout_ms,
+        subscription=metadata,
+        assignment=embedded_assignment(target, metadata, topics),
+    )
+
+
+def _chosen(members: Sequence[ConsumerMember]) -> str:
+    """What most prefer of the protocols that all of them speak."""
+    spoken = [[row.name for row in member.classic.supported_protocols] for member in members if member.classic]
+    common = set(spoken[0]).intersection(*spoken)
+    votes = Counter(next(name for name in names if name in common) for names in spoken)
+    return max(sorted(votes), key=votes.__getitem__)
+
+
+def embedded_assignment(assignment: Assignment, metadata: bytes, topics: Topics) -> bytes:
+    """For a classic member, in the version in which it speaks in its `metadata`."""
+    try:
+        version = read_subscription(metadata).version
+    except MalformedProtocol:
+        version = 0
+    return write_assignment(by_name(assignment, topics), version)
+
+
+def by_id(named: Named, topics: Topics) -> Assignment:
+    """Topics that are not there any more are left out."""
+    ids = {name: topics.id_of(name) for name in named}
+    return {topic_id: named[name] for name, topic_id in ids.items() if topic_id is not None and named[name]}
+
+
+def by_name(assignment: Assignment, topics: Topics) -> Named:
+    names: dict[UUID, str | None] = {topic_id: topics.name_of(topic_id) for topic_id in assignment}
+    return {name: assignment[topic_id] for topic_id, name in names.items() if name is not None}

@@ -1,0 +1,122 @@
+"""What is asked of a group's offsets, and what is answered.
+
+Tuples: a commit makes several of these, and there are to be ten thousand commits a second.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
+
+NO_OFFSET = -1
+NO_RETENTION = -1
+NO_GENERATION = -1
+
+
+class PartitionCommit(NamedTuple):
+    partition: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str | None = None
+
+
+class TopicCommit(NamedTuple):
+    """By name, or by id when the name is empty."""
+
+    name: str
+    partitions: list[PartitionCommit]
+    topic_id: UUID = NO_TOPIC_ID
+
+
+class OffsetCommit(NamedTuple):
+    """`generation` is the member epoch in a group of KIP-848; negative when the group is only a place for offsets."""
+
+    group_id: str
+    topics: list[TopicCommit]
+    member_id: str = ""
+    instance_id: str | None = None
+    generation: int = NO_GENERATION
+    retention_ms: int = NO_RETENTION
+
+
+class TxnOffsetCommit(NamedTuple):
+    """Offsets that count when the transaction of this producer commits."""
+
+    group_id: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    topics: list[TopicCommit]
+    member_id: str = ""
+    instance_id: str | None = None
+    generation: int = NO_GENERATION
+
+
+class TopicResult(NamedTuple):
+    """(partition, code) of each partition that was asked about."""
+
+    name: str
+    topic_id: UUID
+    partitions: list[tuple[int, ErrorCode]]
+
+
+class CommitReply(NamedTuple):
+    """Of commits of both kinds."""
+
+    topics: list[TopicResult]
+
+
+class TopicFetch(NamedTuple):
+    """By name, or by id when the name is empty."""
+
+    name: str
+    partitions: tuple[int, ...]
+    topic_id: UUID = NO_TOPIC_ID
+
+
+class GroupFetch(NamedTuple):
+    """`topics` None: everything that the group committed. Members of KIP-848 groups say who they are."""
+
+    group_id: str
+    topics: list[TopicFetch] | None
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+class FetchedPartition(NamedTuple):
+    partition: int
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    code: ErrorCode = ErrorCode.NONE
+
+
+class FetchedTopic(NamedTuple):
+    name: str
+    topic_id: UUID
+    partitions: list[FetchedPartition]
+
+
+class FetchedGroup(NamedTuple):
+    group_id: str
+    topics: list[FetchedTopic]
+    code: ErrorCode = ErrorCode.NONE
+
+
+class FetchReply(NamedTuple):
+    groups: list[FetchedGroup]
+
+
+class OffsetDelete(NamedTuple):
+    """`topics`: (name, partitions)."""
+
+    group_id: str
+    topics: list[tuple[str, list[int]]]
+
+
+class DeleteReply(NamedTuple):
+    """With a `code` there are no topics: nothing was looked at."""
+
+    topics: list[TopicResult]
+    code: ErrorCode = ErrorCode.NONE

@@ -1,0 +1,99 @@
+"""Which groups does this coordinator have, whatever protocol their members speak?
+
+While the log is replayed only the last word about each classic group is kept; the groups are made of it when all is
+read (`finish_loading`). From then on a classic group's own record changes nothing in it: the record was made of the
+group. A group that only has committed offsets is an empty classic group without a record.
+"""
+
+from collections.abc import Iterator
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.classic_group import ClassicGroup
+from kafkad.core.groups.classic_records import restore_group
+from kafkad.core.groups.consumer_group import REMOVALS, ConsumerGroup, ConsumerRecord
+from kafkad.core.groups.group import Group
+from kafkad.core.groups.records import ConsumerGroupMetadataRemoved, GroupMetadata
+
+
+class Groups:
+    """All groups of one internal partition, by id."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}
+        self._last_word: dict[str, GroupMetadata] = {}
+        self._is_loading = True
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def get(self, group_id: str) -> Group | None:
+        return self._groups.get(group_id)
+
+    def find(self, group_id: str) -> Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    def find_classic(self, group_id: str) -> ClassicGroup:
+        group = self.find(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+        return group
+
+    def add(self, group: Group) -> None:
+        """Put a group in, in place of one with the same id."""
+        self._last_word.pop(group.group_id, None)
+        self._groups[group.group_id] = group
+
+    def remove(self, group_id: str) -> None:
+        self._groups.pop(group_id, None)
+
+    # Replay.
+
+    def replay_metadata(self, record: GroupMetadata) -> None:
+        """A generation of a classic group is in the log."""
+        if self._is_loading:
+            self._last_word[record.group_id] = record
+            return
+        group = self._groups.get(record.group_id)
+        if isinstance(group, ClassicGroup):
+            group.is_logged = True
+        else:
+            self._groups[record.group_id] = restore_group(record)
+
+    def replay_removed(self, group_id: str) -> None:
+        """A classic group is gone; one of another type, of the same id, has its own records."""
+        self._last_word.pop(group_id, None)
+        if isinstance(self._groups.get(group_id), ClassicGroup):
+            del self._groups[group_id]
+
+    def replay_consumer(self, record: ConsumerRecord) -> None:
+        """Something of a group of KIP-848: made with its first record, gone with the one that says so."""
+        group = self._groups.get(record.group_id)
+        if isinstance(record, ConsumerGroupMetadataRemoved):
+            if isinstance(group, ConsumerGroup):
+                del self._groups[record.group_id]
+            return
+        if not isinstance(group, ConsumerGroup):
+            if isinstance(record, REMOVALS):
+                return
+            # A classic group of this id has been removed by the record before, or never had one.
+            group = ConsumerGroup(record.group_id)
+            self._last_word.pop(record.group_id, None)
+            self._groups[record.group_id] = group
+        group.replay((record,))
+
+    def replay_offset(self, group_id: str) -> None:
+        """There are offsets of this group; nobody has to have been in it."""
+        if group_id not in self._groups:
+            self._groups[group_id] = ClassicGroup(group_id, None)
+
+    def finish_loading(self) -> None:
+        self._is_loading = False
+        for group_id, record in self._last_word.items():
+            self._groups[group_id] = restore_group(record)
+        self._last_word.clear()

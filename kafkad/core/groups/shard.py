@@ -1,0 +1,120 @@
+"""The groups of one partition of `__consumer_offsets`: their protocols and their offsets behind one `Shard`.
+
+Sorts records, timers and requests to whose they are. What concerns both a group and its offsets (its deletion) is
+decided here; everything else by the parts, which handlers use directly.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+
+from kafkad.core.coordinator.shard import Moment, Outcome, Producer, merge
+from kafkad.core.coordinator.topics import Topics
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.classic_in_consumer import ClassicInConsumer
+from kafkad.core.groups.classic_protocol import ClassicProtocol, GroupOutcome
+from kafkad.core.groups.classic_timers import ClassicTimerKey
+from kafkad.core.groups.config import GroupConfig
+from kafkad.core.groups.consumer_config import ConsumerConfig
+from kafkad.core.groups.consumer_protocol import ConsumerProtocol
+from kafkad.core.groups.consumer_timers import ConsumerTimerKey
+from kafkad.core.groups.consumer_topics import Subscriptions
+from kafkad.core.groups.fencing import Fencing
+from kafkad.core.groups.offsets import GroupOffsets
+from kafkad.core.groups.offsets_sweep import EXPIRY_TIMER
+from kafkad.core.groups.records import (
+    GroupMetadata,
+    GroupMetadataRemoved,
+    GroupRecord,
+    OffsetCommitted,
+    OffsetRemoved,
+)
+from kafkad.core.groups.registry import Groups
+
+
+class GroupShard:
+    """`new_id` gives a text that was never given before, for member ids; `rebalanced` counts the new epochs of groups
+    of the consumer protocol."""
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        topics: Topics,
+        new_id: Callable[[], str],
+        consumer_config: ConsumerConfig,
+        subscriptions: Subscriptions,
+        rebalanced: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.config = config
+        self.groups = Groups()
+        self.offsets = GroupOffsets(self.groups, topics, config)
+        self._fencing = Fencing(self.groups, config, consumer_config, subscriptions)
+        self._modern = ClassicInConsumer(consumer_config, subscriptions, self._fencing, new_id, rebalanced)
+        self.classic = ClassicProtocol(self.groups, config, new_id, self._modern)
+        self.consumer = ConsumerProtocol(
+            self.groups, config, consumer_config, subscriptions, self._fencing, new_id, rebalanced
+        )
+
+    def configure(self, config: ConsumerConfig) -> None:
+        """Other settings of groups from now on."""
+        self.consumer.config = self._modern.config = self._fencing.config = config
+
+    # What the runtime calls.
+
+    def replay(self, record: GroupRecord, offset: int, producer: Producer | None) -> None:
+        match record:
+            case OffsetCommitted():
+                self.offsets.replay_committed(record, offset, producer)
+            case OffsetRemoved():
+                self.offsets.replay_removed(record)
+            case GroupMetadata():
+                self.groups.replay_metadata(record)
+            case GroupMetadataRemoved():
+                self.groups.replay_removed(record.group_id)
+            case _:
+                self.groups.replay_consumer(record)
+
+    def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
+        self.offsets.transaction_ended(producer_id, is_commit=is_commit)
+
+    def loaded(self, moment: Moment) -> GroupOutcome:
+        self.groups.finish_loading()
+        outcome = merge(self.classic.loaded(moment), self.consumer.loaded(moment))
+        outcome.timers.append(self.offsets.loaded(moment))
+        return outcome
+
+    def expired(self, key: Hashable, moment: Moment) -> GroupOutcome:
+        if isinstance(key, ClassicTimerKey):
+            return self.classic.expired(key, moment)
+        if isinstance(key, ConsumerTimerKey):
+            return self.consumer.expired(key, moment)
+        if key == EXPIRY_TIMER:
+            return self.offsets.expire(moment)
+        raise AssertionError(f"nobody here has set a timer {key!r}")
+
+    def unloaded(self) -> GroupOutcome:
+        return self.classic.unloaded()
+
+    def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> GroupOutcome:
+        raise AssertionError("groups order no markers")
+
+    # Requests about groups and their offsets at once.
+
+    def delete_groups(self, group_ids: Iterable[str], token: int) -> GroupOutcome:
+        """Answered with (group id, code), once for each that is named."""
+        outcome: Outcome[GroupRecord] = Outcome()
+        results = []
+        deleted = []
+        for group_id in dict.fromkeys(group_ids):
+            try:
+                group = self.groups.find(group_id)
+                group.check_delete()
+            except KafkaError as error:
+                results.append((group_id, error.code))
+                continue
+            outcome.records += self.offsets.all_removed(group_id)
+            outcome.records += group.tombstones()
+            deleted.append(group_id)
+            results.append((group_id, ErrorCode.NONE))
+        if deleted:
+            outcome.log_lines.append(f"deleted group(s) {', '.join(deleted)!r} as asked")
+        outcome.replies.append((token, results))
+        return outcome

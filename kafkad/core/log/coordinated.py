@@ -1,0 +1,61 @@
+"""What do coordinators write into a partition? The ends of transactions, and their own records in one.
+
+Both are judged by other rules than a client's batches: neither has sequences, and a marker needs no transaction to
+end. The codes of a refusal are those that Apache Kafka gives its coordinators.
+"""
+
+from kafkad.core.log.batch import read_header, set_log_append_time
+from kafkad.core.log.end_markers import build_end_marker
+from kafkad.core.log.partition_log import AppendInfo, PartitionLog
+from kafkad.core.log.producers import EndMarker
+from kafkad.core.log.records import target_codec
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.log.validation import ValidatedBatch, check_size, validate_produce
+from kafkad.core.log.verification import NO_GUARD
+
+_NEWEST_PRODUCE = 13
+"""A coordinator may use every codec."""
+
+
+def append_end_marker(
+    log: PartitionLog,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    commit: bool,
+    transaction_version: int,
+    leader_epoch: int,
+    now_ms: int,
+) -> AppendInfo:
+    """End the producer's transaction here, if it has one. Raises `KafkaError`, `NoSpaceLeft`, `StorageFailed`."""
+    log.producers.check_end_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+    marker = EndMarker(commit=commit, coordinator_epoch=coordinator_epoch, timestamp=now_ms)
+    content = build_end_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch)
+    batch = memoryview(bytearray(content))
+    header = read_header(batch)
+    if log.config.message_timestamp_type == "LogAppendTime":
+        header = set_log_append_time(batch, 0, now_ms)
+    return log.append_judged(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+def append_coordinated(
+    log: PartitionLog, records: memoryview, *, leader_epoch: int, now_ms: int, guard: int = NO_GUARD
+) -> AppendInfo:
+    """Append a batch that a coordinator made. Raises `KafkaError`, `NoSpaceLeft`, `StorageFailed`.
+
+    In a producer's transaction it needs the `guard` of a verification, as a client's batch does.
+    """
+    batch, header = _own_batch(records, log.config, now_ms)
+    if header.producer_id >= 0:
+        log.producers.check_coordinated(header, guard)
+    return log.append_judged(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+def _own_batch(records: memoryview, config: LogConfig, now_ms: int) -> ValidatedBatch:
+    """What this process has made a moment ago is as it should be; only the topic may want it otherwise."""
+    header = read_header(records)
+    if config.message_timestamp_type == "LogAppendTime" or target_codec(header, config) != header.codec_bits:
+        return validate_produce(records, config, now_ms, produce_version=_NEWEST_PRODUCE)
+    check_size(header.size, config)
+    return ValidatedBatch(records, header)

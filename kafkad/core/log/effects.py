@@ -1,0 +1,41 @@
+"""What a log wants done outside the owner's loop: waiting for the disk, and removing files later."""
+
+from dataclasses import dataclass
+
+from kafkad.core.ports import LogFile, SegmentStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushLog:
+    """Sync these files, in any thread; then the owner calls `PartitionLog.flushed` with this effect.
+
+    A `StorageFailed` takes the directory offline and is never retried. `truncations` tells the owner whether
+    the log was cut meanwhile.
+    """
+
+    up_to: int
+    truncations: int
+    files: tuple[LogFile, ...]
+    store: SegmentStore
+
+    def perform(self) -> None:
+        for file in self.files:
+            try:
+                file.sync()
+            except FileNotFoundError:
+                # Retention removed the segment since: what is gone need not be kept.
+                continue
+        self.store.sync_directory()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnlinkFiles:
+    """Remove these files with `PartitionLog.remove_files`, not before `due_ms` (file.delete.delay.ms), and not
+    before every reader has seen `generation`. After a crash they are removed by loading."""
+
+    names: tuple[str, ...]
+    due_ms: int
+    generation: int
+
+
+LogEffect = FlushLog | UnlinkFiles

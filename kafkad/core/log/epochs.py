@@ -1,0 +1,137 @@
+"""Which offsets did each leader epoch write?
+
+The leader-epoch cache: epochs and start offsets, both strictly growing. It answers where an epoch ended,
+so that a follower knows where its log and the leader's part. The text of `leader-epoch-checkpoint` is made
+and read here; writing the file is the owner's.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_EPOCH_OFFSET = -1
+_VERSION = 0
+
+
+class EpochEntry(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class CorruptCheckpoint(Exception):
+    """The text is not a `leader-epoch-checkpoint` file."""
+
+
+class LeaderEpochCache:
+    """The epochs of one log. The verbs that change it say whether the checkpoint must be written."""
+
+    __slots__ = ("_epochs", "_starts")
+
+    def __init__(self, entries: Iterable[EpochEntry | tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+
+    @property
+    def entries(self) -> list[EpochEntry]:
+        return [EpochEntry(*pair) for pair in zip(self._epochs, self._starts, strict=True)]
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self._epochs[-1] if self._epochs else None
+
+    @property
+    def latest(self) -> EpochEntry | None:
+        return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """`epoch` begins at `start_offset`; entries that contradict this go. False if it was known."""
+        epochs, starts = self._epochs, self._starts
+        if epochs and epochs[-1] == epoch and start_offset >= starts[-1]:
+            return False
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"epoch {epoch} from offset {start_offset}: neither may be negative")
+        while epochs and (epochs[-1] >= epoch or starts[-1] >= start_offset):
+            epochs.pop()
+            starts.pop()
+        epochs.append(epoch)
+        starts.append(start_offset)
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(the largest epoch not above `epoch`, where it ended); (-1, -1) if nothing can be said.
+
+        The latest epoch ends at the log end. An epoch older than all known ones is answered as itself,
+        ending where the first known one starts: its records are gone from the log.
+        """
+        if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self._epochs[-1]:
+            return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+        if epoch == self._epochs[-1]:
+            return epoch, log_end_offset
+        higher = bisect_right(self._epochs, epoch)
+        if higher == 0:
+            return epoch, self._starts[0]
+        return self._epochs[higher - 1], self._starts[higher]
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch that wrote `offset`; None before the first known one."""
+        index = bisect_right(self._starts, offset)
+        return self._epochs[index - 1] if index else None
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """The log now ends at `end_offset`: epochs that begin there or later wrote nothing that is left."""
+        if end_offset < 0:
+            return False
+        keep = bisect_left(self._starts, end_offset)
+        changed = keep < len(self._starts)
+        del self._epochs[keep:], self._starts[keep:]
+        return changed
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """The log now starts at `start_offset`: the epoch in force there starts there, older ones go."""
+        passed = bisect_right(self._starts, start_offset)
+        if passed == 0 or (passed == 1 and self._starts[0] == start_offset):
+            return False
+        del self._epochs[: passed - 1], self._starts[: passed - 1]
+        self._starts[0] = start_offset
+        return True
+
+    def clear(self) -> None:
+        self._epochs.clear()
+        self._starts.clear()
+
+    def to_text(self) -> str:
+        """The content of `leader-epoch-checkpoint`: version, count, one line an entry."""
+        lines = [f"{epoch} {start}" for epoch, start in zip(self._epochs, self._starts, strict=True)]
+        return "\n".join([str(_VERSION), str(len(lines)), *lines, ""])
+
+    @classmethod
+    def from_text(cls, text: str) -> "LeaderEpochCache":
+        """The cache that `to_text` (or Kafka) wrote; raises `CorruptCheckpoint`."""
+        return cls(parse_checkpoint(text))
+
+
+def parse_checkpoint(text: str) -> list[EpochEntry]:
+    """The entries as they stand in the file, in its order; raises `CorruptCheckpoint`."""
+    lines = text.splitlines()
+    try:
+        version, count = int(lines[0]), int(lines[1])
+    except (IndexError, ValueError):
+        raise CorruptCheckpoint(f"expected a version and a count, found {lines[:2]}") from None
+    if version != _VERSION:
+        raise CorruptCheckpoint(f"expected version {_VERSION}, found {version}")
+    if count != len(lines) - 2:
+        raise CorruptCheckpoint(f"the count says {count} entries, {len(lines) - 2} follow")
+    return [_parse_entry(line) for line in lines[2:]]
+
+
+def _parse_entry(line: str) -> EpochEntry:
+    try:
+        epoch, start_offset = map(int, line.split())
+    except ValueError:
+        raise CorruptCheckpoint(f"expected «epoch offset», found {line!r}") from None
+    if epoch < 0 or start_offset < 0:
+        raise CorruptCheckpoint(f"negative numbers in {line!r}")
+    return EpochEntry(epoch, start_offset)

@@ -1,0 +1,202 @@
+"""Where in a segment is an offset, and from which offset on may a timestamp be found? (S0-29, S0-34)
+
+Both indexes are sorted arrays on disk, sparse and always rebuildable: who finds too little walks batch headers
+forward from the entry below. The owner buffers new entries in memory and writes several at once, so readers see
+an index that may lag behind, never one that is wrong. Preallocated, unused entries are zero.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from kafkad.core.ports import LogFile
+
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
+NO_ENTRY = (-1, -1)
+
+FLUSH_ENTRIES = 16
+"""Entries that the owner keeps in memory before it writes them: a cold look-up then walks at most this many
+index intervals further than it had to, and an append pays 1/16 of a system call."""
+
+PAGE_BYTES = 4096
+
+
+class OffsetPosition(NamedTuple):
+    """The last offset of a batch, and the byte at which that batch starts."""
+
+    offset: int
+    position: int
+
+
+class TimestampOffset(NamedTuple):
+    """A timestamp, and the last offset of the batch that holds it."""
+
+    timestamp: int
+    offset: int
+
+
+class IndexAppender:
+    """The writing end of one index: how many entries it has, the newest, and those not on disk yet.
+
+    Nothing is read before it is needed: 10,000 partitions that nobody writes to must cost nothing.
+    """
+
+    __slots__ = ("_capacity", "_entry", "_file", "_flushed", "_is_extended", "_pending", "last")
+
+    def __init__(self, file: LogFile, entry: Struct, *, max_bytes: int, entries: int = 0) -> None:
+        self._file = file
+        self._entry = entry
+        self._capacity = max_bytes // entry.size
+        self._flushed = entries
+        self._is_extended = False
+        self._pending = bytearray()
+        self.last: tuple[int, int] = self._last_on_disk()
+
+    @property
+    def entries(self) -> int:
+        return self._flushed + len(self._pending) // self._entry.size
+
+    @property
+    def room(self) -> int:
+        """How many more entries fit within segment.index.bytes."""
+        return self._capacity - self._flushed - len(self._pending) // self._entry.size
+
+    def append(self, first: int, second: int) -> None:
+        """Add one entry: (relative offset, position) or (timestamp, relative offset)."""
+        self._pending += self._entry.pack(first, second)
+        self.last = (first, second)
+        if len(self._pending) >= FLUSH_ENTRIES * self._entry.size:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is buffered. The file is stretched to its full (sparse) length with the first entry."""
+        if not self._pending:
+            return
+        if not self._is_extended and self._capacity > self.entries:
+            self._file.truncate(self._capacity * self._entry.size)
+            self._is_extended = True
+        self._file.write_at((self._pending,), self._flushed * self._entry.size)
+        self._flushed += len(self._pending) // self._entry.size
+        self._pending = bytearray()
+
+    def trim(self) -> None:
+        """Write everything and cut the unused tail away: the segment is complete, or the log closes."""
+        self.flush()
+        self._file.truncate(self._flushed * self._entry.size)
+        self._is_extended = False
+
+    def cut(self, entries: int) -> None:
+        """Forget all entries from number `entries` on, on disk too."""
+        self.flush()
+        self._flushed = min(entries, self._flushed)
+        self.trim()
+        self.last = self._last_on_disk()
+
+    def read_all(self) -> bytes:
+        self.flush()
+        return self._file.read_at(self._flushed * self._entry.size, 0)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _last_on_disk(self) -> tuple[int, int]:
+        if self._flushed == 0:
+            return NO_ENTRY
+        data = self._file.read_at(self._entry.size, (self._flushed - 1) * self._entry.size)
+        first, second = self._entry.unpack(data)
+        return first, second
+
+
+def used_entries(file: LogFile, size: int, entry: Struct) -> int:
+    """How many entries of an index file are in use: all, or those before the zero tail of a preallocated one."""
+    low, high = 0, size // entry.size
+    if high == 0 or _is_used(file, entry, high - 1):
+        return high
+    while low < high:
+        middle = (low + high) // 2
+        if _is_used(file, entry, middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _is_used(file: LogFile, entry: Struct, number: int) -> bool:
+    data = file.read_at(entry.size, number * entry.size)
+    # No used entry is all zero: the first batch (position 0) never gets an offset entry.
+    return len(data) == entry.size and any(data)
+
+
+def lookup_timestamp(file: LogFile, size: int, base_offset: int, target: int) -> TimestampOffset:
+    """The greatest entry whose timestamp is ≤ `target`, or (-1, the segment's first offset)."""
+    found = _greatest(file, size, TIME_ENTRY, target)
+    if found is None:
+        return TimestampOffset(-1, base_offset)
+    return TimestampOffset(found[0], base_offset + found[1])
+
+
+def last_timestamp(file: LogFile, size: int, base_offset: int) -> TimestampOffset:
+    """The newest entry of a time index: the largest timestamp it knows of."""
+    entries = used_entries(file, size, TIME_ENTRY)
+    if entries == 0:
+        return TimestampOffset(-1, base_offset)
+    timestamp, relative = TIME_ENTRY.unpack(file.read_at(TIME_ENTRY.size, (entries - 1) * TIME_ENTRY.size))
+    return TimestampOffset(timestamp, base_offset + relative)
+
+
+def _greatest(file: LogFile, size: int, entry: Struct, target: int) -> tuple[int, int] | None:
+    return greatest_entry(page_for(file, size, entry, target)[1], entry, target)
+
+
+def page_for(file: LogFile, size: int, entry: Struct, target: int) -> tuple[int, bytes]:
+    """(byte position, content) of the one page that can hold the greatest entry ≤ `target`.
+
+    Binary search over pages by single reads: a 2 MB index costs nine small ones.
+    """
+    per_page = PAGE_BYTES // entry.size
+    low, high = 0, -(-(size // entry.size) // per_page)
+    while high - low > 1:
+        middle = (low + high) // 2
+        data = file.read_at(entry.size, middle * per_page * entry.size)
+        if len(data) == entry.size and any(data) and entry.unpack(data)[0] <= target:
+            low = middle
+        else:
+            high = middle
+    return read_page(file, size, entry, low * per_page * entry.size)
+
+
+def read_page(file: LogFile, size: int, entry: Struct, position: int) -> tuple[int, bytes]:
+    """`position` and the whole entries there, at most a page of them."""
+    page_bytes = PAGE_BYTES // entry.size * entry.size
+    whole_bytes = size // entry.size * entry.size
+    return position, file.read_at(min(page_bytes, whole_bytes - position), position)
+
+
+def first_offset_from(file: LogFile, size: int, base_offset: int, position: int) -> int | None:
+    """The offset of the first entry whose batch starts at byte `position` or after it; None when there is none."""
+    low, high = 0, used_entries(file, size, OFFSET_ENTRY)
+    found = None
+    while low < high:
+        middle = (low + high) // 2
+        relative, start = OFFSET_ENTRY.unpack(file.read_at(OFFSET_ENTRY.size, middle * OFFSET_ENTRY.size))
+        if start < position:
+            low = middle + 1
+        else:
+            found, high = base_offset + relative, middle
+    return found
+
+
+def greatest_entry(page: bytes, entry: Struct, target: int) -> tuple[int, int] | None:
+    """The greatest used entry of `page` whose key is ≤ `target`."""
+    low, high = 0, len(page) // entry.size
+    while low < high:
+        middle = (low + high) // 2
+        first, second = entry.unpack_from(page, middle * entry.size)
+        if (first or second) and first <= target:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        return None
+    first, second = entry.unpack_from(page, (low - 1) * entry.size)
+    return first, second

@@ -1,0 +1,81 @@
+"""How are the files and directories of a log called? (S0-20, S4-19, Apache Kafka's own names)
+
+A file name is its segment's first offset in twenty digits; a directory name is `<topic>-<partition>`, or
+`<topic>-<partition>.<unique id>-<state>` while the directory is leaving (delete), arriving (future) or
+belongs to nobody (stray). Random ids are drawn by the caller.
+"""
+
+import re
+from dataclasses import dataclass
+
+from kafkad.core.types import TopicPartition
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+PRODUCER_SNAPSHOT = ".snapshot"
+
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+_FILE_NAME = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)?")
+_LONGEST_NAME = 255
+"""NAME_MAX of the usual file systems, which the longest legal topic name nearly fills."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFileName:
+    """A file name taken apart; `suffix` is empty or one of `.deleted`, `.cleaned`, `.swap`."""
+
+    base_offset: int
+    kind: str
+    suffix: str
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryName:
+    """A partition directory's name taken apart; `state` is empty, `delete`, `future` or `stray`."""
+
+    partition: TopicPartition
+    state: str
+
+
+def file_name(base_offset: int, kind: str, suffix: str = "") -> str:
+    return f"{base_offset:020d}{kind}{suffix}"
+
+
+def parse_file_name(name: str) -> SegmentFileName | None:
+    """None for what is not a segment's file (checkpoints, metadata, strangers' files: left alone)."""
+    match = _FILE_NAME.fullmatch(name)
+    if match is None:
+        return None
+    return SegmentFileName(int(match[1]), match[2], match[3] or "")
+
+
+def directory_name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
+
+
+def leaving_directory_name(partition: TopicPartition, unique_id: str, state: str) -> str:
+    """The name of a directory marked `delete` or `stray`; the topic is cut so that the name stays legal."""
+    ending = f"-{partition.partition}.{unique_id}-{state}"
+    return partition.topic[: _LONGEST_NAME - len(ending)] + ending
+
+
+def parse_directory_name(name: str) -> DirectoryName | None:
+    """None for a directory that can't be a partition's."""
+    state = ""
+    for candidate in ("delete", "future", "stray"):
+        if name.endswith(f"-{candidate}") and "." in name:
+            state = candidate
+            name = name[: name.rindex(".")]
+            break
+    topic, dash, number = name.rpartition("-")
+    if not (topic and dash and number.isascii() and number.isdigit()):
+        return None
+    return DirectoryName(TopicPartition(topic, int(number)), state)

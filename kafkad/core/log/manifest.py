@@ -1,0 +1,25 @@
+"""What must a process that only reads know of a log beyond the shared slot? Asked from the owner once a generation."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogManifest:
+    """The segments and leader epochs of one generation; everything that moves with appends is in the slot."""
+
+    generation: int
+    segment_bases: tuple[int, ...]
+    epochs: tuple[tuple[int, int], ...]
+    """(epoch, start offset), both ascending."""
+    directory: str = ""
+    """Where the files are; filled in by the owner's process, the core never looks."""
+
+    def segment_number(self, offset: int) -> int:
+        """Which segment holds `offset`, or would; -1 before the first."""
+        return bisect_right(self.segment_bases, offset) - 1
+
+    def leader_epoch_at(self, offset: int) -> int:
+        """The epoch that wrote `offset`; -1 when it is not known."""
+        number = bisect_right(self.epochs, offset, key=lambda entry: entry[1]) - 1
+        return self.epochs[number][0] if number >= 0 else -1

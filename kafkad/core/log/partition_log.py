@@ -1,0 +1,333 @@
+"""The log of one partition, as its only writer sees it: append, roll, flush, watermarks.
+
+Everything is checked before anything changes: a refused batch or a full disk leaves the log as it was. Effects
+(`take_effects`) are what the owner does later: syncing off its loop, unlinking after the readers moved on.
+Removing and truncating is `removal`'s; how a log comes into memory, `loading`'s; what coordinators write,
+`coordinated`'s; who may write, `replication`'s.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from kafkad.core.log.batch import CONTROL_FLAG, BatchHeader, assign_offsets
+from kafkad.core.log.control_batches import write_control
+from kafkad.core.log.effects import FlushLog, LogEffect
+from kafkad.core.log.epochs import LeaderEpochCache
+from kafkad.core.log.layout import LEADER_EPOCHS, PRODUCER_SNAPSHOT, file_name
+from kafkad.core.log.manifest import LogManifest
+from kafkad.core.log.producer_entry import Duplicate
+from kafkad.core.log.producers import ACCEPT, ProducerStates
+from kafkad.core.log.segment import Segment
+from kafkad.core.log.segments import Segments
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.log.state_files import write_epochs, write_producers
+from kafkad.core.log.validation import validate_follower, validate_produce
+from kafkad.core.ports import LogFile, SegmentStore
+from kafkad.core.types import NO_TIMESTAMP, LogPosition
+
+_REMEMBERED_POSITIONS = 32
+"""Followers report offsets of the last few batches: their places are then known without looking into a file."""
+
+
+class AppendInfo(NamedTuple):
+    """What an append was answered with. A tuple: one is made per produced batch."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class PartitionLog:
+    """One partition's log; a mutable object with one owner."""
+
+    __slots__ = (
+        "_assigned_epoch",
+        "_effects",
+        "_flush_requested_ms",
+        "_recent",
+        "_snapshot_offset",
+        "_stable",
+        "config",
+        "epochs",
+        "generation",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "producers",
+        "recovery_point",
+        "segments",
+        "store",
+        "truncations",
+    )
+
+    def __init__(
+        self,
+        store: SegmentStore,
+        config: LogConfig,
+        segments: Segments,
+        *,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        epochs: LeaderEpochCache,
+        producers: ProducerStates,
+        snapshot_offset: int,
+    ) -> None:
+        self.store = store
+        self.config = config
+        self.segments = segments
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.epochs = epochs
+        self.producers = producers
+        self.generation = 1
+        self.truncations = 0
+        self.high_watermark = LogPosition(log_start_offset, segments[0].base_offset, 0)
+        self._assigned_epoch = epochs.latest_epoch
+        self._snapshot_offset = snapshot_offset
+        self._effects: list[LogEffect] = []
+        self._flush_requested_ms = segments.active.created_ms
+        self._recent: deque[LogPosition] = deque(maxlen=_REMEMBERED_POSITIONS)
+        self._stable = LogPosition(-1, 0, 0)
+
+    # Where the log begins and ends.
+
+    @property
+    def log_end(self) -> LogPosition:
+        active = self.segments.active
+        return LogPosition(self.log_end_offset, active.base_offset, active.size)
+
+    @property
+    def last_stable(self) -> LogPosition:
+        """Readers with read_committed see up to here: the high watermark, or the oldest transaction that is open
+        or not replicated to its end. Of a transaction whose beginning was deleted, only the rest counts."""
+        transactions = self.producers.transactions
+        unstable = transactions.first_unstable
+        if unstable is None or unstable >= self.high_watermark.offset:
+            return self.high_watermark
+        offset = max(unstable, self.log_start_offset)
+        if self._stable.offset != offset:
+            self._stable = transactions.place_of(offset) or self.position_of(offset)
+        return self._stable
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    def advance_high_watermark(self, offset: int) -> LogPosition:
+        """Everything below `offset` is committed. It never goes back here; truncation alone lowers it."""
+        assert offset <= self.log_end_offset, f"high watermark {offset} is beyond the end {self.log_end_offset}"
+        if offset > self.high_watermark.offset or self.high_watermark.segment_base != self._active_base:
+            self.high_watermark = self.position_of(max(offset, self.high_watermark.offset))
+        self.producers.transactions.replicated(self.high_watermark.offset)
+        return self.high_watermark
+
+    def position_of(self, offset: int) -> LogPosition:
+        """The place of the batch that holds `offset`."""
+        if offset >= self.log_end_offset:
+            return self.log_end
+        for recent in reversed(self._recent):
+            if recent.offset == offset:
+                return recent
+        segment = self.segments.holding(offset) or self.segments[0]
+        return LogPosition(offset, segment.base_offset, segment.position_of(offset))
+
+    @property
+    def _active_base(self) -> int:
+        return self.segments.active.base_offset
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """(largest known epoch ≤ `epoch`, the offset at which it ended), for OffsetForLeaderEpoch."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def manifest(self) -> LogManifest:
+        """What a network process must know beyond the slot, for this generation."""
+        return LogManifest(
+            generation=self.generation,
+            segment_bases=tuple(self.segments.base_offsets),
+            epochs=tuple((entry.epoch, entry.start_offset) for entry in self.epochs.entries),
+        )
+
+    # Appending.
+
+    def append_as_leader(
+        self,
+        records: memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        produce_version: int,
+        guard: int | None = None,
+    ) -> AppendInfo:
+        """Append one client's batch; `records` must be writable, its header is patched in place.
+
+        `guard` is for `ProducerStates.check`. Raises `KafkaError` for what is refused, `NoSpaceLeft` and
+        `StorageFailed` for the disk; nothing is appended then.
+        """
+        batch, header = validate_produce(records, self.config, now_ms, produce_version=produce_version)
+        if header.producer_id >= 0:
+            verdict = self.producers.check(header, guard)
+            if verdict is not ACCEPT:
+                assert isinstance(verdict, Duplicate)
+                return AppendInfo(
+                    verdict.base_offset, verdict.last_offset, verdict.timestamp, self.log_start_offset, True
+                )
+        return self.append_judged(batch, header, leader_epoch=leader_epoch, now_ms=now_ms)
+
+    def append_judged(self, batch: memoryview, header: BatchHeader, *, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append a batch that was found good; its offset and epoch are written into it. Raises as above."""
+        base_offset = self.log_end_offset
+        assign_offsets(batch, 0, base_offset, leader_epoch)
+        if leader_epoch != self._assigned_epoch:
+            self._assign_epoch(leader_epoch, base_offset)
+        self._write(batch, header, base_offset, now_ms)
+        log_append_time_ms = header.max_timestamp if header.is_log_append_time else NO_TIMESTAMP
+        return AppendInfo(base_offset, self.log_end_offset - 1, log_append_time_ms, self.log_start_offset, False)
+
+    def append_as_follower(self, records: memoryview, *, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append whole batches as a leader wrote them: offsets and epochs stand in their headers.
+
+        When the disk fails in between, the batches before are in the log: the fetcher goes on from its end.
+        """
+        first_offset = self.log_end_offset
+        position = 0
+        headers = validate_follower(records, log_end_offset=self.log_end_offset, leader_epoch=leader_epoch)
+        for header in headers:
+            if header.partition_leader_epoch >= 0:
+                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
+            batch = records[position : position + header.size]
+            self._write(batch, header, header.base_offset, now_ms)
+            position += header.size
+        if headers:
+            first_offset = headers[0].base_offset
+        return AppendInfo(first_offset, self.log_end_offset - 1, NO_TIMESTAMP, self.log_start_offset, False)
+
+    def _write(self, batch: memoryview, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        """One batch to the end of the active segment, and then into everything that is derived from it."""
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
+        segment = self.segments.active
+        if not segment.is_prepared:
+            segment.prepare_append()
+        size = len(batch)
+        if segment.should_roll(
+            self.config, size=size, max_timestamp=max_timestamp, last_offset=last_offset, now_ms=now_ms
+        ):
+            segment = self.roll(base_offset, now_ms)
+        marker = None
+        if header.attributes & CONTROL_FLAG:
+            marker = write_control(segment, self.producers, batch, header, base_offset)
+        else:
+            segment.log.write_at((batch,), segment.size)
+        place = LogPosition(base_offset, segment.base_offset, segment.size)
+        self._recent.append(place)
+        segment.count_batch(last_offset, max_timestamp, size)
+        self.log_end_offset = last_offset + 1
+        if header.producer_id >= 0:
+            if marker is not None:
+                self.producers.record_end_marker(header, marker, base_offset)
+            elif not header.attributes & CONTROL_FLAG:
+                self.producers.record_append(header, base_offset, place)
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.request_flush(now_ms)
+
+    def forget_tail(self) -> None:
+        """The log was cut: remembered places and snapshots may be gone."""
+        self._recent.clear()
+        self._stable = LogPosition(-1, 0, 0)
+        self.producers.transactions.forget_places()
+        self._snapshot_offset = -1
+        self._assigned_epoch = self.epochs.latest_epoch
+
+    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """On file before the first batch of the epoch; in memory only once it is on file."""
+        if epoch == self._assigned_epoch:
+            return
+        epochs = LeaderEpochCache(self.epochs.entries)
+        if epochs.assign(epoch, start_offset):
+            write_epochs(self.store, epochs, is_first=self.epochs.latest_epoch is None)
+            self.epochs = epochs
+            self.generation += 1
+        self._assigned_epoch = epoch
+
+    def roll(self, base_offset: int, now_ms: int) -> Segment:
+        """Complete the active segment and go on in a new one that begins at `base_offset` (at least the end)."""
+        active = self.segments.active
+        base_offset = max(base_offset, self.log_end_offset)
+        if active.size == 0 and active.base_offset == base_offset:
+            return active
+        active.complete()
+        write_producers(self.store, self.producers, base_offset)
+        self._snapshot_offset = base_offset
+        segment = Segment.create(self.store, self.config, base_offset, now_ms=now_ms, jitter_ms=active.roll_jitter_ms)
+        self.segments.add(segment)
+        self.generation += 1
+        self.request_flush(now_ms, up_to=base_offset)
+        return segment
+
+    # Flushing.
+
+    def take_effects(self) -> list[LogEffect]:
+        """What is to be done since the last call; usually nothing."""
+        if not self._effects:
+            return []
+        effects, self._effects = self._effects, []
+        return effects
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        """Whether flush.ms has passed with something unsynced in the log."""
+        waited = now_ms - self._flush_requested_ms
+        return self.recovery_point < self.log_end_offset and waited >= self.config.flush_ms
+
+    def request_flush(self, now_ms: int, up_to: int | None = None) -> None:
+        """Add the effect that syncs everything below `up_to` (default: all) and its derived files."""
+        self._flush_requested_ms = now_ms
+        self._effects.append(self.flush_effect(self.log_end_offset if up_to is None else up_to))
+
+    def flush_effect(self, up_to: int) -> FlushLog:
+        """What has to be synced before recovery may begin at `up_to`."""
+        files: list[LogFile] = []
+        for segment in self.segments.from_offset(self.recovery_point):
+            if segment.base_offset < up_to:
+                segment.flush_indexes()
+                files.extend(segment.sync_files())
+        files += (self.store.open(LEADER_EPOCHS), self.store.open(file_name(up_to, PRODUCER_SNAPSHOT)))
+        return FlushLog(up_to=up_to, truncations=self.truncations, files=tuple(files), store=self.store)
+
+    def flushed(self, effect: FlushLog) -> None:
+        """The files of `effect` are on disk: recovery need not look below it any more."""
+        if effect.truncations == self.truncations:
+            self.recovery_point = max(self.recovery_point, effect.up_to)
+
+    def flush(self, effect: FlushLog | None = None) -> None:
+        """Sync everything, or what `effect` says, here and now (closing, tests); the loop uses `request_flush`."""
+        effect = effect or self.flush_effect(self.log_end_offset)
+        effect.perform()
+        self.flushed(effect)
+
+    def update_config(self, config: LogConfig) -> None:
+        """Takes effect with the next append; index sizes with the next segment."""
+        self.config = config
+
+    def close(self) -> None:
+        """A clean stop: everything written and synced, no open file."""
+        if effect := self.complete():
+            self.flush(effect)
+        self.abandon()
+
+    def complete(self) -> FlushLog | None:
+        """Nothing more is appended: indexes and a snapshot up to the end; what there is to be synced then."""
+        if self.recovery_point >= self.log_end_offset and self._snapshot_offset >= self.log_end_offset:
+            return None
+        self.segments.active.complete()
+        write_producers(self.store, self.producers, self.log_end_offset)
+        self._snapshot_offset = self.log_end_offset
+        return self.flush_effect(self.log_end_offset)
+
+    def abandon(self) -> None:
+        """Give all files back without writing anything: the directory failed, or the process ends."""
+        for segment in self.segments:
+            segment.close()

@@ -1,0 +1,245 @@
+"""Where are the bytes that a fetch, a timestamp or an epoch asks for? For processes that only read. (S0-106)
+
+A `LogReader` knows one generation's manifest; how far it may read comes with each question, from the shared slot.
+A fetch gets whole batches from the one that holds its offset on, out of one segment; the bytes themselves are
+sent from the file. Files that are gone and segments that the manifest lacks raise `ManifestStale`: ask again.
+"""
+
+from typing import NamedTuple
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.aborted import AbortedLookup
+from kafkad.core.log.batch import BatchHeader
+from kafkad.core.log.epochs import LeaderEpochCache
+from kafkad.core.log.index import first_offset_from, last_timestamp, lookup_timestamp
+from kafkad.core.log.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name
+from kafkad.core.log.manifest import LogManifest
+from kafkad.core.log.offset_lookup import OffsetLookup
+from kafkad.core.log.records import iter_records, record_timestamp
+from kafkad.core.log.scan import find_batch, largest_timestamp, walk_batches
+from kafkad.core.ports import LogFile, SegmentStore
+from kafkad.core.types import LogPosition
+
+_REMEMBERED_ENDS = 64
+"""Consumers at the end of the log ask for exactly what was the end before: their place needs no look-up."""
+
+
+class ManifestStale(Exception):
+    """The log's files are no longer those of this manifest; the owner has a newer one."""
+
+
+class Extent(NamedTuple):
+    """`length` bytes from byte `position` of the segment file `segment_base`."""
+
+    segment_base: int
+    position: int
+    length: int
+
+
+class FoundOffset(NamedTuple):
+    """An offset found by time, with its record's timestamp and leader epoch (-1: unknown)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class _SegmentReader:
+    """The three files of one segment, opened when first read."""
+
+    __slots__ = ("base_offset", "index", "is_sealed", "log", "max_timestamp", "offsets", "timeindex")
+
+    def __init__(self, store: SegmentStore, base_offset: int, *, is_sealed: bool) -> None:
+        self.base_offset = base_offset
+        self.is_sealed = is_sealed
+        self.log: LogFile = store.open(file_name(base_offset, LOG))
+        self.index: LogFile = store.open(file_name(base_offset, OFFSET_INDEX))
+        self.timeindex: LogFile = store.open(file_name(base_offset, TIME_INDEX))
+        self.offsets = OffsetLookup(self.index, base_offset)
+        self.max_timestamp: int | None = None
+
+    def find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
+        """The first batch below byte `end` that holds `offset` or comes after it."""
+        near = self.offsets.at_or_before(offset)
+        return find_batch(self.log, min(near.position, end), end, offset)
+
+    def largest_timestamp(self, end: int) -> int:
+        """The largest timestamp below byte `end`; of a sealed segment the time index knows it."""
+        if self.max_timestamp is not None:
+            return self.max_timestamp
+        known = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
+        if self.is_sealed and known.timestamp >= 0:
+            self.max_timestamp = known.timestamp
+            return known.timestamp
+        start = 0
+        if known.timestamp >= 0:
+            start = self.offsets.at_or_before(known.offset).position
+        return max(known.timestamp, largest_timestamp(self.log, min(start, end), end).timestamp)
+
+
+class LogReader:
+    """Reads one partition's files for one generation; made anew when the generation changes."""
+
+    def __init__(self, store: SegmentStore, manifest: LogManifest) -> None:
+        self._store = store
+        self._segments: dict[int, _SegmentReader] = {}
+        self._epochs = LeaderEpochCache(manifest.epochs)
+        self._ends: dict[int, tuple[int, int]] = {}
+        self._aborted = AbortedLookup(store, manifest.segment_bases)
+        self.manifest = manifest
+
+    def locate(self, offset: int, upper: LogPosition, max_bytes: int, *, minimum_one_batch: bool = True) -> Extent:
+        """The bytes to answer a fetch at `offset` with; empty at `upper`. Raises `KafkaError`, `ManifestStale`.
+
+        Never past `upper`, nor past the end of the segment that holds the offset. `max_bytes` is kept unless the
+        first batch alone is larger and `minimum_one_batch` asks for it (T5, KIP-74).
+        """
+        if offset == upper.offset:
+            return Extent(upper.segment_base, upper.position, 0)
+        if offset > upper.offset or self.manifest.segment_number(offset) < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in the log")
+        remembered = self._ends.get(offset)
+        if remembered is not None and remembered[0] == upper.segment_base:
+            length = upper.position - remembered[1]
+            if length <= max_bytes:
+                self._remember(upper)
+                return Extent(upper.segment_base, remembered[1], length)
+        try:
+            return self._look_up(offset, upper, max_bytes, minimum_one_batch)
+        except FileNotFoundError as error:
+            raise ManifestStale(f"{error} is gone") from error
+
+    def _look_up(self, offset: int, upper: LogPosition, max_bytes: int, minimum_one_batch: bool) -> Extent:
+        for base in self.manifest.segment_bases[self.manifest.segment_number(offset) :]:
+            segment = self._segment(base)
+            end = self._end(segment, upper)
+            found = segment.find(offset, end)
+            if found is not None:
+                position, header = found
+                if end - position <= max_bytes and base == upper.segment_base:
+                    self._remember(upper)
+                if header.size > max_bytes and not minimum_one_batch:
+                    return Extent(base, position, 0)
+                return Extent(base, position, min(end - position, max(max_bytes, header.size)))
+            if base == upper.segment_base:
+                return Extent(base, end, 0)
+        raise ManifestStale(f"offset {offset} is in no segment of generation {self.manifest.generation}")
+
+    def aborted(self, offset: int, extent: Extent, upper: LogPosition) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions that a reader of `extent` has to know of, where
+        `offset` was asked for. Raises `ManifestStale`."""
+        end = extent.position + extent.length
+        try:
+            bound = upper.offset
+            if extent.segment_base != upper.segment_base or end < upper.position:
+                bound = self._bound_after(extent.segment_base, end, upper)
+            found = self._aborted.between(extent.segment_base, offset, bound)
+        except FileNotFoundError as error:
+            raise ManifestStale(f"{error} is gone") from error
+        return [(aborted.producer_id, aborted.first_offset) for aborted in found]
+
+    def _bound_after(self, base: int, position: int, upper: LogPosition) -> int:
+        """No offset before byte `position` of the segment is above this one."""
+        index = self._segment(base).index
+        indexed = first_offset_from(index, index.size(), base, position)
+        if indexed is not None:
+            return min(indexed, upper.offset)
+        later = self.manifest.segment_bases[self.manifest.segment_number(base) + 1 :]
+        return min(later[0], upper.offset) if later else upper.offset
+
+    def log_file(self, segment_base: int) -> LogFile:
+        """The file that an `Extent` is in, to send it from."""
+        return self._segment(segment_base).log
+
+    def offset_for_timestamp(self, timestamp: int, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
+        """The first record with this timestamp or a later one, from `log_start` to `upper` (ListOffsets)."""
+        try:
+            for segment, end in self._readable(upper):
+                if segment.largest_timestamp(end) >= timestamp:
+                    found = _first_at_or_after(segment, end, timestamp, log_start)
+                    if found is not None:
+                        return found
+        except FileNotFoundError as error:
+            raise ManifestStale(f"{error} is gone") from error
+        return None
+
+    def max_timestamp(self, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
+        """The first record that has the largest timestamp of all below `upper` (ListOffsets -3)."""
+        try:
+            readable = list(self._readable(upper))
+            timestamps = [segment.largest_timestamp(end) for segment, end in readable]
+            if not timestamps or max(timestamps) < 0:
+                return None
+            segment, end = readable[timestamps.index(max(timestamps))]
+            return _first_at_or_after(segment, end, max(timestamps), log_start)
+        except FileNotFoundError as error:
+            raise ManifestStale(f"{error} is gone") from error
+
+    def epoch_end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(largest known epoch ≤ `epoch`, where it ended), for OffsetForLeaderEpoch."""
+        return self._epochs.end_offset_for(epoch, log_end_offset)
+
+    def leader_epoch_at(self, offset: int) -> int:
+        """The epoch that wrote `offset`; -1 when it is not known."""
+        return self.manifest.leader_epoch_at(offset)
+
+    def latest_epoch(self) -> int:
+        epoch = self._epochs.latest_epoch
+        return -1 if epoch is None else epoch
+
+    def close(self) -> None:
+        for segment in self._segments.values():
+            for file in (segment.log, segment.index, segment.timeindex):
+                file.close()
+        self._aborted.close()
+
+    def _segment(self, base: int) -> _SegmentReader:
+        segment = self._segments.get(base)
+        if segment is None:
+            if base not in self.manifest.segment_bases:
+                raise ManifestStale(f"segment {base} is not in generation {self.manifest.generation}")
+            is_sealed = base != self.manifest.segment_bases[-1]
+            segment = self._segments[base] = _SegmentReader(self._store, base, is_sealed=is_sealed)
+        return segment
+
+    def _end(self, segment: _SegmentReader, upper: LogPosition) -> int:
+        return upper.position if segment.base_offset == upper.segment_base else segment.log.size()
+
+    def _readable(self, upper: LogPosition) -> list[tuple[_SegmentReader, int]]:
+        """Every segment below `upper` with the byte at which reading it ends."""
+        if upper.segment_base not in self.manifest.segment_bases:
+            raise ManifestStale(f"segment {upper.segment_base} is not in generation {self.manifest.generation}")
+        segments = [self._segment(base) for base in self.manifest.segment_bases if base <= upper.segment_base]
+        return [(segment, self._end(segment, upper)) for segment in segments]
+
+    def _remember(self, upper: LogPosition) -> None:
+        ends = self._ends
+        if upper.offset not in ends:
+            if len(ends) >= _REMEMBERED_ENDS:
+                del ends[next(iter(ends))]
+            ends[upper.offset] = (upper.segment_base, upper.position)
+
+
+def _first_at_or_after(segment: _SegmentReader, end: int, timestamp: int, log_start: int) -> FoundOffset | None:
+    """The first record ≥ `timestamp` at or after `log_start`: both indexes, headers, then one batch's records."""
+    times = lookup_timestamp(segment.timeindex, segment.timeindex.size(), segment.base_offset, timestamp)
+    offset = max(times.offset, log_start)
+    start = segment.offsets.at_or_before(offset).position
+    for position, header in walk_batches(segment.log, min(start, end), end):
+        if header.max_timestamp < timestamp or header.last_offset < log_start:
+            continue
+        found = _first_record(segment.log, position, header, timestamp, log_start)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_record(
+    log: LogFile, position: int, header: BatchHeader, timestamp: int, log_start: int
+) -> FoundOffset | None:
+    for record in iter_records(memoryview(log.read_at(header.size, position))):
+        offset = header.base_offset + record.offset_delta
+        record_time = record_timestamp(header, record)
+        if record_time >= timestamp and offset >= log_start:
+            return FoundOffset(record_time, offset, header.partition_leader_epoch)
+    return None

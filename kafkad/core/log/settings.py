@@ -1,0 +1,149 @@
+"""The settings of one log, as its topic and broker configuration resolve to them.
+
+Field names are the topic-level config keys with `.` as `_`; units are in the names or in Kafka's documentation.
+"""
+
+from dataclasses import dataclass
+
+from kafkad.core.setting_limits import Between, EachOneOf, GzipLevel, OneOf, ThrottledReplicas
+from kafkad.core.setting_rows import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    LONG_MAX,
+    LOW,
+    MEDIUM,
+    STRING,
+    row,
+)
+from kafkad.core.settings import no_effect, refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """What a `PartitionLog` and the cleanup policies need to know of a topic's configuration."""
+
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = 9_223_372_036_854_775_807
+    flush_ms: int = 9_223_372_036_854_775_807
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = 9_223_372_036_854_775_807
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = 9_223_372_036_854_775_807
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+
+COMPACTION = no_effect("topics are not compacted yet")
+SINGLE = no_effect("this version runs a single broker")
+TIERED = no_effect("there is no remote storage")
+NO_TIERS = refused("there is no remote storage")
+DROPPED = no_effect("Kafka 4 has dropped it")
+
+# A formatter would give each row nine lines, and nobody could read the table.
+# fmt: off
+TOPIC_SETTINGS = (
+    row("cleanup.policy", LIST, ("delete",), EachOneOf(("compact", "delete")), MEDIUM, CLUSTER_WIDE,
+        "What happens to old records: delete, compact, or both."),
+    row("compression.gzip.level", INT, -1, GzipLevel(), MEDIUM, CLUSTER_WIDE,
+        "Level when batches are compressed with gzip here."),
+    row("compression.lz4.level", INT, 9, Between(1, 17), MEDIUM, CLUSTER_WIDE,
+        "Level when batches are compressed with lz4 here."),
+    row("compression.type", STRING, "producer",
+        OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")), MEDIUM, CLUSTER_WIDE,
+        "Compression of stored batches; producer keeps what came in."),
+    row("compression.zstd.level", INT, 3, Between(-131072, 22), MEDIUM, CLUSTER_WIDE,
+        "Level when batches are compressed with zstd here."),
+    row("delete.retention.ms", LONG, 86_400_000, Between(0), MEDIUM, CLUSTER_WIDE,
+        "How long the marks of deleted keys stay in a compacted log.", status=COMPACTION),
+    row("file.delete.delay.ms", LONG, 60_000, Between(0), MEDIUM, CLUSTER_WIDE,
+        "How long a deleted segment stays on disk under another name."),
+    row("flush.messages", LONG, LONG_MAX, Between(1), MEDIUM, CLUSTER_WIDE,
+        "Records after which the log is forced to disk."),
+    row("flush.ms", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Age of unflushed records at which the log is forced to disk."),
+    row("follower.replication.throttled.replicas", LIST, (),
+        ThrottledReplicas("follower.replication.throttled.replicas"), MEDIUM, CLUSTER_WIDE,
+        "Replicas that are throttled where they follow.", status=SINGLE),
+    row("index.interval.bytes", INT, 4096, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Bytes of records between two entries of the offset index."),
+    row("internal.segment.bytes", INT, None, None, MEDIUM, CLUSTER_WIDE,
+        "Segment size without the lower limit, for tests.", internal=True),
+    row("leader.replication.throttled.replicas", LIST, (),
+        ThrottledReplicas("leader.replication.throttled.replicas"), MEDIUM, CLUSTER_WIDE,
+        "Replicas that are throttled where they are led.", status=SINGLE),
+    row("local.retention.bytes", LONG, -2, Between(-2), MEDIUM, CLUSTER_WIDE,
+        "Size of the local part of a tiered partition.", status=TIERED),
+    row("local.retention.ms", LONG, -2, Between(-2), MEDIUM, CLUSTER_WIDE,
+        "Age at which the local part of a tiered partition is deleted.", status=TIERED),
+    row("max.compaction.lag.ms", LONG, LONG_MAX, Between(1), MEDIUM, CLUSTER_WIDE,
+        "Longest time that a record may stay uncompacted.", status=COMPACTION),
+    row("max.message.bytes", INT, 1_048_588, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Largest batch that is accepted, after compression."),
+    row("message.timestamp.after.max.ms", LONG, 3_600_000, Between(0), MEDIUM, CLUSTER_WIDE,
+        "How far a record's time may lie in the future."),
+    row("message.timestamp.before.max.ms", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,
+        "How far a record's time may lie in the past."),
+    row("message.timestamp.type", STRING, "CreateTime",
+        OneOf(("CreateTime", "LogAppendTime")), MEDIUM, CLUSTER_WIDE,
+        "Whether records keep the producer's time or get the broker's."),
+    row("message.downconversion.enable", BOOLEAN, True, None, LOW, CLUSTER_WIDE,
+        "Converted batches for clients of before 0.11.", status=DROPPED, internal=True),
+    row("message.format.version", STRING, "3.0-IV1", None, MEDIUM, CLUSTER_WIDE,
+        "Batch format of stored records.", status=DROPPED, internal=True),
+    row("message.timestamp.difference.max.ms", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Limit of the distance between a record's time and the broker's.", status=DROPPED, internal=True),
+    row("min.cleanable.dirty.ratio", DOUBLE, 0.5, Between(0, 1), MEDIUM, CLUSTER_WIDE,
+        "Share of uncompacted bytes at which the log is worth compacting.", status=COMPACTION),
+    row("min.compaction.lag.ms", LONG, 0, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Shortest time that a record stays uncompacted.", status=COMPACTION),
+    row("min.insync.replicas", INT, 1, Between(1), MEDIUM, CLUSTER_WIDE,
+        "Replicas that must have a record before acks=all is answered."),
+    row("preallocate", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
+        "Reserves the space of a new segment at once."),
+    row("remote.log.copy.disable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
+        "Stops copying to remote storage and keeps what is there.", status=TIERED),
+    row("remote.log.delete.on.disable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
+        "Deletes the remote part when tiering is turned off.", status=TIERED),
+    row("remote.storage.enable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
+        "Keeps old segments in remote storage.", status=NO_TIERS),
+    row("retention.bytes", LONG, -1, None, MEDIUM, CLUSTER_WIDE,
+        "Size of a partition above which its oldest segments are deleted; -1 is no limit."),
+    row("retention.ms", LONG, 604_800_000, Between(-1), MEDIUM, CLUSTER_WIDE,
+        "Age at which records may be deleted; -1 is never."),
+    row("segment.bytes", INT, 1_073_741_824, Between(1048576), MEDIUM, CLUSTER_WIDE,
+        "Size at which a new segment is begun."),
+    row("segment.index.bytes", INT, 10_485_760, Between(4), MEDIUM, CLUSTER_WIDE,
+        "Size of an offset index at which a new segment is begun."),
+    row("segment.jitter.ms", LONG, 0, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Random part taken off the age for rolling, so that not all logs roll at once."),
+    row("segment.ms", LONG, 604_800_000, Between(1), MEDIUM, CLUSTER_WIDE,
+        "Age at which a new segment is begun."),
+    row("unclean.leader.election.enable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
+        "Lets a replica that is not in sync lead, which may lose records.", status=SINGLE),
+)
+# fmt: on

@@ -1,0 +1,47 @@
+"""What the owner of a partition publishes about it to every other process of the broker.
+
+The values only; how they are kept in shared memory is the adapter's business.
+"""
+
+from typing import NamedTuple, Protocol
+
+ROLE_NONE, ROLE_LEADER, ROLE_FOLLOWER = 0, 1, 2
+STATE_FREE, STATE_RECOVERING, STATE_ONLINE, STATE_OFFLINE, STATE_DELETING = range(5)
+NO_OWNER = -1
+
+
+class PartitionSlot(NamedTuple):
+    """One partition as its owner last published it.
+
+    A NamedTuple: it is read for each partition of each fetch, and a dataclass would cost three times as much.
+    `generation` is bumped whenever files that readers may hold change. hw, lso and leo are high watermark,
+    last stable offset and log end, each with its segment's base offset and byte position there.
+    """
+
+    topic_id: bytes = bytes(16)
+    partition: int = -1
+    owner: int = NO_OWNER
+    log_dir: int = -1
+    role: int = ROLE_NONE
+    state: int = STATE_FREE
+    leader_epoch: int = -1
+    generation: int = 0
+    log_start: int = 0
+    hw_offset: int = 0
+    hw_segment: int = 0
+    hw_position: int = 0
+    lso_offset: int = 0
+    lso_segment: int = 0
+    lso_position: int = 0
+    leo_offset: int = 0
+    leo_segment: int = 0
+    leo_position: int = 0
+    size_bytes: int = 0
+    segment_count: int = 0
+    recovery_point: int = 0
+
+
+class SlotReader(Protocol):
+    """Looks at partitions as last published, without asking anybody."""
+
+    def read(self, slot: int) -> PartitionSlot: ...

@@ -1,0 +1,77 @@
+"""What the core asks of the outside, as Protocols; `kafkad.adapters` implements them.
+
+Each port has one contract test suite which its fake and its real implementation both pass.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from typing_extensions import Buffer
+
+
+class StorageFailed(Exception):
+    """A log directory can't be written or synced any more: it goes offline, nothing is retried in it."""
+
+
+class NoSpaceLeft(StorageFailed):
+    """The write did not fit (ENOSPC, EDQUOT); it was taken back, and the file is as long as before."""
+
+
+class LogFile(Protocol):
+    """One file of a partition directory. Every method raises `StorageFailed` when the disk does not do it."""
+
+    def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
+        """Write all of `buffers` in a row at byte `position`, or raise and leave the old length."""
+
+    def read_at(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes from byte `position`; shorter only at the end of the file."""
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None:
+        """Give the handle back; the file may be opened again later."""
+
+
+class SegmentStore(Protocol):
+    """The directory of one partition; names are file names inside it."""
+
+    def sizes(self) -> Mapping[str, int]:
+        """Every file name in the directory with its length in bytes."""
+
+    def open(self, name: str, *, create: bool = False) -> LogFile: ...
+
+    def read(self, name: str) -> bytes:
+        """The whole of a small file (checkpoint, snapshot). Raises FileNotFoundError."""
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write `name` whole: temporary file, sync, atomic rename (S1-16)."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name now."""
+
+    def modified_ms(self, name: str) -> int:
+        """Wall-clock milliseconds of the last change of the file."""
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def unlink(self, name: str) -> None:
+        """Remove the file; absent is fine."""
+
+    def sync_directory(self) -> None: ...
+
+
+class Pattern(Protocol):
+    """A regular expression of a client, compiled; `fullmatch` as in the standard library.
+
+    They are RE2's, as in Apache Kafka: Python's own could be made to work on one for years.
+    """
+
+    def fullmatch(self, text: str, /) -> object | None: ...
+
+
+CompilePattern = Callable[[str], Pattern]
+"""Raises ValueError with the reason."""

@@ -1,0 +1,111 @@
+"""How long must a client wait, given what it has sent lately? Kafka's ClientQuotaManager, one direction.
+
+A client's quota is one number for the whole broker. Its connections land on several network processes, so
+each tells the others what it counted (`drain_local`, `record_remote`): every one then judges by the sum, at
+most one exchange behind. Dividing the quota by the processes would starve a client with one connection.
+"""
+
+from collections.abc import Mapping
+
+from kafkad.core.quotas.rate import SampledRate
+
+QuotaKey = tuple[str | None, str]
+"""(user, client id); the user is None until there is authentication."""
+
+IDLE_EXPIRY_MS = 3_600_000
+MAX_THROTTLE_MS = 2**31 - 1
+"""What `throttle_time_ms` can carry."""
+
+
+class ClientQuotas:
+    """The windows of all clients that have a limit, for one direction (produce or fetch)."""
+
+    def __init__(self, *, num_samples: int = 11, window_ms: int = 1_000) -> None:
+        self._num_samples = num_samples
+        self._window_ms = window_ms
+        self._default: float | None = None
+        self._limits: Mapping[QuotaKey, float | None] = {}
+        self._rates: dict[QuotaKey, SampledRate] = {}
+        self._local: dict[QuotaKey, int] = {}
+        self._next_sweep_ms = 0
+        self.is_unlimited = True
+
+    def __len__(self) -> int:
+        """Clients whose traffic is remembered."""
+        return len(self._rates)
+
+    @property
+    def windows(self) -> tuple[int, int]:
+        """How many samples, and how long each is in milliseconds."""
+        return self._num_samples, self._window_ms
+
+    def set_limits(self, default: float | None, limits: Mapping[QuotaKey, float | None]) -> None:
+        """Bytes per second: `default` for each client by itself, `limits` for those named; None: no limit."""
+        self._default = default
+        self._limits = dict(limits)
+        self.is_unlimited = default is None and all(limit is None for limit in limits.values())
+
+    def limit_of(self, key: QuotaKey) -> float | None:
+        return self._limits.get(key, self._default)
+
+    def record(self, key: QuotaKey, amount: int, now_ms: int) -> int:
+        """Count `amount` bytes; how many milliseconds until the client is back within its quota."""
+        limit = self.limit_of(key)
+        if limit is None:
+            return 0
+        rate = self._rate_of(key, now_ms)
+        rate.record(amount, now_ms)
+        self._local[key] = self._local.get(key, 0) + amount
+        total, window_ms = rate.measure(now_ms)
+        return throttle_ms(total, window_ms, limit)
+
+    def unrecord(self, key: QuotaKey, amount: int, now_ms: int) -> None:
+        """Take back `amount` bytes that were counted and then not sent."""
+        rate = self._rates.get(key)
+        if rate is not None:
+            rate.record(-amount, now_ms)
+            self._local[key] = self._local.get(key, 0) - amount
+
+    def record_remote(self, key: QuotaKey, amount: int, now_ms: int) -> None:
+        """Count bytes that another process of this broker has seen; they aren't told on."""
+        if amount and self.limit_of(key) is not None:
+            self._rate_of(key, now_ms).record(amount, now_ms)
+
+    def drain_local(self) -> dict[QuotaKey, int]:
+        """What was counted here since the last call."""
+        local, self._local = self._local, {}
+        return local
+
+    def max_in_window(self, key: QuotaKey) -> int | None:
+        """More than this at once is throttled even after a long silence; None without a limit."""
+        limit = self.limit_of(key)
+        if limit is None:
+            return None
+        return int(limit * (self._num_samples - 1) * self._window_ms / 1000)
+
+    def _rate_of(self, key: QuotaKey, now_ms: int) -> SampledRate:
+        if now_ms >= self._next_sweep_ms:
+            self._forget_idle(now_ms)
+        rate = self._rates.get(key)
+        if rate is None:
+            rate = SampledRate(num_samples=self._num_samples, window_ms=self._window_ms, now_ms=now_ms)
+            self._rates[key] = rate
+        return rate
+
+    def _forget_idle(self, now_ms: int) -> None:
+        """Clients come with ever new ids: those silent for an hour are forgotten."""
+        self._next_sweep_ms = now_ms + IDLE_EXPIRY_MS // 10
+        idle = [key for key, rate in self._rates.items() if now_ms - rate.last_ms >= IDLE_EXPIRY_MS]
+        for key in idle:
+            del self._rates[key]
+            self._local.pop(key, None)
+
+
+def throttle_ms(total: int, window_ms: int, limit: float) -> int:
+    """The X that brings `total` bytes in `window_ms` down to `limit`: rate * W / (W + X) = limit (KIP-13)."""
+    rate = total * 1000 / window_ms
+    if rate <= limit:
+        return 0
+    if limit == 0:
+        return MAX_THROTTLE_MS
+    return min(int((rate - limit) / limit * window_ms + 0.5), MAX_THROTTLE_MS)

@@ -1,0 +1,150 @@
+"""One incremental fetch session: its partitions, and which of them are worth looking at (KIP-227, S3-11).
+
+A session is evaluated by what moved: `dirty` holds the partitions that may have something to say, so a fetch
+over ten thousand quiet partitions looks at none. Whoever evaluates a partition decides whether it stays dirty.
+"""
+
+from collections.abc import Iterable
+
+TopicKey = str | bytes
+"""A topic as the session's requests name it: by name, or by 16-byte id from Fetch 13 on."""
+PartitionKey = tuple[TopicKey, int]
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+NO_SESSION = 0
+_EPOCH_MAX = 2**31 - 1
+UNKNOWN = -1
+
+
+class CachedPartition:
+    """What a session remembers of one partition: what was asked, and what was last told.
+
+    Mutable and slotted: it is looked at for each partition of each fetch. `slot` is -1 while unresolved.
+    """
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "key",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "slot",
+    )
+
+    def __init__(
+        self,
+        key: PartitionKey,
+        fetch_offset: int,
+        max_bytes: int,
+        current_leader_epoch: int = UNKNOWN,
+        last_fetched_epoch: int = UNKNOWN,
+    ) -> None:
+        self.key = key
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.slot = UNKNOWN
+        self.high_watermark = UNKNOWN
+        self.log_start_offset = UNKNOWN
+
+    def must_tell(self, error: int, high_watermark: int, log_start_offset: int, *, has_records: bool) -> bool:
+        """Whether an incremental response has to mention the partition; remembers what it then says."""
+        tell = has_records or error != 0
+        if self.high_watermark != high_watermark:
+            self.high_watermark = high_watermark
+            tell = True
+        if self.log_start_offset != log_start_offset:
+            self.log_start_offset = log_start_offset
+            tell = True
+        if error:
+            # Errors are repeated until they are gone; the change back has to be told as well.
+            self.high_watermark = UNKNOWN
+        return tell
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch that the request after one with `epoch` must carry; wraps past 0."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == _EPOCH_MAX else epoch + 1
+
+
+class FetchSession:
+    """A session, or (with `session_id` 0) the partitions of one sessionless fetch: both are evaluated alike."""
+
+    __slots__ = (
+        "by_slot",
+        "created_ms",
+        "dirty",
+        "epoch",
+        "is_privileged",
+        "last_used_ms",
+        "partitions",
+        "reads_committed",
+        "session_id",
+        "uses_topic_ids",
+    )
+
+    def __init__(self, partitions: Iterable[CachedPartition], now_ms: int, *, uses_topic_ids: bool) -> None:
+        self.session_id = NO_SESSION
+        self.epoch = INITIAL_EPOCH
+        self.uses_topic_ids = uses_topic_ids
+        self.reads_committed = False
+        self.is_privileged = False
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.partitions: dict[PartitionKey, CachedPartition] = {row.key: row for row in partitions}
+        self.dirty: dict[PartitionKey, None] = dict.fromkeys(self.partitions)
+        self.by_slot: dict[int, PartitionKey] = {}
+
+    def read_as(self, *, committed: bool) -> None:
+        """Its requests read up to this bound from now on. Each of them says so; in practice none changes it."""
+        if committed != self.reads_committed:
+            self.reads_committed = committed
+            self.dirty = dict.fromkeys(self.partitions)
+
+    def update(self, changed: Iterable[CachedPartition], forgotten: Iterable[PartitionKey]) -> list[int]:
+        """Apply an incremental request; returns the slots that the session no longer looks at."""
+        for row in changed:
+            known = self.partitions.get(row.key)
+            if known is None:
+                self.partitions[row.key] = row
+            else:
+                known.fetch_offset = row.fetch_offset
+                known.max_bytes = row.max_bytes
+                known.current_leader_epoch = row.current_leader_epoch
+                known.last_fetched_epoch = row.last_fetched_epoch
+            self.dirty[row.key] = None
+        return [slot for key in forgotten if (slot := self._forget(key)) is not None]
+
+    def _forget(self, key: PartitionKey) -> int | None:
+        row = self.partitions.pop(key, None)
+        self.dirty.pop(key, None)
+        if row is None or row.slot == UNKNOWN:
+            return None
+        self.by_slot.pop(row.slot, None)
+        return row.slot
+
+    def bind(self, row: CachedPartition, slot: int) -> None:
+        """The partition's slot was found (again)."""
+        if row.slot != UNKNOWN and row.slot != slot:
+            self.by_slot.pop(row.slot, None)
+        row.slot = slot
+        if slot != UNKNOWN:
+            self.by_slot[slot] = row.key
+
+    def moved(self, slot: int) -> None:
+        """Something about `slot` changed: look at its partition the next time."""
+        key = self.by_slot.get(slot)
+        if key is not None:
+            self.dirty[key] = None
+
+    def served(self, key: PartitionKey, *, has_more: bool) -> None:
+        """The partition was evaluated. With more to say it goes to the end of the line, for fairness."""
+        self.dirty.pop(key, None)
+        if has_more:
+            self.dirty[key] = None

@@ -1,0 +1,56 @@
+"""In which order do the processes of a broker stop, and how long may each take?
+
+Networks first: listeners close and replies in flight leave. Then the cleaners, so that no log changes under
+the workers; the workers flush and checkpoint; the controller gives its store back; the reporter shows all
+of that. A stage begins when nobody of the one before is left.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+STAGES = ("network", "fetcher", "cleaner", "worker", "controller", "reporter")
+
+STAGE_MS = {
+    "network": 15_000,
+    "fetcher": 5_000,
+    "cleaner": 10_000,
+    # Flushing thousands of logs to a slow disk: only a loss of the clean-shutdown marker is at stake, but then
+    # all of them are scanned at the next start, which takes longer still.
+    "worker": 120_000,
+    "controller": 15_000,
+    "reporter": 5_000,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRole:
+    """Tell the live processes of `role` to stop, and kill at `deadline_ms` who has not."""
+
+    role: str
+    deadline_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class StopSequence:
+    """How far a stop has come. `current` is None before the first stage and after the last."""
+
+    stage_ms: Mapping[str, int] = field(default_factory=lambda: STAGE_MS)
+    current: StopRole | None = None
+    is_over: bool = False
+    _next_stage: int = 0
+
+    def advance(self, live_roles: Iterable[str], now_ms: int) -> StopRole | None:
+        """The next stage, once the present one has nobody left; None if there is nothing new to do."""
+        live = set(live_roles)
+        if self.is_over or (self.current is not None and self.current.role in live):
+            return None
+        while self._next_stage < len(STAGES):
+            role = STAGES[self._next_stage]
+            self._next_stage += 1
+            if role in live:
+                self.current = StopRole(role=role, deadline_ms=now_ms + self.stage_ms[role])
+                return self.current
+        assert not live, f"no stage stops {sorted(live)}"
+        self.current = None
+        self.is_over = True
+        return None

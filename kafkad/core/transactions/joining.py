@@ -1,0 +1,72 @@
+"""May these partitions join the transaction, or are they in it? (AddPartitionsToTxn, AddOffsetsToTxn; KIP-890)
+
+All or nothing: if one partition does not exist none joins.
+"""
+
+from collections.abc import Sequence
+
+from kafkad.core.coordinator.topics import Topics
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.transactions.ledger import Ledger
+from kafkad.core.transactions.records import Partition, TransactionRecord
+from kafkad.core.transactions.requests import PartitionResult, PartitionsToAdd
+from kafkad.core.transactions.state import TransactionState
+
+Results = tuple[PartitionResult, ...]
+
+
+def unknown_partitions(partitions: Sequence[Partition], topics: Topics) -> Results | None:
+    """The results when some don't exist; None: all do."""
+    known = {topic: topics.partitions_of(topic) or 0 for topic, _ in partitions}
+    codes = [
+        ErrorCode.OPERATION_NOT_ATTEMPTED if 0 <= index < known[topic] else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for topic, index in partitions
+    ]
+    if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION not in codes:
+        return None
+    return tuple(PartitionResult(*each, code) for each, code in zip(partitions, codes, strict=True))
+
+
+def same_for_all(partitions: Sequence[Partition], code: ErrorCode) -> Results:
+    return tuple(PartitionResult(topic, index, code) for topic, index in partitions)
+
+
+def verify(ledger: Ledger, asked: PartitionsToAdd) -> Results:
+    """Whether each partition is in the transaction. Raises KafkaError."""
+    _check_id(asked.transactional_id)
+    # A step under way does not matter: the log looks again when it appends.
+    current = _current(ledger, asked)
+    if current.state.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    inside = frozenset(current.partitions)
+    return tuple(
+        PartitionResult(*each, ErrorCode.NONE if each in inside else ErrorCode.TRANSACTION_ABORTABLE)
+        for each in asked.partitions
+    )
+
+
+def who_joins(ledger: Ledger, asked: PartitionsToAdd) -> TransactionRecord | None:
+    """The record that the partitions are to be added to; None: they are in it already. Raises KafkaError."""
+    _check_id(asked.transactional_id)
+    if ledger.is_pending(asked.transactional_id):
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    current = _current(ledger, asked)
+    if current.state.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if current.state is TransactionState.ONGOING and set(asked.partitions) <= set(current.partitions):
+        return None
+    return current
+
+
+def _check_id(transactional_id: str) -> None:
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+
+
+def _current(ledger: Ledger, asked: PartitionsToAdd) -> TransactionRecord:
+    current = ledger.get(asked.transactional_id)
+    if current is None or current.producer_id != asked.producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if current.producer_epoch != asked.producer_epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    return current

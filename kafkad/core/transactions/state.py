@@ -1,0 +1,58 @@
+"""Which states does a transaction have, and which follows which? (KIP-98; the numbers are those of the log.)"""
+
+from enum import IntEnum
+
+NO_EPOCH = -1
+MAX_EPOCH = 0x7FFF
+
+
+class TransactionState(IntEnum):
+    """Of the last two the log never tells: DEAD is a tombstone, PREPARE_EPOCH_FENCE becomes PREPARE_ABORT at once."""
+
+    EMPTY = 0
+    """No transaction since the producer came: → ONGOING, with transaction version 2 PREPARE_ABORT; may expire."""
+    ONGOING = 1
+    """Partitions are in it: → PREPARE_COMMIT, PREPARE_ABORT."""
+    PREPARE_COMMIT = 2
+    """Decided, markers are being written: → COMPLETE_COMMIT only."""
+    PREPARE_ABORT = 3
+    """Decided, markers are being written: → COMPLETE_ABORT only."""
+    COMPLETE_COMMIT = 4
+    """Every marker is in its log: → EMPTY, ONGOING, PREPARE_ABORT (version 2); may expire."""
+    COMPLETE_ABORT = 5
+    """Like COMPLETE_COMMIT."""
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def kafka_name(self) -> str:
+        """As DescribeTransactions and ListTransactions spell it."""
+        return _NAMES[self]
+
+    @property
+    def is_prepared(self) -> bool:
+        return self is TransactionState.PREPARE_COMMIT or self is TransactionState.PREPARE_ABORT
+
+    @property
+    def may_expire(self) -> bool:
+        return self in _IDLE
+
+    @property
+    def completed(self) -> "TransactionState":
+        """What a prepared one becomes when its markers are written."""
+        assert self.is_prepared
+        return (
+            TransactionState.COMPLETE_COMMIT
+            if self is TransactionState.PREPARE_COMMIT
+            else TransactionState.COMPLETE_ABORT
+        )
+
+
+_IDLE = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+_NAMES = {state: "".join(word.capitalize() for word in state.name.split("_")) for state in TransactionState}
+STATES_BY_NAME = {name: state for state, name in _NAMES.items()}
+
+
+def is_epoch_exhausted(epoch: int) -> bool:
+    """The last epoch is never a producer's: the coordinator can always fence one more time."""
+    return epoch >= MAX_EPOCH - 1

@@ -1,0 +1,44 @@
+"""The ids, offsets and small values that every other module speaks in.
+
+Kafka's words, one meaning each. Nothing here has behaviour beyond what its fields say.
+"""
+
+from dataclasses import dataclass
+from typing import NewType
+from uuid import UUID
+
+Offset = NewType("Offset", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+ProducerId = NewType("ProducerId", int)
+ProducerEpoch = NewType("ProducerEpoch", int)
+BrokerId = NewType("BrokerId", int)
+
+NO_TOPIC_ID = UUID(int=0)
+"""Instead of a topic id (KIP-516)."""
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A partition by name, as it is written in directory names and checkpoints."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """An offset with its place on disk (Kafka: LogOffsetMetadata, S0-78).
+
+    `segment_base` names the segment file, `position` is the byte in it where `offset`'s batch starts.
+    """
+
+    offset: int
+    segment_base: int
+    position: int

@@ -1,0 +1,186 @@
+"""When is the next deadline, and what is due now? Kafka's hierarchical timing wheel (S3-15 to S3-23).
+
+Adding and cancelling cost the same however many timers wait: a ring of buckets per level, each level's tick
+the whole ring of the level below, made when a deadline first reaches so far. A heap of the buckets in use
+(not of the timers) says how long one may sleep: no empty tick is visited. No timer comes out too early.
+"""
+
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
+
+TICK_MS = 1
+WHEEL_SIZE = 20
+
+
+class Timer:
+    """Something with a deadline; subclass it, or use `KeyedTimer`. A timer is in one wheel at a time.
+
+    Plain and mutable: the wheel moves tens of thousands of them, a wrapper each would double the cost.
+    """
+
+    __slots__ = ("bucket", "deadline_ms")
+
+    def __init__(self, deadline_ms: int) -> None:
+        self.deadline_ms = deadline_ms
+        self.bucket: _Bucket[Any] | None = None
+
+
+class KeyedTimer(Timer):
+    """A timer that is only a name: what a `SetTimer(key, deadline)` order becomes."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: object, deadline_ms: int) -> None:
+        super().__init__(deadline_ms)
+        self.key = key
+
+
+T = TypeVar("T", bound=Timer)
+
+
+class _Bucket(Generic[T]):
+    """The timers of one slot of one ring; a dict keeps their order and forgets any of them at once."""
+
+    __slots__ = ("expiration_ms", "number", "timers")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.expiration_ms = -1
+        self.timers: dict[T, None] = {}
+
+
+class _Level(Generic[T]):
+    """One ring: `clock_ms` is a multiple of `tick_ms`, and every bucket before it has been emptied."""
+
+    __slots__ = ("buckets", "clock_ms", "interval_ms", "tick_ms")
+
+    def __init__(self, *, tick_ms: int, wheel_size: int, now_ms: int, first_number: int) -> None:
+        self.tick_ms = tick_ms
+        self.interval_ms = tick_ms * wheel_size
+        self.clock_ms = now_ms - now_ms % tick_ms
+        self.buckets: list[_Bucket[T]] = [_Bucket(first_number + slot) for slot in range(wheel_size)]
+
+
+class TimingWheel(Generic[T]):
+    """Timers of one process, on a clock that the caller moves with `advance`."""
+
+    def __init__(self, *, start_ms: int, wheel_size: int = WHEEL_SIZE) -> None:
+        self._size = wheel_size
+        first: _Level[T] = _Level(tick_ms=TICK_MS, wheel_size=wheel_size, now_ms=start_ms, first_number=0)
+        self._levels = [first]
+        # A bucket is in the heap exactly while its expiration_ms is not -1; its number breaks ties.
+        self._heap: list[tuple[int, int, _Bucket[T]]] = []
+        self._overdue: _Bucket[T] = _Bucket(-1)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, timer: T) -> None:
+        """Take `timer` in; a deadline that has passed already is due at the next `advance`."""
+        self._place(timer)
+        self._count += 1
+
+    def cancel(self, timer: T) -> bool:
+        """Forget `timer`; False when it isn't waiting (any more)."""
+        bucket = timer.bucket
+        if bucket is None:
+            return False
+        del bucket.timers[timer]
+        timer.bucket = None
+        self._count -= 1
+        return True
+
+    def next_expiration_ms(self) -> int | None:
+        """When `advance` has work to do; None when nothing waits. Never later than the earliest deadline."""
+        if self._overdue.timers:
+            return self._levels[0].clock_ms
+        heap = self._heap
+        while heap:
+            expiration_ms, _, bucket = heap[0]
+            if bucket.timers:
+                return expiration_ms
+            heappop(heap)  # all of them were cancelled: not worth waking up for
+            bucket.expiration_ms = -1
+        return None
+
+    def advance(self, now_ms: int) -> list[T]:
+        """Move the clock to `now_ms` and hand out what is due, earliest deadline first.
+
+        Timers of a coarse bucket that are not due yet go down to a finer level. A clock that stands still or
+        goes back moves nothing.
+        """
+        moved = self._take_due_buckets(now_ms)
+        if now_ms > self._levels[0].clock_ms:
+            for level in self._levels:
+                level.clock_ms = now_ms - now_ms % level.tick_ms
+        due = []
+        for timer in moved:
+            if timer.deadline_ms <= now_ms:
+                timer.bucket = None
+                due.append(timer)
+            else:
+                self._place(timer)
+        self._count -= len(due)
+        due.sort(key=_deadline)
+        return due
+
+    def clear(self) -> list[T]:
+        """Forget every timer; what was waiting comes back in the order of the deadlines."""
+        waiting = self._take_due_buckets(None)
+        for timer in waiting:
+            timer.bucket = None
+        self._count = 0
+        waiting.sort(key=_deadline)
+        return waiting
+
+    def _place(self, timer: T) -> None:
+        deadline_ms = timer.deadline_ms
+        level = self._levels[0]
+        if deadline_ms < level.clock_ms + level.tick_ms:
+            bucket = self._overdue
+        else:
+            if deadline_ms >= level.clock_ms + level.interval_ms:
+                level = self._level_for(deadline_ms)
+            tick = deadline_ms // level.tick_ms
+            bucket = level.buckets[tick % self._size]
+            if bucket.expiration_ms < 0:
+                bucket.expiration_ms = tick * level.tick_ms
+                heappush(self._heap, (bucket.expiration_ms, bucket.number, bucket))
+        bucket.timers[timer] = None
+        timer.bucket = bucket
+
+    def _level_for(self, deadline_ms: int) -> _Level[T]:
+        levels = self._levels
+        for level in levels:
+            if deadline_ms < level.clock_ms + level.interval_ms:
+                return level
+        while deadline_ms >= level.clock_ms + level.interval_ms:
+            level = _Level(
+                tick_ms=level.interval_ms,
+                wheel_size=self._size,
+                now_ms=level.clock_ms,
+                first_number=len(levels) * self._size,
+            )
+            levels.append(level)
+        return level
+
+    def _take_due_buckets(self, now_ms: int | None) -> list[T]:
+        """Empty every bucket that starts at or before `now_ms` (None: every bucket)."""
+        taken: list[T] = []
+        _empty(self._overdue, taken)
+        heap = self._heap
+        while heap and (now_ms is None or heap[0][0] <= now_ms):
+            bucket = heappop(heap)[2]
+            bucket.expiration_ms = -1
+            _empty(bucket, taken)
+        return taken
+
+
+def _empty(bucket: _Bucket[T], into: list[T]) -> None:
+    into.extend(bucket.timers)
+    bucket.timers = {}
+
+
+def _deadline(timer: Timer) -> int:
+    return timer.deadline_ms

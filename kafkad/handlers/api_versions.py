@@ -1,0 +1,97 @@
+"""ApiVersions, versions 0 to 4: the API table as the client sees it (KIP-35, KIP-511).
+
+An unknown version is answered with the version 0 body, error 35 and the range of ApiVersions itself; the
+connection stays. The software name and version that clients send from version 3 on are checked as Kafka does.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import NamedTuple
+
+from kafkad.core.controller.features import SUPPORTED
+from kafkad.core.controller.image import MetadataImage
+from kafkad.core.errors import ErrorCode
+from kafkad.wire.api_table import API_VERSIONS, APIS
+from kafkad.wire.primitives import EMPTY_TAGS, I32, I64, compact_string, read_compact_string, uvarint
+from kafkad.wire.told_errors import tell
+
+_ROW = Struct(">hhh")
+_ERROR = Struct(">h")
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_LEVELS = Struct(">hh")
+FLEXIBLE_FROM = 3
+LEVEL_0_FROM = 4
+
+
+class Finalized(NamedTuple):
+    """What the cluster has agreed on: (feature, level), in the order of their names; `epoch` -1: nothing is known."""
+
+    epoch: int = -1
+    levels: tuple[tuple[str, int], ...] = ()
+
+
+NOTHING_FINALIZED = Finalized()
+
+
+def finalized(image: MetadataImage) -> Finalized:
+    return Finalized(image.features_epoch, tuple(sorted(image.features.items())))
+
+
+def handle(frame: memoryview, body_at: int, version: int, features: Finalized = NOTHING_FINALIZED) -> bytes:
+    """The response body. Raises MalformedRequest."""
+    served = APIS[API_VERSIONS]
+    if not served.min_version <= version <= served.max_version:
+        return unsupported()
+    if version >= FLEXIBLE_FROM:
+        name, position = read_compact_string(frame, body_at)
+        software_version, _ = read_compact_string(frame, position)
+        if not (_is_software(name) and _is_software(software_version)):
+            tell(ErrorCode.INVALID_REQUEST)
+            return _body(version, ErrorCode.INVALID_REQUEST, NOTHING_FINALIZED)
+    return _body(version, ErrorCode.NONE, features)
+
+
+def _is_software(text: str | None) -> bool:
+    return text is not None and _SOFTWARE.fullmatch(text) is not None
+
+
+def unsupported() -> bytes:
+    """The answer to a version of ApiVersions that is not served: always readable, as version 0 is."""
+    tell(ErrorCode.UNSUPPORTED_VERSION)
+    served = APIS[API_VERSIONS]
+    row = _ROW.pack(API_VERSIONS, served.min_version, served.max_version)
+    return _ERROR.pack(ErrorCode.UNSUPPORTED_VERSION) + I32.pack(1) + row
+
+
+@lru_cache(maxsize=64)
+def _body(version: int, error: ErrorCode, features: Finalized) -> bytes:
+    apis = [] if error else sorted(APIS.values(), key=lambda api: api.key)
+    tags = EMPTY_TAGS if version >= FLEXIBLE_FROM else b""
+    rows = b"".join(_ROW.pack(api.key, api.advertised_min, api.max_version) + tags for api in apis)
+    count = uvarint(len(apis) + 1) if version >= FLEXIBLE_FROM else I32.pack(len(apis))
+    throttle = I32.pack(0) if version >= 1 else b""
+    if version >= FLEXIBLE_FROM and not error:
+        tags = _pack_features(version, features)
+    return _ERROR.pack(error) + count + rows + throttle + tags
+
+
+def _pack_features(version: int, features: Finalized) -> bytes:
+    """Three tagged fields: what this broker supports, and what the cluster has finalized, with its epoch."""
+    # Older clients can't read a feature whose lowest level is 0 (KAFKA-17492).
+    shown = [(name, levels) for name, levels in SUPPORTED.items() if levels.lowest or version >= LEVEL_0_FROM]
+    fields: list[tuple[int, bytes]] = []
+    if shown:
+        fields.append((0, _pack_levels([(name, levels.lowest, levels.highest) for name, levels in shown])))
+    if features.epoch >= 0:
+        fields.append((1, I64.pack(features.epoch)))
+    if features.levels:
+        fields.append((2, _pack_levels([(name, level, level) for name, level in features.levels])))
+    packed = b"".join(uvarint(tag) + uvarint(len(content)) + content for tag, content in fields)
+    return uvarint(len(fields)) + packed
+
+
+def _pack_levels(rows: Sequence[tuple[str, int, int]]) -> bytes:
+    packed = (compact_string(name) + _LEVELS.pack(first, last) + EMPTY_TAGS for name, first, last in rows)
+    return uvarint(len(rows) + 1) + b"".join(packed)

@@ -1,0 +1,51 @@
+"""AlterConfigs, versions 0 to 2: the legacy form that replaces the whole configuration of a resource."""
+
+from typing import Any
+
+from kafkad.core.controller.admin import alter_configs
+from kafkad.core.controller.configs import Alteration, AlterEntry, AlterOperation, AlterResult
+from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
+from kafkad.wire.kio_codec import Codec, codec
+
+APPLY_TIMEOUT_MS = 30_000
+"""These requests carry no timeout; clients wait `request.timeout.ms`, 30 s by default."""
+
+
+def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
+    messages = codec("alter_configs", version)
+    request = messages.decode(body)
+    alterations = [
+        Alteration(
+            resource.resource_type,
+            resource.resource_name,
+            tuple(AlterEntry(each.name, AlterOperation.SET, each.value) for each in resource.configs),
+        )
+        for resource in request.resources
+    ]
+    results = alter_configs(
+        context.controller,
+        alterations,
+        context.configs,
+        incremental=False,
+        validate_only=request.validate_only,
+    )
+    return answer(messages, request, results, context)
+
+
+def answer(messages: Codec, request: Any, results: list[AlterResult], context: ControllerContext) -> Answer:
+    """The response to either way of altering: a result for each resource, in the order of the request."""
+    body = messages.encode(
+        responses=tuple(
+            messages.part(
+                "AlterConfigsResourceResponse",
+                error_code=result.code,
+                error_message=result.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, result in zip(request.resources, results, strict=True)
+        )
+    )
+    if request.validate_only or all(result.code for result in results):
+        return body
+    return ReplyAfter(version=context.controller.image.version, body=body, timeout_ms=APPLY_TIMEOUT_MS)

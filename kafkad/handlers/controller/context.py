@@ -1,0 +1,67 @@
+"""What the controller's handlers work with, and what they answer."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kafkad.core.controller.configs import ConfigRules
+from kafkad.core.controller.controller import Chance, Controller
+from kafkad.core.controller.producer_ids import ProducerIds
+
+
+class DescribedOption(Protocol):
+    """One configuration option as DescribeConfigs answers it; `synonyms` are (name, value, source)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> str | None: ...
+    @property
+    def source(self) -> int: ...
+    @property
+    def is_sensitive(self) -> bool: ...
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def config_type(self) -> int: ...
+    @property
+    def documentation(self) -> str: ...
+    @property
+    def synonyms(self) -> Sequence[tuple[str, str | None, int]]: ...
+
+
+class ConfigTables(ConfigRules, Protocol):
+    """The configuration as it is now: what may be set, and what everything is."""
+
+    def describe_topic(self, overrides: Mapping[str, str]) -> Iterable[DescribedOption]: ...
+
+    def describe_group(self, configs: Mapping[str, str]) -> Iterable[DescribedOption]: ...
+
+    def describe_broker(self) -> Iterable[DescribedOption]: ...
+
+    def describe_cluster_default(self) -> Iterable[DescribedOption]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerContext:
+    """`loggers` are the names and levels that DescribeConfigs shows for the broker's loggers."""
+
+    controller: Controller
+    configs: ConfigTables
+    chance: Chance
+    producer_ids: ProducerIds
+    loggers: Mapping[str, str] = field(default_factory=lambda: {"root": "INFO"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyAfter:
+    """Send `body` when all live local processes have applied metadata `version` and the deletions of the
+    topics `deleted` are done, or `timeout_ms` after the request came, whichever is first."""
+
+    version: int
+    body: bytes
+    timeout_ms: int
+    deleted: tuple[str, ...] = ()
+
+
+Answer = bytes | ReplyAfter

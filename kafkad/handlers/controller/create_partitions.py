@@ -1,0 +1,39 @@
+"""CreatePartitions, versions 0 to 3."""
+
+from typing import Any
+
+from kafkad.core.controller.admin import create_partitions
+from kafkad.core.controller.topics import NewPartitions
+from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
+from kafkad.wire.kio_codec import codec, milliseconds
+
+
+def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
+    messages = codec("create_partitions", version)
+    request = messages.decode(body)
+    results = create_partitions(
+        context.controller,
+        [_new_partitions(topic) for topic in request.topics],
+        validate_only=request.validate_only,
+    )
+    answer = messages.encode(
+        results=tuple(
+            messages.part(
+                "CreatePartitionsTopicResult",
+                name=result.name,
+                error_code=result.code,
+                error_message=result.message,
+            )
+            for result in results
+        )
+    )
+    if request.validate_only or all(result.code for result in results):
+        return answer
+    return ReplyAfter(version=context.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
+
+
+def _new_partitions(topic: Any) -> NewPartitions:
+    assignments = None
+    if topic.assignments is not None:
+        assignments = tuple(tuple(each.broker_ids) for each in topic.assignments)
+    return NewPartitions(name=topic.name, count=topic.count, assignments=assignments)

@@ -1,0 +1,67 @@
+"""CreateTopics, versions 2 to 7: from 5 on the answer tells what was made, from 7 on its id."""
+
+from typing import Any
+
+from kafkad.core.controller.admin import create_topics
+from kafkad.core.controller.image import Topic
+from kafkad.core.controller.topics import NewTopic, TopicResult
+from kafkad.core.errors import ErrorCode
+from kafkad.core.types import NO_TOPIC_ID
+from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
+from kafkad.wire.kio_codec import Codec, codec, kio_id, milliseconds
+
+
+def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
+    messages = codec("create_topics", version)
+    request = messages.decode(body)
+    results = create_topics(
+        context.controller,
+        [_new_topic(topic) for topic in request.topics],
+        context.configs,
+        context.chance,
+        validate_only=request.validate_only,
+    )
+    answer = messages.encode(topics=tuple(_result(messages, result, version, context) for result in results))
+    if request.validate_only or all(result.code for result in results):
+        return answer
+    return ReplyAfter(version=context.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
+
+
+def _new_topic(topic: Any) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=tuple((each.partition_index, tuple(each.broker_ids)) for each in topic.assignments),
+        configs=tuple((config.name, config.value) for config in topic.configs),
+    )
+
+
+def _result(messages: Codec, result: TopicResult, version: int, context: ControllerContext) -> Any:
+    topic = result.topic
+    return messages.part(
+        "CreatableTopicResult",
+        name=result.name,
+        topic_id=kio_id(topic.id if topic else NO_TOPIC_ID),
+        error_code=result.code,
+        error_message=result.message,
+        topic_config_error_code=int(ErrorCode.NONE),
+        num_partitions=len(topic.partitions) if topic else -1,
+        replication_factor=len(topic.partitions[0].replicas) if topic else -1,
+        configs=_configs(messages, topic, context) if topic and version >= 5 else (),
+    )
+
+
+def _configs(messages: Codec, topic: Topic, context: ControllerContext) -> tuple[Any, ...]:
+    described = sorted(context.configs.describe_topic(topic.configs), key=lambda option: option.name)
+    return tuple(
+        messages.part(
+            "CreatableTopicConfigs",
+            name=option.name,
+            value=option.value,
+            read_only=option.read_only,
+            config_source=int(option.source),
+            is_sensitive=option.is_sensitive,
+        )
+        for option in described
+    )

@@ -1,0 +1,45 @@
+"""DeleteTopics, versions 1 to 6: by name, from 6 on also by id. Answered when the directories are gone, or at the
+client's timeout: the deletion then goes on, and nothing brings the topic back."""
+
+from kafkad.core.controller.deletion import DeletedTopic, TopicToDelete, delete_topics
+from kafkad.core.errors import ErrorCode
+from kafkad.core.types import NO_TOPIC_ID
+from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
+from kafkad.wire.kio_codec import codec, kio_id, milliseconds
+
+_BY_ID_FROM = 6
+
+
+def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
+    messages = codec("delete_topics", version)
+    request = messages.decode(body)
+    if version >= _BY_ID_FROM:
+        entries = [TopicToDelete(each.name, each.topic_id or NO_TOPIC_ID) for each in request.topics]
+    else:
+        entries = [TopicToDelete(name) for name in request.topic_names]
+    results = delete_topics(context.controller, entries, version=version)
+    answer = messages.encode(
+        responses=tuple(
+            messages.part(
+                "DeletableTopicResult",
+                name=result.name,
+                topic_id=kio_id(result.id),
+                error_code=result.code,
+                error_message=result.message,
+            )
+            for result in results
+        )
+    )
+    deleted = tuple(_names(results))
+    if not deleted:
+        return answer
+    return ReplyAfter(
+        version=context.controller.image.version,
+        body=answer,
+        timeout_ms=milliseconds(request.timeout),
+        deleted=deleted,
+    )
+
+
+def _names(results: list[DeletedTopic]) -> list[str]:
+    return [each.name for each in results if each.code is ErrorCode.NONE and each.name is not None]

@@ -1,0 +1,31 @@
+"""Which handler answers which API in the controller process? The versions are those of the API table."""
+
+from collections.abc import Callable
+
+from kafkad.handlers.controller import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_configs,
+    incremental_alter_configs,
+    init_producer_id,
+    list_config_resources,
+    update_features,
+)
+from kafkad.handlers.controller.context import Answer, ControllerContext
+from kafkad.wire import api_table
+
+Handler = Callable[[memoryview, int, ControllerContext], Answer]
+
+DISPATCH: dict[int, Handler] = {
+    api_table.CREATE_TOPICS: create_topics.handle,
+    api_table.DELETE_TOPICS: delete_topics.handle,
+    api_table.INIT_PRODUCER_ID: init_producer_id.handle,
+    api_table.DESCRIBE_CONFIGS: describe_configs.handle,
+    api_table.ALTER_CONFIGS: alter_configs.handle,
+    api_table.CREATE_PARTITIONS: create_partitions.handle,
+    api_table.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    api_table.LIST_CONFIG_RESOURCES: list_config_resources.handle,
+    api_table.UPDATE_FEATURES: update_features.handle,
+}

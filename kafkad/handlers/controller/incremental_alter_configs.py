@@ -1,0 +1,28 @@
+"""IncrementalAlterConfigs, versions 0 and 1: set, delete, append to and subtract from single keys (KIP-339)."""
+
+from kafkad.core.controller.admin import alter_configs
+from kafkad.core.controller.configs import Alteration, AlterEntry
+from kafkad.handlers.controller.alter_configs import answer
+from kafkad.handlers.controller.context import Answer, ControllerContext
+from kafkad.wire.kio_codec import codec
+
+
+def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
+    messages = codec("incremental_alter_configs", version)
+    request = messages.decode(body)
+    alterations = [
+        Alteration(
+            resource.resource_type,
+            resource.resource_name,
+            tuple(AlterEntry(each.name, each.config_operation, each.value) for each in resource.configs),
+        )
+        for resource in request.resources
+    ]
+    results = alter_configs(
+        context.controller,
+        alterations,
+        context.configs,
+        incremental=True,
+        validate_only=request.validate_only,
+    )
+    return answer(messages, request, results, context)

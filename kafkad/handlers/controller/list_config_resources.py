@@ -1,0 +1,38 @@
+"""ListConfigResources, versions 0 and 1 (KIP-1142): what has, or can have, a configuration."""
+
+from collections.abc import Iterable
+
+from kafkad.core.controller.configs import ResourceType
+from kafkad.core.controller.image import MetadataImage
+from kafkad.core.errors import ErrorCode
+from kafkad.handlers.controller.context import Answer, ControllerContext
+from kafkad.wire.kio_codec import codec
+
+
+def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
+    messages = codec("list_config_resources", version)
+    request = messages.decode(body)
+    wanted = request.resource_types if version > 0 else (ResourceType.CLIENT_METRICS,)
+    known = {int(each) for each in ResourceType}
+    if not known.issuperset(wanted):
+        return messages.encode(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=())
+    image = context.controller.image
+    resources = tuple(
+        messages.part("ConfigResource", resource_name=name, resource_type=int(kind))
+        for kind in ResourceType
+        if not wanted or kind in wanted
+        for name in _names(kind, image)
+    )
+    return messages.encode(error_code=ErrorCode.NONE, config_resources=resources)
+
+
+def _names(kind: ResourceType, image: MetadataImage) -> Iterable[str]:
+    match kind:
+        case ResourceType.TOPIC:
+            return image.topics
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return [str(broker) for broker in image.brokers]
+        case ResourceType.GROUP:
+            return [group_id for group_id, configs in image.group_configs.items() if configs]
+        case ResourceType.CLIENT_METRICS:
+            return ()

@@ -1,0 +1,94 @@
+"""AddPartitionsToTxn: versions 0 to 3 of a producer, 4 and 5 of brokers, for several transactions (KIP-890)."""
+
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.transactions.requests import PartitionResult, PartitionsAdded, PartitionsToAdd
+from kafkad.core.transactions.shard import TransactionShard
+from kafkad.wire.kio_codec import Codec, codec
+
+BATCHED_FROM = 4
+FENCED_FROM = 2
+"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+_BROKER_VERSION = 2
+"""Brokers speak for producers of transaction version 2; others add their partitions themselves."""
+
+
+def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
+    client_version = _BROKER_VERSION if asked.version >= BATCHED_FROM else 0
+    return shard.add_partitions(asked.token, _transactions(request, asked.version), client_version, moment)
+
+
+def pack(reply: PartitionsAdded, version: int) -> bytes:
+    messages = codec("add_partitions_to_txn", version)
+    if version < BATCHED_FROM:
+        ((_transactional_id, results),) = reply.transactions
+        return messages.encode(results_by_topic_v3_and_below=_topics(messages, results, version))
+    rows = (
+        messages.part(
+            "AddPartitionsToTxnResult",
+            transactional_id=transactional_id,
+            topic_results=_topics(messages, results, version),
+        )
+        for transactional_id, results in reply.transactions
+    )
+    return messages.encode(error_code=ErrorCode.NONE, results_by_transaction=tuple(rows))
+
+
+def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+    rows = (
+        (each.transactional_id, tuple(PartitionResult(*partition, code) for partition in each.partitions))
+        for each in _transactions(request, version)
+    )
+    return pack(PartitionsAdded(transactions=tuple(rows)), version)
+
+
+def _transactions(request: Any, version: int) -> list[PartitionsToAdd]:
+    if version < BATCHED_FROM:
+        return [
+            PartitionsToAdd(
+                request.v3_and_below_transactional_id,
+                request.v3_and_below_producer_id,
+                request.v3_and_below_producer_epoch,
+                _partitions(request.v3_and_below_topics),
+            )
+        ]
+    return [
+        PartitionsToAdd(
+            each.transactional_id, each.producer_id, each.producer_epoch, _partitions(each.topics), each.verify_only
+        )
+        for each in request.transactions
+    ]
+
+
+def _partitions(topics: Iterable[Any]) -> tuple[tuple[str, int], ...]:
+    """Each once, however often it is named."""
+    return tuple(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
+
+
+def _topics(messages: Codec, results: tuple[PartitionResult, ...], version: int) -> tuple[Any, ...]:
+    in_order = sorted(results, key=itemgetter(0))
+    return tuple(
+        messages.part(
+            "AddPartitionsToTxnTopicResult",
+            name=topic,
+            results_by_partition=tuple(
+                messages.part(
+                    "AddPartitionsToTxnPartitionResult",
+                    partition_index=row.partition,
+                    partition_error_code=_code(row.code, version),
+                )
+                for row in rows
+            ),
+        )
+        for topic, rows in groupby(in_order, key=itemgetter(0))
+    )
+
+
+def _code(code: ErrorCode, version: int) -> ErrorCode:
+    is_old = version < FENCED_FROM and code is ErrorCode.PRODUCER_FENCED
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code

@@ -1,0 +1,81 @@
+"""Which module answers which API of the coordinators?
+
+Every module has the same three functions. Network processes need `refuse`, for whom they can't ask.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.handlers.coordinators import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    delete_groups,
+    describe_groups,
+    describe_transactions,
+    end_txn,
+    heartbeat,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_transactions,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+    txn_offset_commit,
+)
+from kafkad.wire import api_table
+
+
+class CoordinatorModule(Protocol):
+    """`request` is as kio decodes it; it is about one shard."""
+
+    def handle(self, request: Any, asked: Asked, shard: Any, moment: Moment, /) -> Outcome[Any]:
+        """What the request leads to; a refusal is a reply too."""
+
+    def pack(self, reply: Any, version: int, /) -> bytes:
+        """The response body of a reply that `handle` or a later outcome gave."""
+
+    def refuse(self, request: Any, version: int, code: ErrorCode, /) -> bytes:
+        """The response body when the whole request gets `code`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatedApi:
+    """`name` is that of kio's folder."""
+
+    name: str
+    module: CoordinatorModule
+
+
+def _api(name: str, module: CoordinatorModule) -> CoordinatedApi:
+    return CoordinatedApi(name=name, module=module)
+
+
+COORDINATED: dict[int, CoordinatedApi] = {
+    api_table.OFFSET_COMMIT: _api("offset_commit", offset_commit),
+    api_table.OFFSET_FETCH: _api("offset_fetch", offset_fetch),
+    api_table.JOIN_GROUP: _api("join_group", join_group),
+    api_table.HEARTBEAT: _api("heartbeat", heartbeat),
+    api_table.LEAVE_GROUP: _api("leave_group", leave_group),
+    api_table.SYNC_GROUP: _api("sync_group", sync_group),
+    api_table.DESCRIBE_GROUPS: _api("describe_groups", describe_groups),
+    api_table.LIST_GROUPS: _api("list_groups", list_groups),
+    api_table.INIT_PRODUCER_ID: _api("init_producer_id", init_producer_id),
+    api_table.ADD_PARTITIONS_TO_TXN: _api("add_partitions_to_txn", add_partitions_to_txn),
+    api_table.ADD_OFFSETS_TO_TXN: _api("add_offsets_to_txn", add_offsets_to_txn),
+    api_table.END_TXN: _api("end_txn", end_txn),
+    api_table.TXN_OFFSET_COMMIT: _api("txn_offset_commit", txn_offset_commit),
+    api_table.DELETE_GROUPS: _api("delete_groups", delete_groups),
+    api_table.OFFSET_DELETE: _api("offset_delete", offset_delete),
+    api_table.CONSUMER_GROUP_HEARTBEAT: _api("consumer_group_heartbeat", consumer_group_heartbeat),
+    api_table.CONSUMER_GROUP_DESCRIBE: _api("consumer_group_describe", consumer_group_describe),
+    api_table.DESCRIBE_TRANSACTIONS: _api("describe_transactions", describe_transactions),
+    api_table.LIST_TRANSACTIONS: _api("list_transactions", list_transactions),
+}
+"""By API key. InitProducerId comes here with a transactional id, and goes to the controller without."""

@@ -1,0 +1,38 @@
+"""EndTxn, versions 0 to 5: commit or abort. Since version 5 the producer gets the epoch of its next transaction."""
+
+from typing import Any
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.transactions.requests import EndTxn, TransactionEnded
+from kafkad.core.transactions.shard import TransactionShard
+from kafkad.wire.kio_codec import codec
+
+FENCED_FROM = 2
+"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+BUMPS_EPOCH_FROM = 5
+"""Who sends it speaks transaction version 2."""
+
+
+def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
+    end = EndTxn(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        is_commit=request.committed,
+        client_version=2 if asked.version >= BUMPS_EPOCH_FROM else 0,
+    )
+    return shard.end_txn(asked.token, end, moment)
+
+
+def pack(reply: TransactionEnded, version: int) -> bytes:
+    is_old = version < FENCED_FROM and reply.code is ErrorCode.PRODUCER_FENCED
+    return codec("end_txn", version).encode(
+        error_code=ErrorCode.INVALID_PRODUCER_EPOCH if is_old else reply.code,
+        producer_id=reply.producer_id,
+        producer_epoch=reply.producer_epoch,
+    )
+
+
+def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+    return pack(TransactionEnded(code=code), version)

@@ -1,0 +1,43 @@
+"""Heartbeat, versions 0 to 4: a member is alive, and hears whether its group rebalances."""
+
+from struct import Struct
+from typing import Any
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.groups.classic_messages import Heartbeat
+from kafkad.core.groups.records import GroupRecord
+from kafkad.core.groups.shard import GroupShard
+from kafkad.wire.told_errors import tell
+
+_INSTANCE_ID_FROM = 3
+_CODE = Struct(">h")
+_THROTTLE_AND_CODE = Struct(">ih")
+_WITH_TAGGED_FIELDS = Struct(">ihB")
+
+
+def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+    if not request.group_id:
+        return Outcome(replies=[(asked.token, ErrorCode.INVALID_GROUP_ID)])
+    heartbeat = Heartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        generation=request.generation_id,
+        instance_id=request.group_instance_id if asked.version >= _INSTANCE_ID_FROM else None,
+    )
+    return shard.classic.heartbeat(heartbeat, asked.token, moment)
+
+
+def pack(reply: ErrorCode, version: int) -> bytes:
+    """By hand: it is one number, and there is none that is asked for more often."""
+    tell(reply)
+    if version == 0:
+        return _CODE.pack(reply)
+    if version <= _INSTANCE_ID_FROM:
+        return _THROTTLE_AND_CODE.pack(0, reply)
+    return _WITH_TAGGED_FIELDS.pack(0, reply, 0)
+
+
+def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+    """While groups are loaded every member is believed, as by Apache Kafka: sessions begin when that is done."""
+    return pack(ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code, version)

@@ -1,0 +1,38 @@
+"""InitProducerId, versions 0 to 5, of transactional producers: an id, and the epoch that fences those before them."""
+
+from typing import Any
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.transactions.requests import InitProducerId, ProducerInitialized
+from kafkad.core.transactions.shard import TransactionShard
+from kafkad.core.transactions.state import NO_EPOCH
+from kafkad.core.types import NO_PRODUCER_ID
+from kafkad.wire.kio_codec import codec, milliseconds
+
+FENCED_FROM = 4
+"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+
+
+def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
+    # Who was there before is named since version 3.
+    wanted = InitProducerId(
+        transactional_id=request.transactional_id,
+        timeout_ms=milliseconds(request.transaction_timeout),
+        producer_id=getattr(request, "producer_id", NO_PRODUCER_ID),
+        producer_epoch=getattr(request, "producer_epoch", NO_EPOCH),
+    )
+    return shard.init_producer_id(asked.token, wanted, moment)
+
+
+def pack(reply: ProducerInitialized, version: int) -> bytes:
+    is_old = version < FENCED_FROM and reply.code is ErrorCode.PRODUCER_FENCED
+    return codec("init_producer_id", version).encode(
+        error_code=ErrorCode.INVALID_PRODUCER_EPOCH if is_old else reply.code,
+        producer_id=reply.producer_id,
+        producer_epoch=reply.producer_epoch,
+    )
+
+
+def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+    return pack(ProducerInitialized(code=code), version)

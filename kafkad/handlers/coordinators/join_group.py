@@ -1,0 +1,73 @@
+"""JoinGroup, versions 0 to 9: a client wants to be in a group, and waits until everybody is.
+
+Known differences of versions: 0 has no rebalance timeout (the session timeout is taken), from 4 a new member has to
+come again with the id that it is given, from 5 members may be static, from 9 a leader may be told not to assign.
+"""
+
+from typing import Any
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.groups.classic_messages import Joined, JoinGroup
+from kafkad.core.groups.records import GroupRecord
+from kafkad.core.groups.shard import GroupShard
+from kafkad.wire.kio_codec import milliseconds
+from kafkad.wire.membership_replies import pack_join
+
+_REBALANCE_TIMEOUT_FROM = 1
+_MEMBER_ID_REQUIRED_FROM = 4
+_INSTANCE_ID_FROM = 5
+_REASON_FROM = 8
+_SKIP_ASSIGNMENT_FROM = 9
+
+
+def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+    join = _join_group(request, asked)
+    code = ErrorCode.NONE
+    if not join.group_id:
+        code = ErrorCode.INVALID_GROUP_ID
+    elif not shard.config.min_session_timeout_ms <= join.session_timeout_ms <= shard.config.max_session_timeout_ms:
+        code = ErrorCode.INVALID_SESSION_TIMEOUT
+    if code is not ErrorCode.NONE:
+        return Outcome(replies=[(asked.token, Joined(code=code, member_id=join.member_id))])
+    return shard.classic.join(join, asked.token, moment)
+
+
+def pack(reply: Joined, version: int) -> bytes:
+    return pack_join(
+        version,
+        reply.code,
+        reply.generation,
+        protocol_type=reply.protocol_type,
+        protocol=reply.protocol,
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=((each.member_id, each.instance_id, each.metadata) for each in reply.members),
+    )
+
+
+def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+    return pack(Joined(code=code), version)
+
+
+def _join_group(request: Any, asked: Asked) -> JoinGroup:
+    version = asked.version
+    session_timeout_ms = milliseconds(request.session_timeout)
+    rebalance_timeout_ms = session_timeout_ms
+    if version >= _REBALANCE_TIMEOUT_FROM:
+        rebalance_timeout_ms = milliseconds(request.rebalance_timeout)
+    return JoinGroup(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id if version >= _INSTANCE_ID_FROM else None,
+        client_id=asked.client_id,
+        client_host=asked.client_host,
+        protocol_type=request.protocol_type,
+        protocols=tuple((each.name, each.metadata) for each in request.protocols),
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        reason=request.reason if version >= _REASON_FROM else None,
+        requires_known_member_id=version >= _MEMBER_ID_REQUIRED_FROM,
+        can_skip_assignment=version >= _SKIP_ASSIGNMENT_FROM,
+    )

@@ -1,0 +1,23 @@
+"""OffsetDelete, version 0: committed offsets of topics that nobody in the group reads any more are forgotten."""
+
+from typing import Any
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.groups.offsets_messages import DeleteReply, OffsetDelete
+from kafkad.core.groups.records import GroupRecord
+from kafkad.handlers.coordinators.offset_shard import OffsetShard
+from kafkad.wire.offset_replies import pack_delete
+
+
+def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
+    topics = [(topic.name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
+    return shard.offsets.delete(OffsetDelete(request.group_id, topics), asked)
+
+
+def pack(reply: DeleteReply, version: int) -> bytes:
+    return pack_delete(reply.code, reply.topics)
+
+
+def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+    return pack_delete(code, [])

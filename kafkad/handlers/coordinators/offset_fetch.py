@@ -1,0 +1,70 @@
+"""OffsetFetch, versions 1 to 10: how far is a group? Many groups from version 8 on, topics by id from 10 on.
+
+Groups of one internal partition only: the network process has sent the others elsewhere.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.groups.offsets_committing import BY_TOPIC_ID_FROM
+from kafkad.core.groups.offsets_messages import (
+    FetchedGroup,
+    FetchedPartition,
+    FetchedTopic,
+    FetchReply,
+    GroupFetch,
+    TopicFetch,
+)
+from kafkad.core.groups.records import GroupRecord
+from kafkad.core.types import NO_TOPIC_ID
+from kafkad.handlers.coordinators.offset_shard import OffsetShard
+from kafkad.wire.offset_replies import MANY_GROUPS_FROM, pack_fetch
+
+_GROUP_ERROR_FROM = 2
+_STABLE_FROM = 7
+_MEMBER_FROM = 9
+
+
+def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
+    require_stable = asked.version >= _STABLE_FROM and request.require_stable
+    return shard.offsets.fetch(_groups(request, asked.version), asked, require_stable=require_stable)
+
+
+def pack(reply: FetchReply, version: int) -> bytes:
+    return pack_fetch(version, reply.groups)
+
+
+def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+    return pack_fetch(version, [_refused(group, version, code) for group in _groups(request, version)])
+
+
+def _groups(request: Any, version: int) -> list[GroupFetch]:
+    if version < MANY_GROUPS_FROM:
+        return [GroupFetch(request.group_id, _topics(request.topics, version))]
+    if version < _MEMBER_FROM:
+        return [GroupFetch(each.group_id, _topics(each.topics, version)) for each in request.groups]
+    return [
+        GroupFetch(each.group_id, _topics(each.topics, version), each.member_id, each.member_epoch)
+        for each in request.groups
+    ]
+
+
+def _topics(topics: Any, version: int) -> list[TopicFetch] | None:
+    if topics is None:
+        return None
+    if version >= BY_TOPIC_ID_FROM:
+        return [TopicFetch("", each.partition_indexes, each.topic_id or NO_TOPIC_ID) for each in topics]
+    return [TopicFetch(each.name, each.partition_indexes) for each in topics]
+
+
+def _refused(group: GroupFetch, version: int, code: ErrorCode) -> FetchedGroup:
+    if version >= _GROUP_ERROR_FROM:
+        return FetchedGroup(group.group_id, [], code)
+    return FetchedGroup(group.group_id, [_refused_topic(topic, code) for topic in group.topics or ()])
+
+
+def _refused_topic(topic: TopicFetch, code: ErrorCode) -> FetchedTopic:
+    no_id: UUID = NO_TOPIC_ID
+    return FetchedTopic(topic.name, no_id, [FetchedPartition(partition, code=code) for partition in topic.partitions])

@@ -1,0 +1,52 @@
+"""SyncGroup, versions 0 to 5: a member asks for its assignment; the leader brings everybody's.
+
+From version 5 on members say which protocol they take part in, and have to.
+"""
+
+from typing import Any
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.groups.classic_messages import Synced, SyncGroup
+from kafkad.core.groups.records import GroupRecord
+from kafkad.core.groups.shard import GroupShard
+from kafkad.wire.membership_replies import pack_sync
+
+_INSTANCE_ID_FROM = 3
+_PROTOCOL_FROM = 5
+
+
+def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+    names_protocol = asked.version >= _PROTOCOL_FROM
+    if names_protocol and (request.protocol_type is None or request.protocol_name is None):
+        return _refused(asked, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not request.group_id:
+        return _refused(asked, ErrorCode.INVALID_GROUP_ID)
+    sync = SyncGroup(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        generation=request.generation_id,
+        instance_id=request.group_instance_id if asked.version >= _INSTANCE_ID_FROM else None,
+        protocol_type=request.protocol_type if names_protocol else None,
+        protocol=request.protocol_name if names_protocol else None,
+        assignments={each.member_id: each.assignment for each in request.assignments},
+    )
+    return shard.classic.sync(sync, asked.token, moment)
+
+
+def pack(reply: Synced, version: int) -> bytes:
+    return pack_sync(
+        version,
+        reply.code,
+        protocol_type=reply.protocol_type,
+        protocol=reply.protocol,
+        assignment=reply.assignment,
+    )
+
+
+def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+    return pack(Synced(code=code), version)
+
+
+def _refused(asked: Asked, code: ErrorCode) -> Outcome[GroupRecord]:
+    return Outcome(replies=[(asked.token, Synced(code=code))])

@@ -1,0 +1,71 @@
+"""TxnOffsetCommit, versions 0 to 5: offsets that are committed when a producer's transaction is."""
+
+from typing import Any
+
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.groups.offsets_messages import (
+    NO_GENERATION,
+    CommitReply,
+    PartitionCommit,
+    TopicCommit,
+    TxnOffsetCommit,
+)
+from kafkad.core.groups.records import GroupRecord
+from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
+from kafkad.handlers.coordinators.offset_shard import OffsetShard
+from kafkad.wire.offset_replies import pack_txn_commit
+
+_LEADER_EPOCH_FROM = 2
+_MEMBER_FROM = 3
+_KNOWS_LOADING_FROM = 2
+"""Producers before Kafka 2.0 take COORDINATOR_LOAD_IN_PROGRESS for fatal."""
+
+
+def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
+    has_member = asked.version >= _MEMBER_FROM
+    commit = TxnOffsetCommit(
+        group_id=request.group_id,
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        topics=[_topic(each, asked.version) for each in request.topics],
+        member_id=request.member_id if has_member else "",
+        instance_id=request.group_instance_id if has_member else None,
+        generation=request.generation_id if has_member else NO_GENERATION,
+    )
+    return shard.offsets.txn_commit(commit, asked, moment)
+
+
+def pack(reply: CommitReply, version: int) -> bytes:
+    return pack_txn_commit(version, reply.topics)
+
+
+def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
+    if not request.group_id:
+        # The transaction is asked about before the commit is looked at; Apache Kafka sees to the group id first.
+        code = ErrorCode.INVALID_GROUP_ID
+    elif code is ErrorCode.PRODUCER_FENCED:
+        # What a transaction's coordinator says of an epoch that is not its own: here it has another name.
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _KNOWS_LOADING_FROM:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    rows = [
+        (topic.name, NO_TOPIC_ID, [(each.partition_index, code) for each in topic.partitions])
+        for topic in request.topics
+    ]
+    return pack_txn_commit(version, rows)
+
+
+def _topic(topic: Any, version: int) -> TopicCommit:
+    has_epoch = version >= _LEADER_EPOCH_FROM
+    partitions = [
+        PartitionCommit(
+            each.partition_index,
+            each.committed_offset,
+            each.committed_leader_epoch if has_epoch else NO_LEADER_EPOCH,
+            each.committed_metadata,
+        )
+        for each in topic.partitions
+    ]
+    return TopicCommit(topic.name, partitions)

@@ -1,0 +1,121 @@
+"""DeleteRecords, versions 0 to 2: the owners move the log start of partitions forward.
+
+Refused without asking: what is not there, internal topics, and topics that are compacted only, as their records
+are not to be deleted by anybody.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from kafkad.core.controller.image import DEFAULT_BROKER
+from kafkad.core.controller.topic_names import is_internal
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.handlers.leadership import find_leader
+from kafkad.handlers.owner_shares import LOST, OwnerShares
+from kafkad.handlers.view import BrokerView
+from kafkad.wire.descriptors import ControlMessage, DeletedRecords, DeleteRecordsWanted
+from kafkad.wire.kio_codec import codec
+
+NO_LOW_WATERMARK = -1
+_DELETE = "delete"
+
+
+class _Row:
+    """One partition of the reply. Mutable: it is filled in when its owner has answered."""
+
+    __slots__ = ("error", "index", "low_watermark", "offset")
+
+    def __init__(self, index: int, offset: int) -> None:
+        self.index = index
+        self.offset = offset
+        self.error: int = ErrorCode.NONE
+        self.low_watermark = NO_LOW_WATERMARK
+
+
+class DeleteRecordsQuestion:
+    """See `OwnerQuestion`."""
+
+    def __init__(self, version: int) -> None:
+        self.timeout_ms: int | None = None
+        self._version = version
+        self._shares: OwnerShares[_Row] = OwnerShares()
+        self._topics: dict[str, dict[int, _Row]] = {}
+
+    def take(self, request: Any, view: BrokerView) -> None:
+        self.timeout_ms = max(0, request.timeout // timedelta(milliseconds=1))
+        for topic in request.topics:
+            rows = self._topics.setdefault(topic.name, {})
+            for partition in topic.partitions:
+                rows[partition.partition_index] = _Row(partition.partition_index, partition.offset)
+        for name, rows in self._topics.items():
+            for row in rows.values():
+                self._place(name, row, view)
+
+    def _place(self, name: str, row: _Row, view: BrokerView) -> None:
+        try:
+            slot, published = find_leader(view, name, row.index)
+            _check_policy(name, view)
+        except KafkaError as error:
+            row.error = error.code
+        else:
+            self._shares.add(published.owner, slot, published.topic_id, row)
+
+    def workers(self) -> list[int]:
+        return self._shares.workers()
+
+    def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
+        partitions = [(slot, tag, row.offset) for slot, tag, row in self._shares.asked(worker)]
+        return DeleteRecordsWanted(part_id, deadline_ms, partitions)
+
+    def answered(self, worker: int, message: ControlMessage) -> None:
+        assert isinstance(message, DeletedRecords)
+        for row, (error, low_watermark) in zip(self._shares.rows(worker), message.results, strict=True):
+            row.error, row.low_watermark = error, low_watermark
+
+    def lost(self, worker: int) -> None:
+        for row in self._shares.rows(worker):
+            row.error = LOST
+
+    def body(self) -> bytes:
+        messages = codec("delete_records", self._version)
+        topics = []
+        for name, rows in self._topics.items():
+            results = (
+                messages.part(
+                    "DeleteRecordsPartitionResult",
+                    partition_index=row.index,
+                    low_watermark=row.low_watermark,
+                    error_code=row.error,
+                )
+                for row in rows.values()
+            )
+            topics.append(messages.part("DeleteRecordsTopicResult", name=name, partitions=tuple(results)))
+        return messages.encode(topics=tuple(topics))
+
+
+def question(body: memoryview, version: int, view: BrokerView) -> DeleteRecordsQuestion:
+    """Raises MalformedRequest."""
+    request = codec("delete_records", version).decode(body)
+    made = DeleteRecordsQuestion(version)
+    made.take(request, view)
+    return made
+
+
+def _check_policy(name: str, view: BrokerView) -> None:
+    if is_internal(name):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if _DELETE not in [policy.strip() for policy in _cleanup_policy(name, view).split(",")]:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION)
+
+
+def _cleanup_policy(name: str, view: BrokerView) -> str:
+    """The topic's own, or the broker's: set on this one, set on all of them, in its file."""
+    topic = view.image.topics.get(name)
+    own = topic.configs.get("cleanup.policy") if topic is not None else None
+    if own is not None:
+        return own
+    for broker in (str(view.broker_id), DEFAULT_BROKER):
+        policy = view.image.broker_configs.get(broker, {}).get("log.cleanup.policy")
+        if policy is not None:
+            return policy
+    return view.cleanup_policy

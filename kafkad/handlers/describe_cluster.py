@@ -1,0 +1,55 @@
+"""DescribeCluster, versions 0 to 2: the live brokers, for clients that come to a broker.
+
+Whoever asks for controllers has come to the wrong place (KIP-919); version 0 has no words for that.
+"""
+
+from kafkad.core.errors import ErrorCode
+from kafkad.handlers.broker_rows import broker_rows
+from kafkad.handlers.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from kafkad.handlers.view import BrokerView
+from kafkad.wire.kio_codec import Codec, codec
+
+BROKERS, CONTROLLERS = 1, 2
+NO_CONTROLLER = -1
+
+
+def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
+    """The response body. Raises MalformedRequest."""
+    messages = codec("describe_cluster", version)
+    request = messages.decode(body)
+    endpoint_type = request.endpoint_type if version >= 1 else BROKERS
+    if endpoint_type != BROKERS:
+        return _refuse(messages, endpoint_type)
+    brokers = (
+        messages.part("DescribeClusterBroker", broker_id=each, host=host, port=port, rack=rack, is_fenced=False)
+        for each, host, port, rack in broker_rows(view)
+    )
+    return messages.encode(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        endpoint_type=BROKERS,
+        cluster_id=view.image.cluster_id,
+        controller_id=view.broker_id,
+        brokers=tuple(brokers),
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _refuse(messages: Codec, endpoint_type: int) -> bytes:
+    if endpoint_type == CONTROLLERS:
+        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+    else:
+        error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        text = f"Unsupported endpoint type {endpoint_type}"
+    return messages.encode(
+        error_code=error,
+        error_message=text,
+        endpoint_type=BROKERS,
+        cluster_id="",
+        controller_id=NO_CONTROLLER,
+        brokers=(),
+        cluster_authorized_operations=NOT_ASKED,
+    )

@@ -1,0 +1,111 @@
+"""DescribeProducers, version 0: who has written to a partition lately, as its owner knows it."""
+
+from typing import Any
+
+from kafkad.core.controller.topic_names import check_topic_name
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.handlers.leadership import find_leader
+from kafkad.handlers.owner_shares import LOST, OwnerShares
+from kafkad.handlers.view import BrokerView
+from kafkad.wire.descriptors import ControlMessage, ProducerRow, Producers, ProducersWanted
+from kafkad.wire.kio_codec import Codec, codec
+
+
+class _Row:
+    """One partition of the reply. Mutable: it is filled in when its owner has answered."""
+
+    __slots__ = ("error", "index", "message", "producers")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.error: int = ErrorCode.NONE
+        self.message: str | None = None
+        self.producers: list[ProducerRow] = []
+
+
+class DescribeProducersQuestion:
+    """See `OwnerQuestion`."""
+
+    def __init__(self, version: int) -> None:
+        self.timeout_ms: int | None = None
+        self._version = version
+        self._shares: OwnerShares[_Row] = OwnerShares()
+        self._topics: list[tuple[str, list[_Row]]] = []
+
+    def take(self, request: Any, view: BrokerView) -> None:
+        for topic in request.topics:
+            rows = [_Row(index) for index in topic.partition_indexes]
+            self._topics.append((topic.name, rows))
+            for row in rows:
+                self._place(topic.name, row, view)
+
+    def _place(self, name: str, row: _Row, view: BrokerView) -> None:
+        try:
+            _check_topic(name, view)
+            slot, published = find_leader(view, name, row.index)
+        except KafkaError as error:
+            row.error, row.message = error.code, error.message
+        else:
+            self._shares.add(published.owner, slot, published.topic_id, row)
+
+    def workers(self) -> list[int]:
+        return self._shares.workers()
+
+    def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
+        return ProducersWanted(part_id, [(slot, tag) for slot, tag, _row in self._shares.asked(worker)])
+
+    def answered(self, worker: int, message: ControlMessage) -> None:
+        assert isinstance(message, Producers)
+        for row, (error, producers) in zip(self._shares.rows(worker), message.results, strict=True):
+            row.error, row.producers = error, producers
+
+    def lost(self, worker: int) -> None:
+        for row in self._shares.rows(worker):
+            row.error = LOST
+
+    def body(self) -> bytes:
+        messages = codec("describe_producers", self._version)
+        topics = (
+            messages.part("TopicResponse", name=name, partitions=tuple(_pack(messages, row) for row in rows))
+            for name, rows in self._topics
+        )
+        return messages.encode(topics=tuple(topics))
+
+
+def question(body: memoryview, version: int, view: BrokerView) -> DescribeProducersQuestion:
+    """Raises MalformedRequest."""
+    request = codec("describe_producers", version).decode(body)
+    made = DescribeProducersQuestion(version)
+    made.take(request, view)
+    return made
+
+
+def _check_topic(name: str, view: BrokerView) -> None:
+    """What is wrong with a topic is said in words, what is wrong with a partition is not (as in Apache Kafka)."""
+    check_topic_name(name)
+    if name not in view.image.topics:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+
+
+def _pack(messages: Codec, row: _Row) -> Any:
+    producers = (
+        messages.part(
+            "ProducerState",
+            producer_id=each.producer_id,
+            producer_epoch=each.producer_epoch,
+            last_sequence=each.last_sequence,
+            last_timestamp=each.last_timestamp,
+            coordinator_epoch=each.coordinator_epoch,
+            current_txn_start_offset=each.current_txn_start_offset,
+        )
+        for each in row.producers
+    )
+    return messages.part(
+        "PartitionResponse",
+        partition_index=row.index,
+        error_code=row.error,
+        error_message=row.message,
+        active_producers=tuple(producers),
+    )

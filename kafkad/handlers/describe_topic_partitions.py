@@ -1,0 +1,103 @@
+"""DescribeTopicPartitions, version 0: topics in order of their names, a limited number of partitions at a time.
+
+A cursor says where the next answer goes on. It may name a topic that is deleted meanwhile: that costs nothing but
+an entry with an error. There are no eligible leader replicas (KIP-966): Apache Kafka answers empty lists then.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kafkad.core.controller.image import Topic
+from kafkad.core.controller.topic_names import is_internal
+from kafkad.core.errors import ErrorCode
+from kafkad.handlers.metadata_cache import describe_partition
+from kafkad.handlers.operations import NOT_ASKED, TOPIC_OPERATIONS
+from kafkad.handlers.topic_errors import why_unknown
+from kafkad.handlers.view import BrokerView
+from kafkad.wire.kio_codec import Codec, codec
+
+
+class Cursor(NamedTuple):
+    topic: str
+    partition: int
+
+
+_START = Cursor("", 0)
+
+
+def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
+    """The response body. Raises MalformedRequest."""
+    messages = codec("describe_topic_partitions", version)
+    request = messages.decode(body)
+    start = _START if request.cursor is None else Cursor(request.cursor.topic_name, request.cursor.partition_index)
+    named = {topic.name for topic in request.topics}
+    if start.partition < 0 or (start.topic and named and start.topic not in named):
+        return _refuse(messages, [topic.name for topic in request.topics])
+    names = sorted(name for name in named or view.image.topics if name >= start.topic)
+    limit = max(1, min(request.response_partition_limit, view.max_partitions_described))
+    topics, cursor = _describe(messages, names, start, limit, view)
+    following = None
+    if cursor is not None:
+        following = messages.part("Cursor", topic_name=cursor.topic, partition_index=cursor.partition)
+    return messages.encode(topics=tuple(topics), next_cursor=following)
+
+
+def _describe(
+    messages: Codec, names: Iterable[str], start: Cursor, room: int, view: BrokerView
+) -> tuple[list[Any], Cursor | None]:
+    """As many partitions as there is room for, and where to go on if there are more."""
+    topics: list[Any] = []
+    for name in names:
+        if room == 0:
+            return topics, Cursor(name, 0)
+        first = start.partition if name == start.topic else 0
+        topic = view.image.topics.get(name)
+        rows = _partitions(messages, topic, first, first + room, view) if topic is not None else ()
+        error = ErrorCode.NONE if topic is not None else why_unknown(name)
+        topics.append(_topic(messages, name, error, topic=topic, partitions=rows, operations=TOPIC_OPERATIONS))
+        if topic is not None and first + room < len(topic.partitions):
+            return topics, Cursor(name, first + room)
+        room -= len(rows)
+    return topics, None
+
+
+def _partitions(messages: Codec, topic: Topic, first: int, end: int, view: BrokerView) -> tuple[Any, ...]:
+    live = frozenset(view.image.brokers) | {view.broker_id}
+    rows = []
+    for partition in topic.partitions[first:end]:
+        _, index, leader, leader_epoch, replicas, isr, offline = describe_partition(partition, live, view.broker_id)
+        row = messages.part(
+            "DescribeTopicPartitionsResponsePartition",
+            error_code=ErrorCode.NONE,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            eligible_leader_replicas=(),
+            last_known_elr=(),
+            offline_replicas=offline,
+        )
+        rows.append(row)
+    return tuple(rows)
+
+
+def _topic(
+    messages: Codec, name: str, error: ErrorCode, *, topic: Topic | None, partitions: tuple[Any, ...], operations: int
+) -> Any:
+    return messages.part(
+        "DescribeTopicPartitionsResponseTopic",
+        error_code=error,
+        name=name,
+        topic_id=None if topic is None else topic.id,
+        is_internal=error != ErrorCode.INVALID_REQUEST and is_internal(name),
+        partitions=partitions,
+        topic_authorized_operations=operations,
+    )
+
+
+def _refuse(messages: Codec, names: Iterable[str]) -> bytes:
+    """A cursor that can't be: each topic of the request is answered with that error."""
+    error = ErrorCode.INVALID_REQUEST
+    topics = (_topic(messages, name, error, topic=None, partitions=(), operations=NOT_ASKED) for name in names)
+    return messages.encode(topics=tuple(topics), next_cursor=None)

@@ -1,0 +1,278 @@
+"""Fetch, versions 4 to 18: what each partition of a fetch can answer now, and whether that is worth sending.
+
+Two steps: `measure` finds how much is readable without opening anything, `answer` turns that into a response. Between
+them the fetch may wait. Consumers read to the high watermark, with read_committed to the last stable offset and
+with the list of what was aborted. A batch that holds the asked offset is sent whole (trap: an offset inside a batch).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.partition_slot import (
+    STATE_DELETING,
+    STATE_FREE,
+    STATE_OFFLINE,
+    STATE_RECOVERING,
+    PartitionSlot,
+    SlotReader,
+)
+from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession
+from kafkad.core.types import LogPosition
+from kafkad.handlers.routing import Routing
+from kafkad.wire.fetch import FileSlice, PartitionData, TopicData
+from kafkad.wire.fetch_request import FetchedPartition, FetchRequest
+
+READ_COMMITTED = 1
+_NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+class Place(NamedTuple):
+    """`length` bytes from byte `position` of the segment that begins at `segment_base`."""
+
+    segment_base: int
+    position: int
+    length: int
+
+
+class Logs(Protocol):
+    """The readable side of partition logs."""
+
+    def locate(
+        self, slot: int, published: PartitionSlot, offset: int, upper: LogPosition, max_bytes: int, *, whole: bool
+    ) -> Place | None:
+        """Where to read from `offset`; None: not known yet, ask again when the partition's manifest is here.
+
+        Raises KafkaError when the log can't be read there.
+
+        With `whole` at least the first batch is taken, however large.
+        """
+
+    def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
+        """(epoch, end offset) of the newest epoch not after `epoch`; None as above."""
+
+    def aborted(
+        self, slot: int, published: PartitionSlot, offset: int, place: Place, upper: LogPosition
+    ) -> Sequence[tuple[int, int]] | None:
+        """(producer id, first offset) of the aborted transactions in `place`; None when it is gone meanwhile.
+
+        Raises KafkaError as `locate` does.
+        """
+
+    def open(self, slot: int, published: PartitionSlot, place: Place) -> FileSlice | None:
+        """The bytes of `place`; None when the file is gone meanwhile."""
+
+
+class Finding(NamedTuple):
+    """What one partition has to say at this moment."""
+
+    row: CachedPartition
+    error: int
+    published: PartitionSlot | None
+    place: Place | None
+    diverging: tuple[int, int] | None
+
+
+class Measure:
+    """The findings of one look at a session. `is_urgent`: an error or a divergence is answered at once."""
+
+    __slots__ = (
+        "bytes_found",
+        "findings",
+        "is_urgent",
+        "needs_manifest",
+        "quiet_slots",
+        "readable_slots",
+        "reads_committed",
+    )
+
+    def __init__(self, *, reads_committed: bool) -> None:
+        self.reads_committed = reads_committed
+        self.findings: list[Finding] = []
+        self.bytes_found = 0
+        self.is_urgent = False
+        self.needs_manifest = False
+        self.quiet_slots: list[tuple[int, int]] = []
+        """(slot, how far it may be read) of partitions that have nothing beyond the asked offset."""
+        self.readable_slots: list[tuple[int, int]] = []
+        """The same of partitions that have something."""
+
+
+def rows_of(request: FetchRequest) -> list[CachedPartition]:
+    return [_row(topic, asked) for topic, partitions in request.topics for asked in partitions]
+
+
+def _row(topic: str | bytes, asked: FetchedPartition) -> CachedPartition:
+    return CachedPartition(
+        (topic, asked.partition),
+        asked.fetch_offset,
+        asked.max_bytes,
+        asked.current_leader_epoch,
+        asked.last_fetched_epoch,
+    )
+
+
+class FetchEvaluator:
+    """Looks at partitions for fetches. `bound` is called when a session's partition gets its slot."""
+
+    def __init__(
+        self, routing: Routing, slots: SlotReader, logs: Logs, bound: Callable[[FetchSession, int], None]
+    ) -> None:
+        self._routing = routing
+        self._slots = slots
+        self._logs = logs
+        self._bound = bound
+
+    def measure(self, session: FetchSession, max_bytes: int) -> Measure:
+        """Look at the partitions of `session` that may have something to say."""
+        measure = Measure(reads_committed=session.reads_committed)
+        room = max_bytes
+        for key in session.dirty:
+            finding = self._look(session, session.partitions[key], room, measure)
+            measure.findings.append(finding)
+            if finding.place is not None:
+                measure.bytes_found += finding.place.length
+                room = max(0, room - finding.place.length)
+            if finding.error or finding.diverging is not None:
+                measure.is_urgent = True
+        return measure
+
+    def _look(self, session: FetchSession, row: CachedPartition, room: int, measure: Measure) -> Finding:
+        slot, error = self._resolve(session, row)
+        if error:
+            return Finding(row, error, None, None, None)
+        published = self._slots.read(slot)
+        error = _refusal(row, published, self._routing.find(row.key[0]))
+        if error:
+            return Finding(row, error, None, None, None)
+        if row.last_fetched_epoch != UNKNOWN:
+            end = self._epoch_end(slot, published, row.last_fetched_epoch)
+            if end is None:
+                measure.needs_manifest = True
+                return Finding(row, 0, published, None, None)
+            if end[1] == UNKNOWN:
+                return Finding(row, ErrorCode.OFFSET_OUT_OF_RANGE, None, None, None)
+            if end[0] < row.last_fetched_epoch or end[1] < row.fetch_offset:
+                return Finding(row, 0, published, None, end)
+        offset = row.fetch_offset
+        if not published.log_start <= offset <= published.leo_offset:
+            return Finding(row, ErrorCode.OFFSET_OUT_OF_RANGE, published, None, None)
+        upper = published.lso_offset if measure.reads_committed else published.hw_offset
+        if offset >= upper:
+            measure.quiet_slots.append((slot, upper))
+            return Finding(row, 0, published, None, None)
+        measure.readable_slots.append((slot, upper))
+        try:
+            return Finding(row, 0, published, self._place(slot, published, row, room, measure), None)
+        except KafkaError as unreadable:
+            return Finding(row, unreadable.code, None, None, None)
+
+    def _epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
+        """A log learns of an epoch with its first record, its fetchers before that: the present one ends at the end."""
+        if epoch == published.leader_epoch:
+            return epoch, published.leo_offset
+        return self._logs.epoch_end(slot, published, epoch)
+
+    def _place(
+        self, slot: int, published: PartitionSlot, row: CachedPartition, room: int, measure: Measure
+    ) -> Place | None:
+        limit = min(room, row.max_bytes)
+        whole = measure.bytes_found == 0
+        if limit <= 0 and not whole:
+            return None
+        upper = _upper_bound(published, measure)
+        place = self._logs.locate(slot, published, row.fetch_offset, upper, limit, whole=whole)
+        if place is None:
+            measure.needs_manifest = True
+        return place
+
+    def _resolve(self, session: FetchSession, row: CachedPartition) -> tuple[int, int]:
+        topic, partition = row.key
+        route = self._routing.find(topic)
+        if route is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return UNKNOWN, unknown
+        slot = route.slots[partition] if 0 <= partition < len(route.slots) else UNKNOWN
+        if slot == UNKNOWN:
+            return UNKNOWN, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if row.slot != slot:
+            session.bind(row, slot)
+            self._bound(session, slot)
+        return slot, 0
+
+    def answer(self, session: FetchSession, measure: Measure, *, full: bool) -> list[TopicData]:
+        """The partitions of the response, in the order in which they were looked at."""
+        topics: dict[str | bytes, list[PartitionData]] = {}
+        for finding in measure.findings:
+            row, published = finding.row, finding.published
+            data = self._data(finding, measure)
+            has_records = data.records is not None
+            tell = row.must_tell(data.error, data.high_watermark, data.log_start_offset, has_records=has_records)
+            if full or tell or finding.diverging is not None:
+                topics.setdefault(row.key[0], []).append(data)
+            elif data.records is not None:
+                data.records.release()
+            has_more = has_records or data.error != 0 or published is None or _has_more(row, published, measure)
+            session.served(row.key, has_more=has_more)
+        return list(topics.items())
+
+    def _data(self, finding: Finding, measure: Measure) -> PartitionData:
+        row, published = finding.row, finding.published
+        partition = row.key[1]
+        if published is None or finding.error:
+            # No list with what is there and can't be read, an empty one with what is not there: as Apache Kafka.
+            return PartitionData(partition, finding.error, aborted=() if finding.error in _NOT_THERE else None)
+        try:
+            records, aborted = self._content(row, published, finding.place, measure)
+        except KafkaError as unreadable:
+            return PartitionData(partition, unreadable.code)
+        return PartitionData(
+            partition,
+            0,
+            published.hw_offset,
+            published.lso_offset,
+            published.log_start,
+            records,
+            aborted,
+            finding.diverging,
+        )
+
+    def _content(
+        self, row: CachedPartition, published: PartitionSlot, place: Place | None, measure: Measure
+    ) -> tuple[FileSlice | None, Sequence[tuple[int, int]] | None]:
+        """The records, and what is aborted of them: a list with read_committed, else None."""
+        has_records = place is not None and place.length > 0
+        if not measure.reads_committed:
+            return (self._logs.open(row.slot, published, place) if place and has_records else None), None
+        if place is None or not has_records:
+            return None, ()
+        upper = _upper_bound(published, measure)
+        aborted = self._logs.aborted(row.slot, published, row.fetch_offset, place, upper)
+        if aborted is None:
+            return None, ()
+        return self._logs.open(row.slot, published, place), aborted
+
+
+def _upper_bound(published: PartitionSlot, measure: Measure) -> LogPosition:
+    if measure.reads_committed:
+        return LogPosition(published.lso_offset, published.lso_segment, published.lso_position)
+    return LogPosition(published.hw_offset, published.hw_segment, published.hw_position)
+
+
+def _has_more(row: CachedPartition, published: PartitionSlot, measure: Measure) -> bool:
+    return row.fetch_offset < (published.lso_offset if measure.reads_committed else published.hw_offset)
+
+
+def _refusal(row: CachedPartition, published: PartitionSlot, route: object) -> int:
+    topic_id = getattr(route, "topic_id", None)
+    if published.state in (STATE_FREE, STATE_DELETING) or published.topic_id != topic_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if published.state == STATE_OFFLINE:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if published.state == STATE_RECOVERING and not published.segment_count:
+        # Nothing is known of the log yet. Where a dead worker's is loaded again, what it had published still holds.
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    epoch = row.current_leader_epoch
+    if epoch != UNKNOWN and epoch != published.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH if epoch < published.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+    return 0

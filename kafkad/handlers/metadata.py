@@ -1,0 +1,131 @@
+"""Metadata, versions 0 to 13: which brokers and topics are there, as this process knows it now.
+
+In two steps: `unknown_topics` says what might be created for the request, which the controller may do before
+`handle` answers. A name that is illegal is never asked for.
+"""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from kafkad.core.controller.image import Topic
+from kafkad.core.controller.topic_names import is_internal
+from kafkad.core.errors import ErrorCode
+from kafkad.handlers.broker_rows import broker_rows
+from kafkad.handlers.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kafkad.handlers.topic_errors import is_legal, why_unknown
+from kafkad.handlers.view import BrokerView
+from kafkad.wire.metadata import (
+    NO_TOPIC_ID,
+    WantedTopic,
+    pack_response,
+    pack_topic,
+    read_request,
+)
+from kafkad.wire.told_errors import tell
+
+TOPIC_IDS_ASKED_FROM = 12
+NO_CONTROLLER = -1
+_NO_ERRORS: Mapping[str, int] = {}
+
+
+def unknown_topics(body: memoryview, version: int, view: BrokerView) -> frozenset[str]:
+    """The names to create, if topics are created on demand. Raises MalformedRequest."""
+    request = read_request(body, version)
+    topics = request.topics
+    if topics is None or not request.allow_auto_topic_creation or _asks_by_id(topics) or _is_invalid(topics, version):
+        return frozenset()
+    known = view.image.topics
+    names = {topic.name for topic in topics if topic.name is not None and topic.name not in known}
+    return frozenset(name for name in names if is_legal(name))
+
+
+def handle(body: memoryview, version: int, view: BrokerView, errors: Mapping[str, int] = _NO_ERRORS) -> bytes:
+    """The response body. `errors` are the codes of the topics that were tried to create. Raises MalformedRequest."""
+    request = read_request(body, version)
+    image, cache = view.image, view.metadata_cache
+    cache.follow(image, view.broker_id)
+    unknown_ids: list[bytes] = []
+    if request.topics is None:
+        packed = cache.topics(image.topics.values(), version, view.broker_id)
+    elif _is_invalid(request.topics, version):
+        return _refuse(request.topics, version)
+    elif _asks_by_id(request.topics):
+        unknown_ids, packed = _by_id(request.topics, version, view)
+    else:
+        packed = _by_name(request.topics, version, view, errors)
+    return pack_response(
+        version,
+        brokers=broker_rows(view),
+        cluster_id=image.cluster_id or None,
+        controller_id=view.broker_id,
+        unknown_ids=unknown_ids,
+        topics=packed,
+        topic_operations=TOPIC_OPERATIONS if request.include_topic_operations else NOT_ASKED,
+        cluster_operations=CLUSTER_OPERATIONS if request.include_cluster_operations else NOT_ASKED,
+    )
+
+
+def _by_name(
+    topics: Iterable[WantedTopic], version: int, view: BrokerView, errors: Mapping[str, int]
+) -> list[bytes]:
+    known: dict[str, Topic] = {}
+    missing: dict[str, bytes] = {}
+    for wanted in topics:
+        name = wanted.name
+        assert name is not None
+        topic = view.image.topics.get(name)
+        if topic is not None:
+            known[name] = topic
+        elif name not in missing:
+            error = _why_missing(name, errors)
+            tell(error)
+            missing[name] = pack_topic(version, error, name, NO_TOPIC_ID, is_internal(name), ())
+    found = view.metadata_cache.topics(known.values(), version, view.broker_id)
+    return [*found, *missing.values()]
+
+
+def _by_id(topics: Iterable[WantedTopic], version: int, view: BrokerView) -> tuple[list[bytes], list[bytes]]:
+    """The unknown ones, and the rest."""
+    known: dict[bytes, Topic] = {}
+    missing: dict[bytes, bytes] = {}
+    for topic_id, _name in topics:
+        topic = view.image.topic_by_id(UUID(bytes=topic_id))
+        if topic is not None:
+            known[topic_id] = topic
+        elif topic_id != NO_TOPIC_ID:
+            tell(ErrorCode.UNKNOWN_TOPIC_ID)
+            missing[topic_id] = pack_topic(version, ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id, False, ())
+    return list(missing.values()), view.metadata_cache.topics(known.values(), version, view.broker_id)
+
+
+def _why_missing(name: str, errors: Mapping[str, int]) -> int:
+    error = errors.get(name)
+    if error is None:
+        return why_unknown(name)
+    # Created, and gone again or not here yet: the client asks once more.
+    return ErrorCode.LEADER_NOT_AVAILABLE if error == ErrorCode.NONE else error
+
+
+def _asks_by_id(topics: Iterable[WantedTopic]) -> bool:
+    """One id is enough for the names to be ignored, as in Apache Kafka."""
+    return any(topic.topic_id != NO_TOPIC_ID for topic in topics)
+
+
+def _is_invalid(topics: Iterable[WantedTopic], version: int) -> bool:
+    """Versions 10 and 11 have a field for ids that must not be used; later ones want a name or an id."""
+    if version >= TOPIC_IDS_ASKED_FROM:
+        return any(topic.name is None and topic.topic_id == NO_TOPIC_ID for topic in topics)
+    return any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in topics)
+
+
+def _refuse(topics: Iterable[WantedTopic], version: int) -> bytes:
+    error = ErrorCode.INVALID_REQUEST
+    tell(error)
+    return pack_response(
+        version,
+        brokers=(),
+        cluster_id=None,
+        controller_id=NO_CONTROLLER,
+        topics=[pack_topic(version, error, topic.name or "", topic.topic_id, False, ()) for topic in topics],
+        error=error,
+    )

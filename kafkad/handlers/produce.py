@@ -1,0 +1,144 @@
+"""Produce, versions 3 to 13: a request becomes shares for the owners of its partitions, their answers one reply.
+
+Acks 0 takes the same path; it has no reply, and an error closes the connection instead (as in Apache Kafka).
+Whether a transactional batch is in its transaction, the owner of the partition finds out.
+"""
+
+from collections.abc import Sequence
+
+from kafkad.core.errors import ErrorCode
+from kafkad.handlers.routing import Routing, TopicRoute
+from kafkad.wire.descriptors import AppendResult, AppendSlice
+from kafkad.wire.produce import TOPIC_IDS_FROM, PartitionResult, ProduceRequest, pack_response
+
+Asked = tuple[str | bytes, list[tuple[int, int, int]]]
+"""A topic, and (partition, start, length) of records for it."""
+SLICES_OF_A_SHARE = 2000
+"""More partitions of one worker make a further share: descriptors have to fit a message."""
+
+
+class Share:
+    """What one worker is asked to append for a request, and which results its answers are."""
+
+    __slots__ = ("produce", "results", "slices", "worker")
+
+    def __init__(self, produce: "ProduceInFlight", worker: int) -> None:
+        self.produce = produce
+        self.worker = worker
+        self.slices: list[AppendSlice] = []
+        self.results: list[PartitionResult] = []
+
+    def answer(self, answers: Sequence[AppendResult]) -> bool:
+        """Take the worker's results, in the order asked; True when the request is complete."""
+        for result, answer in zip(self.results, answers, strict=True):
+            result.error, result.base_offset, result.log_append_time, result.log_start_offset = answer
+            if answer[0]:
+                self.produce.has_error = True
+        self.produce.shares_open -= 1
+        return self.produce.shares_open == 0
+
+    def fail(self, error: ErrorCode) -> bool:
+        self.produce.has_error = True
+        for result in self.results:
+            result.error = error
+        self.produce.shares_open -= 1
+        return self.produce.shares_open == 0
+
+
+class ProduceInFlight:
+    """One Produce between request and reply."""
+
+    __slots__ = ("acks", "arena_extent", "has_error", "shares_open", "timeout_ms", "topics", "version")
+
+    def __init__(self, request: ProduceRequest, version: int, arena_extent: int) -> None:
+        self.acks = request.acks
+        self.timeout_ms = request.timeout_ms
+        self.version = version
+        self.arena_extent = arena_extent
+        self.shares_open = 0
+        self.has_error = False
+        self.topics: list[tuple[str | bytes, list[PartitionResult]]] = []
+
+    def errors(self) -> list[tuple[str | bytes, int, int]]:
+        """(topic, partition, error code) of what was not appended."""
+        return [
+            (topic, result.partition, result.error)
+            for topic, results in self.topics
+            for result in results
+            if result.error
+        ]
+
+    def reply(self, throttle_ms: int) -> bytes:
+        return pack_response(self.version, self.topics, throttle_ms)
+
+
+def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, routing: Routing) -> list[Share]:
+    """The shares of a request, mostly one for each worker; what can't be asked of anyone has its error already.
+
+    `frame_offset` is where the request begins in the arena. Whether a partition is online is the owner's to say.
+    """
+    refused = _refusal(request)
+    shares: dict[int, Share] = {}
+    made: list[Share] = []
+    for topic, partitions in _each_once(request.topics):
+        route = routing.find(topic)
+        results = []
+        for index, start, length in partitions:
+            result = PartitionResult(index, 0)
+            results.append(result)
+            if refused is None and route is not None and length > 0 and not route.is_internal:
+                slot, owner = route.place(index)
+                if owner >= 0:
+                    share = shares.get(owner)
+                    if share is None or len(share.slices) == SLICES_OF_A_SHARE:
+                        share = shares[owner] = Share(produce, owner)
+                        made.append(share)
+                    share.slices.append((slot, route.tag, frame_offset + start, length))
+                    share.results.append(result)
+                    continue
+            produce.has_error = True
+            _explain(result, refused, route, length, by_id=produce.version >= TOPIC_IDS_FROM)
+        produce.topics.append((topic, results))
+    produce.shares_open = len(made)
+    return made
+
+
+def _each_once(topics: list[Asked]) -> list[Asked]:
+    """A partition that is named twice gets the records that come last and one answer, as in Apache Kafka."""
+    if len(topics) == 1 and len(topics[0][1]) == 1:
+        return topics
+    last: dict[str | bytes, dict[int, tuple[int, int, int]]] = {}
+    named = 0
+    for topic, partitions in topics:
+        named += len(partitions)
+        rows = last.setdefault(topic, {})
+        for row in partitions:
+            rows[row[0]] = row
+    if sum(map(len, last.values())) == named:
+        return topics
+    return [(topic, list(rows.values())) for topic, rows in last.items()]
+
+
+def _refusal(request: ProduceRequest) -> ErrorCode | None:
+    if request.acks not in (-1, 0, 1):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    return None
+
+
+def _explain(
+    result: PartitionResult, refused: ErrorCode | None, route: TopicRoute | None, length: int, *, by_id: bool
+) -> None:
+    """Why nobody can be asked to append this."""
+    if refused is not None:
+        result.error = refused
+    elif route is None:
+        result.error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif not 0 <= result.partition < len(route.slots):
+        result.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif route.is_internal:
+        result.error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif length <= 0:
+        result.error = ErrorCode.INVALID_RECORD
+        result.message = f"Record batch for partition {route.name}-{result.partition} is empty"
+    else:
+        result.error = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,0 +1,123 @@
+"""WriteTxnMarkers, versions 1 and 2: the owners of partitions write the ends of transactions.
+
+Sent by coordinators to other brokers, and by `kafka-transactions abort` for a transaction that no coordinator ends.
+"""
+
+from typing import Any
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.handlers.leadership import find_leader
+from kafkad.handlers.owner_shares import LOST
+from kafkad.handlers.view import BrokerView
+from kafkad.wire.descriptors import ControlMessage, EndMarkerRow, EndMarkersWanted, EndMarkersWritten, topic_tag
+from kafkad.wire.kio_codec import codec
+
+
+class _Row:
+    """One partition of one marker. Mutable: it is filled in when its owner has answered."""
+
+    __slots__ = ("error", "index", "marker", "topic")
+
+    def __init__(self, marker: int, topic: str, index: int) -> None:
+        self.marker = marker
+        self.topic = topic
+        self.index = index
+        self.error: int = ErrorCode.NONE
+
+
+class WriteTxnMarkersQuestion:
+    """See `OwnerQuestion`."""
+
+    def __init__(self, version: int) -> None:
+        self.timeout_ms: int | None = None
+        self._version = version
+        self._markers: list[Any] = []
+        self._rows: list[_Row] = []
+        self._shares: dict[int, dict[int, list[tuple[int, int, _Row]]]] = {}
+        """By worker and number of the marker: (slot, tag, row) of its partitions."""
+
+    def take(self, request: Any, view: BrokerView) -> None:
+        self._markers = list(request.markers)
+        for number, marker in enumerate(self._markers):
+            for topic in marker.topics:
+                for index in topic.partition_indexes:
+                    row = _Row(number, topic.name, index)
+                    self._rows.append(row)
+                    self._place(row, view)
+
+    def _place(self, row: _Row, view: BrokerView) -> None:
+        try:
+            slot, published = find_leader(view, row.topic, row.index)
+        except KafkaError as error:
+            # What can't be written at all is unknown here, as in Apache Kafka.
+            is_offline = error.code == ErrorCode.KAFKA_STORAGE_ERROR
+            row.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_offline else error.code
+            return
+        share = self._shares.setdefault(published.owner, {})
+        share.setdefault(row.marker, []).append((slot, topic_tag(published.topic_id), row))
+
+    def workers(self) -> list[int]:
+        return list(self._shares)
+
+    def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
+        share = self._shares[worker]
+        rows = [self._marker_row(number, [(slot, tag) for slot, tag, _ in places]) for number, places in share.items()]
+        return EndMarkersWanted(part_id, rows)
+
+    def _marker_row(self, number: int, partitions: list[tuple[int, int]]) -> EndMarkerRow:
+        marker = self._markers[number]
+        return EndMarkerRow(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.transaction_result,
+            getattr(marker, "transaction_version", 0),
+            partitions,
+        )
+
+    def answered(self, worker: int, message: ControlMessage) -> None:
+        assert isinstance(message, EndMarkersWritten)
+        for places, codes in zip(self._shares[worker].values(), message.results, strict=True):
+            for (_slot, _tag, row), code in zip(places, codes, strict=True):
+                row.error = code
+
+    def lost(self, worker: int) -> None:
+        for places in self._shares[worker].values():
+            for _slot, _tag, row in places:
+                row.error = LOST
+
+    def body(self) -> bytes:
+        """One entry for each producer, whatever the number of its markers."""
+        errors: dict[int, dict[str, dict[int, int]]] = {}
+        for row in self._rows:
+            topics = errors.setdefault(self._markers[row.marker].producer_id, {})
+            topics.setdefault(row.topic, {})[row.index] = row.error
+        messages = codec("write_txn_markers", self._version)
+        markers = tuple(
+            messages.part(
+                "WritableTxnMarkerResult",
+                producer_id=producer_id,
+                topics=tuple(_packed(messages, topic, codes) for topic, codes in topics.items()),
+            )
+            for producer_id, topics in errors.items()
+        )
+        return messages.encode(markers=markers)
+
+
+def question(body: memoryview, version: int, view: BrokerView) -> WriteTxnMarkersQuestion:
+    """Raises MalformedRequest."""
+    request = codec("write_txn_markers", version).decode(body)
+    made = WriteTxnMarkersQuestion(version)
+    made.take(request, view)
+    return made
+
+
+def _packed(messages: Any, topic: str, codes: dict[int, int]) -> Any:
+    return messages.part(
+        "WritableTxnMarkerTopicResult",
+        name=topic,
+        partitions=tuple(
+            messages.part("WritableTxnMarkerPartitionResult", partition_index=index, error_code=code)
+            for index, code in codes.items()
+        ),
+    )

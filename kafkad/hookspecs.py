@@ -1,0 +1,111 @@
+"""Every hook that a plugin may implement, with its contract. How to write one: docs/plugins.md.
+
+`register_…` hooks run once, at start-up, in the supervisor before any other process exists: they return named
+objects, which every process then holds; the hooks themselves are never called on a data path. `…_started` and
+`…_stopping` observe. An exception in a hook or a registered object is never swallowed: what it costs is said below.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pluggy
+
+from kafkad.core.cleanup import CleanupPolicy
+from kafkad.core.election import LeaderElectionStrategy
+from kafkad.core.groups.assignors import GroupAssignor
+from kafkad.core.metrics import MetricsReporter
+from kafkad.core.quotas.manager import QuotaManager
+
+PROJECT = "kafkad"
+HOOKSPEC_VERSION = 1
+"""Raised when a hook or a registered object's contract changes so that plugins have to. A plugin may say
+`kafkad_requires = 1`; another number stops the start with one line instead of failing later."""
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerInfo:
+    """What observers are told about the broker. `listeners` are `name://host:port`."""
+
+    version: str
+    broker_id: int
+    cluster_id: str
+    listeners: tuple[str, ...]
+    log_dirs: tuple[str, ...]
+
+
+@hookspec
+def kafkad_register_cleanup_policies() -> Sequence[CleanupPolicy]:
+    """Ways to keep logs from growing; a topic chooses by name in `cleanup.policy`.
+
+    Called: once at start-up, in the supervisor. The objects are used in cleaner processes, once per partition
+    and `log.retention.check.interval.ms`. None: registers nothing. An exception here stops the start; one in
+    `plan` ends the cleaner process, which is logged with the policy's name and started again.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def kafkad_register_leader_election_strategies() -> Sequence[LeaderElectionStrategy]:
+    """Ways to choose a partition's leader; `kafkad.leader.election.strategy` names the one in use.
+
+    Called: once at start-up, in the supervisor. The objects are used in the controller process, once per
+    partition created or in need of a leader. None: registers nothing. An exception here stops the start; one in
+    `elect`, or an illegal answer, ends the controller process, which is logged and started again.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def kafkad_register_quota_managers() -> Sequence[QuotaManager]:
+    """Ways to limit what clients produce and fetch; `kafkad.quota.manager` names the one in use.
+
+    Called: once at start-up, in the supervisor. Each network process has its own copy of the object and calls it
+    once per Produce and Fetch, unless it says `is_unlimited`: a microsecond spent there is one per request. None:
+    registers nothing. An exception here stops the start; one while recording ends the network process with its
+    connections.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def kafkad_register_metrics_reporters() -> Sequence[MetricsReporter]:
+    """Ways to show metrics; `kafkad.metrics.reporters` names those in use.
+
+    Called: once at start-up, in the supervisor. The objects are used in the reporter process only: `start` once,
+    `report` every `kafka.metrics.polling.interval.secs`, `stop` once. None: registers nothing. An exception here
+    stops the start; a later one ends the reporter process, which is logged and started again: no client notices.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def kafkad_register_group_assignors() -> Sequence[GroupAssignor]:
+    """Ways to divide the partitions of a consumer group whose broker does it (KIP-848); members choose by name.
+
+    Called: once at start-up, in the supervisor. The objects are used in worker processes, once per change of a
+    group's members, subscriptions or topics; `group.consumer.assignors` says which of them members may name, the
+    first is the default. None: registers nothing. An exception here stops the start; one in `assign`, or an
+    illegal answer, leaves the group with the assignment it has, and is logged with the assignor's name.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def kafkad_broker_started(info: BrokerInfo) -> None:
+    """The broker serves clients.
+
+    Called: in the reporter process, once it is up after the broker got ready; again when that process had to be
+    started anew. The answer is ignored. An exception ends the reporter process, which is started again.
+    """
+
+
+@hookspec
+def kafkad_broker_stopping(info: BrokerInfo) -> None:
+    """The broker was told to stop; listeners are closing, what is in flight is still answered.
+
+    Called: in the reporter process, once, before the reporters' `stop`; not at all when the broker is killed. The
+    answer is ignored. An exception is logged as the end of the reporter process; the stop goes on.
+    """

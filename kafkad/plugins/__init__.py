@@ -1,0 +1,13 @@
+"""The built-in plugins, loaded like anyone else's.
+
+A default of ours loses against a plugin that registers an object of the same name.
+"""
+
+BUILT_IN = (
+    "kafkad.plugins.retention",
+    "kafkad.plugins.leader_election",
+    "kafkad.plugins.client_quotas",
+    "kafkad.plugins.prometheus",
+    "kafkad.plugins.group_assignors",
+)
+"""Module names, in the order in which they are registered. Importing one must cost next to nothing."""

@@ -1,0 +1,47 @@
+"""Kafka's own way to choose leaders: the preferred replica where it's alive and in sync, else the next one.
+
+The rules are `kafkad.core.election`'s; here only the reason picks one.
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from kafkad.core.election import (
+    ElectionContext,
+    ElectionReason,
+    LeaderElectionStrategy,
+    controlled_shutdown_leader,
+    offline_leader,
+    preferred_leader,
+    reassignment_leader,
+)
+from kafkad.core.types import BrokerId
+from kafkad.hookspecs import hookimpl
+
+
+class PreferredReplica:
+    """First of the assignment that is fit to lead."""
+
+    name = "preferred"
+
+    def elect(
+        self,
+        assignment: Sequence[BrokerId],
+        isr: AbstractSet[BrokerId],
+        live: AbstractSet[BrokerId],
+        context: ElectionContext,
+    ) -> BrokerId | None:
+        match context.reason:
+            case ElectionReason.OFFLINE:
+                return offline_leader(assignment, isr, live, unclean=context.unclean)
+            case ElectionReason.REASSIGNMENT:
+                return reassignment_leader(assignment, isr, live)
+            case ElectionReason.PREFERRED:
+                return preferred_leader(assignment, isr, live)
+            case ElectionReason.CONTROLLED_SHUTDOWN:
+                return controlled_shutdown_leader(assignment, isr, live, context.shutting_down)
+
+
+@hookimpl(trylast=True)
+def kafkad_register_leader_election_strategies() -> Sequence[LeaderElectionStrategy]:
+    return [PreferredReplica()]

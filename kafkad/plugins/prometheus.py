@@ -1,0 +1,57 @@
+"""Metrics for Prometheus, at /metrics of `kafkad.metrics.listener`.
+
+Scraped, not polled: a snapshot is made when somebody asks, and an idle broker does nothing. From the hook that
+says that clients are served, until the one that says they won't be, `kafkad_broker_info` tells which broker it is.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kafkad.core.metrics import MetricsReporter, MetricsSnapshot, Page, ReporterHost
+from kafkad.hookspecs import BrokerInfo, hookimpl
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Prometheus:
+    name = "prometheus"
+    is_polled = False
+
+    def __init__(self) -> None:
+        self._host: ReporterHost | None = None
+        self.info: BrokerInfo | None = None
+
+    def start(self, settings: Mapping[str, str], host: ReporterHost) -> None:
+        self._host = host
+        host.add_page("/metrics", self._page)
+
+    def report(self, snapshot: MetricsSnapshot) -> None:
+        """Never called: see `is_polled`."""
+
+    def stop(self) -> None:
+        self._host = None
+
+    def _page(self) -> Page:
+        # 50 ms and 4 MB that only the reporter process should pay, and only when it is scraped.
+        from kafkad.plugins.prometheus_text import exposition  # noqa: PLC0415
+
+        assert self._host is not None, "pages are asked for between start and stop"
+        return Page(content_type=CONTENT_TYPE, body=exposition(self._host.snapshot(), self.info))
+
+
+# The hooks of a module and the object it registers are of one process, so they share it.
+_REPORTER = Prometheus()
+
+
+@hookimpl(trylast=True)
+def kafkad_register_metrics_reporters() -> Sequence[MetricsReporter]:
+    return [_REPORTER]
+
+
+@hookimpl
+def kafkad_broker_started(info: BrokerInfo) -> None:
+    _REPORTER.info = info
+
+
+@hookimpl
+def kafkad_broker_stopping(info: BrokerInfo) -> None:
+    _REPORTER.info = None

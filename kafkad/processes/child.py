@@ -1,0 +1,158 @@
+"""What every process of the broker does before and after its own work.
+
+A child starts with the supervisor's memory and descriptors: it forgets the signals, the service manager and
+whatever belongs to others, and dies with its parent. The one broad `except` of all processes is here: whoever
+meets the impossible logs it and exits with 70; it is started again, nothing goes on after "should not happen".
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+from kafkad.adapters.arena import Arena
+from kafkad.adapters.counters import CounterBlock, Counters
+from kafkad.adapters.descriptor_ring import Doorbell
+from kafkad.adapters.log_directory import LogDirectory
+from kafkad.adapters.partition_table import PartitionTable
+from kafkad.adapters.process_limits import die_with_parent, set_process_title
+from kafkad.adapters.roster import ProcessKey, Roster
+from kafkad.adapters.service_manager import is_journal
+from kafkad.adapters.shared_region import SharedRegion
+from kafkad.adapters.supervision_channel import Channel, ChannelClosed
+from kafkad.config import BrokerConfig, Endpoint, Listener
+from kafkad.core.metrics_catalogue import GAUGE_INDEXES
+from kafkad.plugin_loading import Plugins
+
+EX_ORPHANED = 75
+"""sysexits(3), a temporary failure: nobody reads this code, as the supervisor is gone."""
+EX_SOFTWARE = 70
+"""sysexits(3): an internal error."""
+
+HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedState:
+    """What all processes look at; made before the fork. Each word and slot has one writer."""
+
+    roster: Roster
+    table: PartitionTable
+    counters: Counters
+    arenas: tuple[Arena, ...]
+    """One for each network process, by index."""
+    rings: SharedRegion
+    """The queues between network processes and workers, numbered by `kafkad.processes.rings`."""
+    connections: SharedRegion
+    """A table of `kafkad.adapters.connection_counts` for each network process."""
+    doorbells: Mapping[ProcessKey, Doorbell]
+    """How each process is woken when something is in its rings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildContext:
+    """Everything that one life of a child is handed."""
+
+    key: ProcessKey
+    incarnation: int
+    supervisor_pid: int
+    shared: SharedState
+    config: BrokerConfig
+    plugins: Plugins | None
+    runtime_dir: Path
+    channel: Channel
+    listeners: Sequence[tuple[Listener, socket.socket]]
+    """Bound and listening; only network processes have them open."""
+    endpoints: tuple[Endpoint, ...]
+    """Where the listeners really are: a port 0 of the configuration is the port that was found."""
+    log_directories: tuple[LogDirectory, ...]
+    was_clean: tuple[bool, ...]
+    """For each log directory, whether the broker stopped cleanly before this start."""
+
+    @property
+    def roster(self) -> Roster:
+        return self.shared.roster
+
+    @property
+    def table(self) -> PartitionTable:
+        return self.shared.table
+
+    @property
+    def counters(self) -> Counters:
+        return self.shared.counters
+
+    @property
+    def arenas(self) -> tuple[Arena, ...]:
+        return self.shared.arenas
+
+    @property
+    def block(self) -> CounterBlock:
+        """The counters that this process alone writes."""
+        return self.shared.counters.block(self.shared.roster.slot(self.key))
+
+
+RoleMain: TypeAlias = Callable[[ChildContext], None]
+"""A role's whole work: returns when it was told to stop and has said `Stopped`."""
+Roles: TypeAlias = Mapping[str, RoleMain]
+
+
+def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None]) -> None:
+    """All of a child's life, in the forked process. `forget` closes what belongs to others."""
+    die_with_parent(context.supervisor_pid)
+    _reset_signals()
+    forget()
+    set_process_title(str(context.key))
+    configure_logging(str(context.key))
+    # Gauges described the life before; counters go on.
+    context.counters.zero(context.roster.slot(context.key), GAUGE_INDEXES)
+    try:
+        main(context)
+    except ChannelClosed:
+        # The supervisor is gone: our own end is on its way, and nothing of ours is broken.
+        os._exit(EX_ORPHANED)
+    except Exception:
+        log.critical("ends: this should not happen", exc_info=True)
+        sys.stderr.flush()
+        # Not sys.exit: threads that the broken process left behind must not delay its end.
+        os._exit(EX_SOFTWARE)
+
+
+def configure_logging(name: str) -> None:
+    """One format for all processes: `LEVEL role-index message`, to stderr; the journal gets its own level as well."""
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = _JournalFormatter if is_journal() else logging.Formatter
+    handler.setFormatter(formatter(f"%(levelname)s {name} %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+class _JournalFormatter(logging.Formatter):
+    """syslog(3)'s number of the level in front of the line, which the journal takes off again (sd-daemon(3))."""
+
+    _PRIORITIES: ClassVar[Mapping[int, int]] = {
+        logging.CRITICAL: 2,
+        logging.ERROR: 3,
+        logging.WARNING: 4,
+        logging.INFO: 6,
+        logging.DEBUG: 7,
+    }
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"<{self._PRIORITIES.get(record.levelno, 6)}>{super().format(record)}"
+
+
+def _reset_signals() -> None:
+    """Only the supervisor is talked to by signals, also when a whole process group gets them.
+
+    Ctrl-C and some service managers signal everybody; a child that ended by that would not have flushed.
+    """
+    signal.set_wakeup_fd(-1)
+    for number in HANDLED_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)

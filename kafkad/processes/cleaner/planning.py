@@ -1,0 +1,165 @@
+"""Which partitions may have something to clean, and what do the policies of their topics want done?
+
+A policy that fails for a partition is not asked about it again until the configuration changes: one broken
+policy or damaged log must neither stop the cleaning of all others nor fill the log with the same line.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from uuid import UUID
+
+from kafkad.config import BrokerConfig, topic_log_config
+from kafkad.core.cleanup import CleanupEffect, CleanupPolicy, DeleteSegments, LogSummary, RollActive, SegmentSummary
+from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, Snapshot, TopicConfigChanged
+from kafkad.core.controller.image import MetadataImage, Partition, Topic
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
+from kafkad.wire.descriptors import CleanupOrdered, SegmentsOf, topic_tag
+
+log = logging.getLogger(__name__)
+
+COMPACT = "compact"
+_NOTHING = -1
+
+ReadSlot = Callable[[int], PartitionSlot]
+
+
+class Planner:
+    """The image of this process, and who is in quarantine; `share` says which slots are this process's."""
+
+    def __init__(
+        self,
+        policies: Mapping[str, CleanupPolicy],
+        read_slot: ReadSlot,
+        share: Callable[[int], bool],
+    ) -> None:
+        self._policies = policies
+        self._read_slot = read_slot
+        self._share = share
+        self._image = MetadataImage()
+        self._asked: dict[int, tuple[Topic, Partition]] = {}
+        self._quarantined: set[tuple[UUID, int, str]] = set()
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """`image` is what `delta` made. A changed configuration gives its partitions another chance."""
+        self._image = image
+        for change in delta.changes:
+            match change:
+                case TopicConfigChanged(name, _):
+                    topic_id = image.topics[name].id
+                    self._quarantined = {each for each in self._quarantined if each[0] != topic_id}
+                case BrokerConfigChanged():
+                    self.reconfigured()
+                case Snapshot():
+                    self._quarantined = {each for each in self._quarantined if each[0] in image.names_by_id}
+
+    def reconfigured(self) -> None:
+        """The broker's configuration is another one: policies that failed may try again."""
+        self._quarantined.clear()
+
+    def begin_round(self, config: BrokerConfig) -> dict[int, list[tuple[int, int]]]:
+        """The partitions to look at, as (slot, tag) by the worker to ask."""
+        self._asked.clear()
+        wanted: dict[int, list[tuple[int, int]]] = {}
+        for topic in self._image.topics.values():
+            if not self._names(topic_log_config(config, topic.configs), config):
+                continue
+            tag = topic_tag(topic.id.bytes)
+            for row in topic.partitions:
+                if self._may_have_something(topic, row):
+                    self._asked[row.slot] = (topic, row)
+                    wanted.setdefault(row.owner, []).append((row.slot, tag))
+        return wanted
+
+    def _may_have_something(self, topic: Topic, row: Partition) -> bool:
+        if row.owner < 0 or row.slot < 0 or row.log_dir < 0 or not self._share(row.slot):
+            return False
+        slot = self._read_slot(row.slot)
+        is_empty = slot.segment_count == 1 and slot.size_bytes == 0
+        return slot.state == STATE_ONLINE and slot.topic_id == topic.id.bytes and not is_empty
+
+    def _names(self, config: LogConfig, broker: BrokerConfig) -> list[str]:
+        """The policies of a topic that there are; without `log.cleaner.enable` nothing is compacted (as Kafka)."""
+        names = sorted(name for name in config.cleanup_policy if name in self._policies)
+        if COMPACT in names and broker.values["log.cleaner.enable"] is False:
+            names.remove(COMPACT)
+        return names
+
+    def plan(self, described: SegmentsOf, config: BrokerConfig, now_ms: int) -> Iterator[CleanupOrdered]:
+        """What the policies order for one log. Nothing for a topic that is gone or was made anew meanwhile."""
+        asked = self._asked.pop(described.slot, None)
+        if asked is None or not described.segments:
+            return
+        topic, row = asked
+        now = self._image.topics.get(topic.name)
+        if now is None or now.id != topic.id:
+            return
+        settings = topic_log_config(config, now.configs)
+        summary = _summary(topic.name, row.index, described)
+        for name in self._names(settings, config):
+            for effect in self._ask(name, (topic.id, row.index, name), summary, settings, now_ms):
+                order = _order(row.slot, topic_tag(topic.id.bytes), effect, summary.log_end_offset)
+                # The owner says at level info what came of it.
+                log.debug("%s-%d: %s", topic.name, row.index, _in_words(order, name))
+                yield order
+
+    def _ask(
+        self, name: str, key: tuple[UUID, int, str], summary: LogSummary, settings: LogConfig, now_ms: int
+    ) -> list[CleanupEffect]:
+        if key in self._quarantined:
+            return []
+        try:
+            effects = list(self._policies[name].plan(summary, settings, now_ms))
+            _check(effects)
+        except Exception:
+            # Somebody else's code, whatever it raises: it costs this partition its cleaning, said once.
+            self._quarantined.add(key)
+            log.error(
+                "%s-%d is not cleaned by policy %r until its configuration changes: the policy failed",
+                summary.topic,
+                summary.partition,
+                name,
+                exc_info=True,
+            )
+            return []
+        return effects
+
+
+def _check(effects: list[CleanupEffect]) -> None:
+    for effect in effects:
+        if not isinstance(effect, DeleteSegments | RollActive):
+            raise TypeError(f"expected DeleteSegments or RollActive, the policy planned {effect!r}")
+
+
+def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:
+    return LogSummary(
+        topic=topic,
+        partition=partition,
+        log_start_offset=described.log_start_offset,
+        high_watermark=described.high_watermark,
+        log_end_offset=described.log_end_offset,
+        segments=tuple(
+            SegmentSummary(
+                base_offset=row.base_offset,
+                size_bytes=row.size_bytes,
+                largest_timestamp_ms=row.largest_timestamp_ms,
+                last_modified_ms=row.last_modified_ms,
+                is_active=row.is_active,
+            )
+            for row in described.segments
+        ),
+    )
+
+
+def _order(slot: int, tag: int, effect: CleanupEffect, log_end: int) -> CleanupOrdered:
+    match effect:
+        case DeleteSegments():
+            return CleanupOrdered(slot, tag, False, effect.up_to_base_offset, log_end, effect.reason)
+        case RollActive():
+            return CleanupOrdered(slot, tag, True, _NOTHING, log_end, effect.reason)
+
+
+def _in_words(order: CleanupOrdered, policy: str) -> str:
+    if order.roll:
+        return f"a new segment is begun ({policy}: {order.reason})"
+    return f"segments up to base offset {order.delete_up_to} are deleted ({policy}: {order.reason})"

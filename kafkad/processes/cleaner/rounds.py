@@ -1,0 +1,59 @@
+"""One round over all logs: a chunk of questions at a time to each worker, the next when the answer is there."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from kafkad.adapters.roster import ProcessKey
+from kafkad.wire.descriptors import SegmentsWanted, pack_control
+
+CHUNK = 200
+"""Partitions in one question: a worker describes them in a few milliseconds."""
+
+
+class Rounds:
+    """What is still to be asked; `part_id`s tell an answer of this round from one that came too late."""
+
+    def __init__(self, send: Callable[[ProcessKey, bytes], bool]) -> None:
+        self._send = send
+        self._last_id = 0
+        self._waiting: dict[int, deque[SegmentsWanted]] = {}
+        self._open: dict[int, int] = {}
+
+    @property
+    def is_over(self) -> bool:
+        return not self._open
+
+    def begin(self, wanted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+        """`wanted`: (slot, tag) by worker. What is left of the round before is dropped."""
+        self._waiting.clear()
+        self._open.clear()
+        for worker, partitions in wanted.items():
+            chunks: deque[SegmentsWanted] = deque()
+            for at in range(0, len(partitions), CHUNK):
+                self._last_id += 1
+                chunks.append(SegmentsWanted(self._last_id, list(partitions[at : at + CHUNK])))
+            self._waiting[worker] = chunks
+            self._ask_next(worker)
+
+    def answered(self, worker: int, part_id: int) -> bool:
+        """False for an answer that nobody waits for any more."""
+        if self._open.get(worker) != part_id:
+            return False
+        self._ask_next(worker)
+        return True
+
+    def worker_ended(self, worker: int) -> None:
+        """Its partitions are looked at in the next round."""
+        self._waiting.pop(worker, None)
+        self._open.pop(worker, None)
+
+    def _ask_next(self, worker: int) -> None:
+        self._open.pop(worker, None)
+        chunks = self._waiting.get(worker)
+        if not chunks:
+            return
+        question = chunks.popleft()
+        if self._send(ProcessKey("worker", worker), pack_control(question)):
+            self._open[worker] = question.part_id
+        else:
+            self.worker_ended(worker)

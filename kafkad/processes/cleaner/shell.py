@@ -1,0 +1,140 @@
+"""The cleaner process's loop: a round now and then, in chunks that keep no worker busy for long; else at rest."""
+
+import logging
+import time
+
+from kafkad.adapters.messaging import PeerGone, PeerReplaced
+from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.supervision_channel import ChannelClosed, Ready, Reload, RosterChanged, Stop, Stopped
+from kafkad.config.dynamic import apply_dynamic, with_static
+from kafkad.core.controller.deltas import (
+    BrokerConfigChanged,
+    MetadataDelta,
+    MetadataGap,
+    Snapshot,
+    apply,
+    decode,
+)
+from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+from kafkad.processes.child import ChildContext
+from kafkad.processes.cleaner.planning import Planner
+from kafkad.processes.cleaner.rounds import Rounds
+from kafkad.processes.event_loop import EventLoop
+from kafkad.processes.peers import Peers
+from kafkad.wire.controller_messages import DELTA, SnapshotWanted, pack_message
+from kafkad.wire.descriptors import SegmentsDescribed, pack_control, unpack_control
+
+log = logging.getLogger(__name__)
+
+CONTROLLER = ProcessKey("controller", 0)
+
+
+def main(context: ChildContext) -> None:
+    CleanerProcess(context).run()
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class CleanerProcess:
+    """One life of one cleaner; of several, each has the slots that fall to its index."""
+
+    def __init__(self, context: ChildContext) -> None:
+        assert context.plugins is not None, "the supervisor loads the plugins before it forks"
+        self._context = context
+        self._config = context.config
+        self._image = MetadataImage()
+        self._is_stopping = False
+        self._next_round_ms = monotonic_ms() + context.config.log_dirs.log_initial_task_delay_ms
+        cleaners, index = len(context.roster.role("cleaner")), context.key.index
+        self._planner = Planner(
+            context.plugins.cleanup_policies, context.table.read, lambda slot: slot % cleaners == index
+        )
+        self.loop = EventLoop(block=context.block)
+        self.loop.watch(context.channel.fd, self._on_channel)
+        self._peers = Peers(self.loop, context.roster, context.runtime_dir, context.key, self._on_frames)
+        self._rounds = Rounds(self._peers.send)
+
+    def run(self) -> None:
+        self._follow_roster()
+        self._context.channel.send(Ready())
+        while not self._is_stopping:
+            self.loop.run_once(max(0, self._next_round_ms - monotonic_ms()))
+            now_ms = monotonic_ms()
+            if now_ms >= self._next_round_ms:
+                self._next_round_ms = now_ms + self._config.log_dirs.log_retention_check_interval_ms
+                self._rounds.begin(self._planner.begin_round(self._config))
+        self._peers.close()
+        try:
+            self._context.channel.send(Stopped())
+        except ChannelClosed:
+            log.warning("the supervisor is gone")
+
+    def _on_channel(self, _events: int) -> None:
+        try:
+            messages = self._context.channel.receive()
+        except ChannelClosed:
+            self._is_stopping = True
+            return
+        for message in messages:
+            match message:
+                case RosterChanged():
+                    self._follow_roster()
+                case Stop():
+                    self._is_stopping = True
+                case Reload(static):
+                    self._config = with_static(self._config, static)
+                    self._planner.reconfigured()
+                    interval_ms = self._config.log_dirs.log_retention_check_interval_ms
+                    self._next_round_ms = min(self._next_round_ms, monotonic_ms() + interval_ms)
+                case _:
+                    continue
+
+    def _follow_roster(self) -> None:
+        changes = self._peers.follow(self._context.roster.entries())
+        for change in changes:
+            if change.peer.role == "worker" and isinstance(change, PeerGone | PeerReplaced):
+                self._rounds.worker_ended(change.peer.index)
+            if change.peer == CONTROLLER and not isinstance(change, PeerGone):
+                self._peers.send(CONTROLLER, pack_message(SnapshotWanted(self._image.version)))
+        self._peers.settle(changes)
+
+    def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
+        for frame in frames:
+            if peer == CONTROLLER:
+                self._on_delta(frame)
+            else:
+                self._on_described(peer, frame)
+
+    def _on_delta(self, frame: bytes) -> None:
+        assert frame[0] == DELTA, f"a controller does not send frames of kind {frame[0]} to a cleaner"
+        delta = decode(memoryview(frame)[1:])
+        try:
+            image = apply(self._image, delta)
+        except MetadataGap:
+            self._peers.send(CONTROLLER, pack_message(SnapshotWanted(self._image.version)))
+            return
+        if image is self._image:
+            return
+        self._image = image
+        self._planner.apply(image, delta)
+        self._overlay(delta)
+        self._context.roster.set_applied_version(self._context.key, image.version)
+
+    def _overlay(self, delta: MetadataDelta) -> None:
+        """Stored changes of the broker's configuration are above the file's."""
+        if any(isinstance(change, BrokerConfigChanged | Snapshot) for change in delta.changes):
+            configs = self._image.broker_configs
+            own = configs.get(str(self._config.node_id), {})
+            self._config = apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own)
+
+    def _on_described(self, worker: ProcessKey, frame: bytes) -> None:
+        message = unpack_control(frame)
+        assert isinstance(message, SegmentsDescribed), f"{worker} does not say {type(message).__name__} to a cleaner"
+        if not self._rounds.answered(worker.index, message.part_id):
+            return
+        wall_ms = time.time_ns() // 1_000_000
+        for described in message.partitions:
+            for order in self._planner.plan(described, self._config, wall_ms):
+                self._peers.send(worker, pack_control(order))

@@ -1,0 +1,268 @@
+"""What the controller process does with what it hears: each message leads to one rule of the core, and its
+consequences go out: metadata to all, replies when they may, slots back when nobody looks at them any more.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from kafkad.adapters.notebook import Notebook
+from kafkad.adapters.roster import ProcessKey
+from kafkad.core.controller.admin import auto_create_topics
+from kafkad.core.controller.deltas import BrokerConfigChanged
+from kafkad.core.controller.image import MetadataImage
+from kafkad.core.controller.producer_ids import ProducerIds
+from kafkad.core.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from kafkad.core.metrics_catalogue import (
+    ACTIVE_CONTROLLER,
+    GLOBAL_PARTITIONS,
+    GLOBAL_TOPICS,
+    OFFLINE_LOG_DIRS,
+    OFFLINE_PARTITIONS,
+)
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.handlers.controller.context import ControllerContext, ReplyAfter
+from kafkad.handlers.controller.dispatch import DISPATCH
+from kafkad.processes.child import ChildContext
+from kafkad.processes.controller.checkpoints import Checkpoints
+from kafkad.processes.controller.departures import Departures
+from kafkad.processes.controller.internal import warn_of_few_replicas
+from kafkad.processes.controller.opening import FIRST_LIFE, Opened, settings_of
+from kafkad.processes.controller.publishing import Publishing
+from kafkad.processes.controller.replies import LONGEST_WAIT_MS, Replies, WaitingReply
+from kafkad.processes.controller.tables import LiveTables
+from kafkad.wire.controller_messages import (
+    AdminReply,
+    AdminRequest,
+    Applied,
+    AutoCreated,
+    AutoCreateWanted,
+    ControllerMessage,
+    DirectoriesRemoved,
+    LogDirFailed,
+    LogsMoved,
+    ProducerIdsGiven,
+    ProducerIdsWanted,
+    QuotaCounts,
+    SnapshotWanted,
+    pack_message,
+)
+from kafkad.wire.primitives import MalformedRequest
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[ProcessKey, bytes], bool]
+
+
+class EveryDirectoryFailed(Exception):
+    """There is nothing left to serve from; the message says which was the last, and why."""
+
+
+class Acting:
+    """One life of the controller from the opened store on."""
+
+    def __init__(self, context: ChildContext, notebook: Notebook, opened: Opened, send: Send, now_ms: int) -> None:
+        assert context.plugins is not None, "the supervisor loads the plugins before it forks"
+        self._context = context
+        self._notebook = notebook
+        self._opened = opened
+        self._controller = opened.controller
+        self._send = send
+        self._now_ms = now_ms
+        self._block = context.block
+        self._first_version = opened.controller.image.version
+        self._is_settled = False
+        self._offline = opened.offline
+        self._tables = LiveTables(context.config, frozenset(context.plugins.cleanup_policies))
+        self._tables.overlay(self._controller.image)
+        self._admin = ControllerContext(
+            controller=self._controller,
+            configs=self._tables,
+            chance=opened.chance,
+            producer_ids=ProducerIds(opened.store, context.config.node_id),
+        )
+        self._publishing = Publishing(context.roster, send)
+        self._replies = Replies(send)
+        directories = context.log_directories
+        self._departures = Departures(self._controller, context.table, directories, leaving_slots=opened.leaving_slots)
+        self._checkpoints = Checkpoints(
+            [(at, each.path) for at, each in enumerate(directories) if at not in opened.offline],
+            context.table,
+            _intervals_ms(context),
+            failed=self._directory_failed,
+        )
+
+    def begin(self) -> None:
+        """The first version goes out."""
+        self._keep()
+        self._publishing.announce(self._first_version)
+        self._count()
+
+    # What is heard.
+
+    def peer_linked(self, peer: ProcessKey) -> None:
+        self._keep()
+        if peer.role == "worker":
+            self._departures.worker_linked(peer.index)
+        self._publishing.linked(peer, self._controller.image)
+
+    def peer_ended(self, peer: ProcessKey) -> None:
+        self._publishing.unlinked(peer)
+        self._replies.forget(peer)
+        if peer.role == "worker":
+            self._departures.worker_ended(peer.index)
+
+    def reread(self, static: Mapping[str, str]) -> None:
+        self._tables.reread(static)
+        workers = self._controller.settings.workers
+        self._controller.settings = settings_of(self._tables.broker, workers=workers)
+
+    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> None:
+        self._now_ms = now_ms
+        match message:
+            case AdminRequest():
+                self._answer(peer, message)
+            case AutoCreateWanted(token, names):
+                self._create(peer, token, names)
+            case SnapshotWanted(have_version):
+                self._publishing.asked(peer, have_version, self._controller.image)
+            case Applied():
+                # Only wakes us: the words in the roster are looked at when the pass ends.
+                return
+            case ProducerIdsWanted():
+                self._give_producer_ids(peer)
+            case LogsMoved():
+                self._checkpoints.moved(now_ms)
+            case DirectoriesRemoved(topic_id, slots):
+                self._departures.removed(topic_id, slots)
+            case QuotaCounts():
+                self._pass_on(peer, message)
+            case LogDirFailed(log_dir, cause):
+                self._directory_failed(log_dir, cause)
+            case _:
+                raise AssertionError(f"{peer} does not say {type(message).__name__} to a controller")
+
+    def _give_producer_ids(self, peer: ProcessKey) -> None:
+        try:
+            block = self._admin.producer_ids.allocate_block()
+        except NoSpaceLeft as error:
+            # None at all: the worker asks again when the next client does.
+            log.error("no producer ids: %s", error)
+            block = range(0)
+        self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
+
+    def _pass_on(self, peer: ProcessKey, counts: QuotaCounts) -> None:
+        frame = pack_message(counts)
+        for other in self._context.roster.role("network"):
+            if other != peer:
+                self._send(other, frame)
+
+    def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
+        before = self._controller.image
+        try:
+            answer = DISPATCH[request.api_key](memoryview(request.body), request.version, self._admin)
+        except MalformedRequest as error:
+            self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
+            return
+        self._publish(before)
+        if isinstance(answer, ReplyAfter):
+            frame = pack_message(AdminReply(request.token, answer.body))
+            self._reply_later(peer, frame, answer.version, answer.deleted, answer.timeout_ms)
+        else:
+            self._send(peer, pack_message(AdminReply(request.token, answer)))
+
+    def _create(self, peer: ProcessKey, token: int, names: list[str]) -> None:
+        before = self._controller.image
+        codes = auto_create_topics(self._controller, names, self._tables, self._opened.chance)
+        created = self._controller.image.topics.keys() - before.topics.keys()
+        warn_of_few_replicas(created, self._controller.settings.internal_topics, len(before.brokers))
+        self._publish(before)
+        frame = pack_message(AutoCreated(token, {name: int(code) for name, code in codes.items()}))
+        self._reply_later(peer, frame, self._controller.image.version, (), LONGEST_WAIT_MS)
+
+    def _reply_later(
+        self, peer: ProcessKey, frame: bytes, version: int, deleted: tuple[str, ...], timeout_ms: int
+    ) -> None:
+        deadline_ms = self._now_ms + min(timeout_ms, LONGEST_WAIT_MS)
+        self._replies.add(WaitingReply(peer, frame, version, deleted, deadline_ms))
+
+    def _directory_failed(self, log_dir: int, cause: str) -> None:
+        """Its partitions are offline until the broker is started again."""
+        if log_dir in self._offline:
+            return
+        path = self._context.log_directories[log_dir].path
+        log.error("log directory %s has failed, its partitions are offline: %s", path, cause)
+        self._offline |= {log_dir}
+        self._block[OFFLINE_LOG_DIRS] = len(self._offline)
+        self._checkpoints.forget(log_dir)
+        self._keep()
+        if len(self._offline) == len(self._context.log_directories):
+            raise EveryDirectoryFailed(f"every log directory has failed, the last one {path}: {cause}")
+        before = self._controller.image
+        self._controller.directory_failed(log_dir)
+        self._publish(before)
+
+    # What goes out.
+
+    def _publish(self, before: MetadataImage) -> None:
+        changes = self._controller.take_deltas()
+        if not changes:
+            return
+        self._keep()
+        self._departures.began(before, changes)
+        self._publishing.publish(changes)
+        if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
+            self._tables.overlay(self._controller.image)
+        self._checkpoints.moved(self._now_ms)
+        self._count()
+
+    def _keep(self) -> None:
+        """Before anybody hears of a slot: the next controller of this broker must know of it."""
+        self._notebook.keep(self._controller.slots_ever_used, self._offline)
+
+    def _count(self) -> None:
+        topics = self._controller.image.topics.values()
+        self._block[ACTIVE_CONTROLLER] = 1
+        self._block[OFFLINE_LOG_DIRS] = len(self._offline)
+        self._block[GLOBAL_TOPICS] = len(topics)
+        self._block[GLOBAL_PARTITIONS] = sum(len(topic.partitions) for topic in topics)
+        self._block[OFFLINE_PARTITIONS] = sum(row.leader < 0 for topic in topics for row in topic.partitions)
+
+    def finish_pass(self, now_ms: int) -> None:
+        """What may go on now that others have caught up, or that time has passed."""
+        self._now_ms = now_ms
+        applied = self._publishing.applied()
+        if applied >= self._first_version:
+            if not self._is_settled:
+                self._is_settled = True
+                is_first = self._context.incarnation == FIRST_LIFE
+                self._departures.take_back(self._opened.found, is_first_life=is_first)
+            self._departures.acknowledged(applied)
+        if self._departures.has_removals:
+            self._departures.remove_one()
+        if not self._replies.is_empty:
+            self._replies.send_ready(applied, self._controller.deletions_under_way(), now_ms)
+        self._checkpoints.write_due(self._controller.image, self._now_ms)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        if self._departures.has_removals:
+            return self._now_ms
+        deadlines = (self._replies.next_deadline_ms, self._checkpoints.next_deadline_ms)
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def finish(self) -> bool:
+        """The last checkpoints, and the end of the session; whether everything is on disk."""
+        failed_before = self._offline
+        self._checkpoints.write(self._controller.image)
+        self._opened.store.end_session()
+        self._opened.store.close()
+        return self._offline == failed_before
+
+
+def _intervals_ms(context: ChildContext) -> dict[str, int]:
+    config = context.config.log_dirs
+    return {
+        HIGH_WATERMARKS: config.replica_high_watermark_checkpoint_interval_ms,
+        RECOVERY_POINTS: config.log_flush_offset_checkpoint_interval_ms,
+        LOG_START_OFFSETS: config.log_flush_start_offset_checkpoint_interval_ms,
+    }

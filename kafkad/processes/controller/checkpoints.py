@@ -1,0 +1,124 @@
+"""Recovery points, log start offsets and high watermarks of all partitions, in a file each for each log directory.
+
+Written from what the workers publish, and only while logs move: a worker says so at most every few seconds, and
+no timer runs in a broker at rest. A partition that is not online keeps the value that is on disk.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from kafkad.adapters.checkpoint_files import read_offsets, write_offsets
+from kafkad.adapters.partition_table import PartitionTable
+from kafkad.core.controller.image import MetadataImage
+from kafkad.core.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
+from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.core.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+NOTICE_MS = 6_000
+"""A worker that has said that logs move may keep quiet about it for 5 s, and a loop pass longer."""
+
+Offsets = dict[TopicPartition, int]
+_FIELDS: dict[str, Callable[[PartitionSlot], int]] = {
+    HIGH_WATERMARKS: lambda slot: slot.hw_offset,
+    RECOVERY_POINTS: lambda slot: slot.recovery_point,
+    LOG_START_OFFSETS: lambda slot: slot.log_start,
+}
+
+
+class Checkpoints:
+    """`intervals_ms` by file name; `failed` is told of a directory that can't be written any more."""
+
+    def __init__(
+        self,
+        paths: Collection[tuple[int, Path]],
+        table: PartitionTable,
+        intervals_ms: dict[str, int],
+        *,
+        failed: Callable[[int, str], None],
+    ) -> None:
+        self._paths = dict(paths)
+        self._table = table
+        self._intervals_ms = intervals_ms
+        self._failed = failed
+        self._due_ms: dict[str, int] = {}
+        self._quiet_from_ms = 0
+        self._written = {
+            (log_dir, name): _on_disk(path, name) for log_dir, path in self._paths.items() for name in _FIELDS
+        }
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return min(self._due_ms.values(), default=None)
+
+    def moved(self, now_ms: int) -> None:
+        """Logs move, or partitions came or went."""
+        self._quiet_from_ms = now_ms + NOTICE_MS
+        for name, interval_ms in self._intervals_ms.items():
+            self._due_ms.setdefault(name, now_ms + interval_ms)
+
+    def forget(self, log_dir: int) -> None:
+        """The directory is offline."""
+        self._paths.pop(log_dir, None)
+
+    def write_due(self, image: MetadataImage, now_ms: int) -> None:
+        due = [name for name, due_ms in self._due_ms.items() if due_ms <= now_ms]
+        if not due:
+            return
+        for name in due:
+            del self._due_ms[name]
+        has_changed = self.write(image, due)
+        for name in due:
+            # Until nothing has moved for as long as a worker may keep quiet: after that, it says so.
+            if has_changed or now_ms < self._quiet_from_ms:
+                self._due_ms[name] = now_ms + self._intervals_ms[name]
+
+    def write(self, image: MetadataImage, names: Collection[str] = tuple(_FIELDS)) -> bool:
+        """Write the files whose content is another than the last time; whether any is."""
+        has_changed = False
+        for (log_dir, name), offsets in self._published(image, names).items():
+            if log_dir in self._paths and offsets != self._written[log_dir, name]:
+                has_changed = True
+                self._write_one(log_dir, name, offsets)
+        return has_changed
+
+    def _write_one(self, log_dir: int, name: str, offsets: Offsets) -> None:
+        try:
+            write_offsets(self._paths[log_dir], name, offsets)
+        except NoSpaceLeft as error:
+            # The old file is still whole; there may be room the next time.
+            log.error("%s/%s is not up to date: %s", self._paths[log_dir], name, error)
+        except StorageFailed as error:
+            self._failed(log_dir, str(error))
+        else:
+            self._written[log_dir, name] = offsets
+
+    def _published(self, image: MetadataImage, names: Collection[str]) -> dict[tuple[int, str], Offsets]:
+        found: dict[tuple[int, str], Offsets] = {(log_dir, name): {} for log_dir in self._paths for name in names}
+        fields = [(name, _FIELDS[name]) for name in names]
+        read = self._table.read
+        for topic in image.topics.values():
+            topic_id = topic.id.bytes
+            for row in topic.partitions:
+                if row.log_dir not in self._paths or row.slot < 0:
+                    continue
+                slot = read(row.slot)
+                is_online = slot.state == STATE_ONLINE and slot.topic_id == topic_id
+                partition = TopicPartition(topic.name, row.index)
+                for name, field in fields:
+                    if is_online:
+                        found[row.log_dir, name][partition] = field(slot)
+                    elif partition in (written := self._written[row.log_dir, name]):
+                        found[row.log_dir, name][partition] = written[partition]
+        return found
+
+
+def _on_disk(path: Path, name: str) -> Offsets:
+    try:
+        return read_offsets(path, name)
+    except CheckpointCorrupt as error:
+        log.warning("%s/%s is written anew: %s", path, name, error)
+        return {}

@@ -1,0 +1,58 @@
+"""What the configuration says of the internal topics, and what is said when there are too few brokers for it."""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from kafkad.config.broker import BrokerConfig
+from kafkad.core.controller.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkad.core.controller.topics import NewTopic
+
+log = logging.getLogger(__name__)
+
+
+def internal_topics(config: BrokerConfig) -> dict[str, NewTopic]:
+    """By name, as they are made when somebody first needs them."""
+    topics = (
+        NewTopic(
+            name=GROUP_METADATA_TOPIC,
+            partitions=_whole(config, "offsets.topic.num.partitions"),
+            replication_factor=_whole(config, "offsets.topic.replication.factor"),
+            configs=(
+                ("cleanup.policy", "compact"),
+                ("compression.type", "producer"),
+                ("segment.bytes", str(_whole(config, "offsets.topic.segment.bytes"))),
+            ),
+        ),
+        NewTopic(
+            name=TRANSACTION_STATE_TOPIC,
+            partitions=_whole(config, "transaction.state.log.num.partitions"),
+            replication_factor=_whole(config, "transaction.state.log.replication.factor"),
+            configs=(
+                ("cleanup.policy", "compact"),
+                ("compression.type", "uncompressed"),
+                ("min.insync.replicas", str(_whole(config, "transaction.state.log.min.isr"))),
+                ("segment.bytes", str(_whole(config, "transaction.state.log.segment.bytes"))),
+                ("unclean.leader.election.enable", "false"),
+            ),
+        ),
+    )
+    return {topic.name: topic for topic in topics}
+
+
+def warn_of_few_replicas(created: Iterable[str], wanted: Mapping[str, NewTopic], brokers: int) -> None:
+    """One loud line for each internal topic that has fewer replicas than the configuration asks for."""
+    for name in created:
+        if name in wanted and wanted[name].replication_factor > brokers:
+            log.warning(
+                "%s is made with %d replica(s), the configuration asks for %d and there are no more brokers: "
+                "what is committed is as safe as this broker's disk",
+                name,
+                brokers,
+                wanted[name].replication_factor,
+            )
+
+
+def _whole(config: BrokerConfig, name: str) -> int:
+    value = config.values[name]
+    assert isinstance(value, int), f"{name} is an integer option"
+    return value

@@ -1,0 +1,65 @@
+"""Metadata on its way to the other processes: a snapshot for each new link, every delta in order after it.
+
+The doorbell word in the roster moves after the deltas were sent, never before; a peer that finds a gap asks.
+"""
+
+from collections.abc import Callable, Sequence
+
+from kafkad.adapters.roster import ProcessKey, Roster
+from kafkad.core.controller.deltas import MetadataDelta, encode, snapshot
+from kafkad.core.controller.image import MetadataImage
+from kafkad.wire.controller_messages import pack_delta
+
+FOLLOWERS = ("worker", "network")
+"""The roles that a change has to have reached before a client is told that it is done."""
+
+Send = Callable[[ProcessKey, bytes], object]
+
+
+class Publishing:
+    """What has been sent to whom."""
+
+    def __init__(self, roster: Roster, send: Send) -> None:
+        self._roster = roster
+        self._send = send
+        self._snapshots: dict[ProcessKey, int] = {}
+        self._followers = tuple(key for role in FOLLOWERS for key in roster.role(role))
+        # One encoding for all that come at the same version: six links open at once at the start.
+        self._encoded: tuple[int, bytes] = (-1, b"")
+
+    def linked(self, peer: ProcessKey, image: MetadataImage) -> None:
+        """There is a link to a new life of `peer`."""
+        self._snapshots[peer] = image.version
+        self._send(peer, self._snapshot(image))
+
+    def unlinked(self, peer: ProcessKey) -> None:
+        self._snapshots.pop(peer, None)
+
+    def asked(self, peer: ProcessKey, have_version: int, image: MetadataImage) -> None:
+        """`peer` wants a snapshot. One that is on its way, with all later deltas behind it, is not sent again."""
+        sent = self._snapshots.get(peer)
+        if sent is None or have_version >= sent:
+            self.linked(peer, image)
+
+    def publish(self, changes: Sequence[MetadataDelta]) -> None:
+        for delta in changes:
+            frame = pack_delta(encode(delta))
+            for peer in self._snapshots:
+                self._send(peer, frame)
+        if changes:
+            self.announce(changes[-1].version)
+
+    def announce(self, version: int) -> None:
+        """Everybody who has a link has been sent this version."""
+        self._roster.metadata_version = version
+
+    def applied(self) -> int:
+        """The version that every live worker and network process has applied."""
+        roster = self._roster
+        versions = [roster.applied_version(key) for key in self._followers if roster.is_live(key)]
+        return min(versions, default=roster.metadata_version)
+
+    def _snapshot(self, image: MetadataImage) -> bytes:
+        if self._encoded[0] != image.version:
+            self._encoded = (image.version, pack_delta(encode(snapshot(image))))
+        return self._encoded[1]

@@ -1,0 +1,165 @@
+"""The controller process's loop: requests and reports come in, metadata, replies and checkpoints go out."""
+
+import logging
+import time
+
+from kafkad.adapters.log_directory import LogDirectoryUnusable
+from kafkad.adapters.messaging import PeerGone, PeerReplaced
+from kafkad.adapters.notebook import Notebook
+from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.supervision_channel import (
+    ChannelClosed,
+    Fatal,
+    Ready,
+    Reload,
+    RosterChanged,
+    Status,
+    Stop,
+    Stopped,
+)
+from kafkad.core.controller.startup import StartRefused
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.processes.child import ChildContext
+from kafkad.processes.controller.acting import Acting, EveryDirectoryFailed
+from kafkad.processes.controller.opening import FIRST_LIFE, Opened, open_controller
+from kafkad.processes.event_loop import IDLE, EventLoop
+from kafkad.processes.peers import Peers
+from kafkad.wire.controller_messages import unpack_message
+
+log = logging.getLogger(__name__)
+
+REFUSED, FAILED = 2, 1
+LOOK_MS = 2
+"""How often a new life looks whether the workers have let go of the one before: it does nothing else then."""
+ROOM_LOOK_MS = 1_000
+"""How often a life that a full disk does not let begin tries again."""
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def main(context: ChildContext) -> None:
+    """One life of the controller. What another life would meet again is told as `Fatal`."""
+    try:
+        ControllerProcess(context).run()
+    except (LogDirectoryUnusable, StartRefused) as refusal:
+        _give_up(context, Fatal(str(refusal), REFUSED))
+    except EveryDirectoryFailed as error:
+        _give_up(context, Fatal(str(error), FAILED))
+    except NoSpaceLeft:
+        # In the middle of a change: the next life completes it when there is room.
+        raise
+    except StorageFailed as error:
+        _give_up(context, Fatal(f"the coordination store can't be used: {error}", FAILED))
+
+
+def _give_up(context: ChildContext, fatal: Fatal) -> None:
+    """The supervisor says it, in its one line about the end of the broker."""
+    try:
+        context.channel.send(fatal)
+    except ChannelClosed:
+        log.critical("the supervisor is gone: %s", fatal.text)
+
+
+class ControllerProcess:
+    """`run` returns when the broker stops."""
+
+    def __init__(self, context: ChildContext) -> None:
+        self._context = context
+        self._roster = context.roster
+        self._is_stopping = False
+        self.loop = EventLoop(block=context.block)
+        self.loop.watch(context.channel.fd, self._on_channel)
+        self._acting: Acting | None = None
+        self._peers: Peers | None = None
+
+    def run(self) -> None:
+        self._wait_for_workers()
+        if self._is_stopping:
+            return
+        context = self._context
+        notebook = Notebook(context.table)
+        opened = self._open(notebook)
+        if opened is None:
+            return
+        self._peers = Peers(self.loop, self._roster, context.runtime_dir, context.key, self._on_frames)
+        acting = self._acting = Acting(context, notebook, opened, self._peers.send, monotonic_ms())
+        self._follow_roster()
+        acting.begin()
+        context.channel.send(Ready())
+        while not self._is_stopping:
+            self.loop.run_once(self._timeout_ms())
+            acting.finish_pass(monotonic_ms())
+        self._leave(acting, self._peers)
+
+    def _wait_for_workers(self) -> None:
+        """Until no worker can act any more on what the life before had sent: then the slots say all there is."""
+        if self._context.incarnation == FIRST_LIFE:
+            return
+        while not self._is_stopping and not self._roster.is_seen_by_all(self._context.key, "worker"):
+            self.loop.run_once(LOOK_MS)
+
+    def _open(self, notebook: Notebook) -> Opened | None:
+        """None: the broker stops. At its start a full disk is a reason not to; later, everything else goes on."""
+        has_said_so = False
+        while not self._is_stopping:
+            try:
+                return open_controller(self._context, notebook)
+            except NoSpaceLeft as error:
+                if self._context.incarnation == FIRST_LIFE:
+                    raise StorageFailed(str(error)) from error
+                if not has_said_so:
+                    log.error("no topics can be changed before there is room again: %s", error)
+                has_said_so = True
+            self.loop.run_once(ROOM_LOOK_MS)
+        return None
+
+    def _on_channel(self, _events: int) -> None:
+        try:
+            messages = self._context.channel.receive()
+        except ChannelClosed:
+            self._is_stopping = True
+            return
+        for message in messages:
+            match message:
+                case RosterChanged():
+                    self._follow_roster()
+                case Stop():
+                    self._is_stopping = True
+                case Reload(static) if self._acting is not None:
+                    self._acting.reread(static)
+                case _:
+                    continue
+
+    def _follow_roster(self) -> None:
+        if self._peers is None or self._acting is None:
+            return
+        changes = self._peers.follow(self._roster.entries())
+        for change in changes:
+            if isinstance(change, PeerGone | PeerReplaced):
+                self._acting.peer_ended(change.peer)
+            if not isinstance(change, PeerGone):
+                self._acting.peer_linked(change.peer)
+        self._peers.settle(changes)
+
+    def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
+        assert self._acting is not None, "links are opened after the store"
+        now_ms = monotonic_ms()
+        for frame in frames:
+            self._acting.heard(peer, unpack_message(frame), now_ms)
+
+    def _timeout_ms(self) -> float:
+        assert self._acting is not None
+        deadline_ms = self._acting.next_deadline_ms
+        return IDLE if deadline_ms is None else max(0, deadline_ms - monotonic_ms())
+
+    def _leave(self, acting: Acting, peers: Peers) -> None:
+        """The workers have stopped: what they have published last is final."""
+        self._context.channel.send(Status("writing checkpoints"))
+        is_clean = acting.finish()
+        peers.close()
+        try:
+            self._context.channel.send(Stopped(is_clean=is_clean))
+        except ChannelClosed:
+            log.warning("the supervisor is gone")

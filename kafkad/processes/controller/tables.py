@@ -1,0 +1,66 @@
+"""The configuration as the controller answers for it: what may be altered, and what everything is now.
+
+The stored changes come from the metadata, the texts of the file from the supervisor; what they mean together is
+kafkad.config's.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from kafkad.config import BrokerConfig
+from kafkad.config.altering import ConfigTables
+from kafkad.config.describe import DescribedConfig, describe_broker, describe_cluster_default, describe_topic
+from kafkad.config.dynamic import apply_dynamic, with_static
+from kafkad.config.group import describe_group
+from kafkad.core.controller.configs import ResourceType
+from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+
+
+class LiveTables:
+    """Implements `kafkad.handlers.controller.context.ConfigTables` for the configuration of this moment."""
+
+    def __init__(self, broker: BrokerConfig, cleanup_policies: frozenset[str]) -> None:
+        self._tables = ConfigTables(broker=broker, cleanup_policies=cleanup_policies)
+
+    @property
+    def broker(self) -> BrokerConfig:
+        return self._tables.broker
+
+    def overlay(self, image: MetadataImage) -> None:
+        """The stored changes are these now."""
+        configs = image.broker_configs
+        own = configs.get(str(self.broker.node_id), {})
+        self._set(apply_dynamic(self.broker, configs.get(DEFAULT_BROKER, {}), own))
+
+    def reread(self, static: Mapping[str, str]) -> None:
+        """The file says this now."""
+        self._set(with_static(self.broker, static))
+
+    def _set(self, broker: BrokerConfig) -> None:
+        self._tables = ConfigTables(broker=broker, cleanup_policies=self._tables.cleanup_policies)
+
+    def is_list(self, resource_type: ResourceType, key: str) -> bool:
+        return self._tables.is_list(resource_type, key)
+
+    def default_value(self, resource_type: ResourceType, key: str) -> str | None:
+        return self._tables.default_value(resource_type, key)
+
+    def validate_topic(self, configs: Mapping[str, str]) -> None:
+        self._tables.validate_topic(configs)
+
+    def validate_group(self, configs: Mapping[str, str]) -> None:
+        self._tables.validate_group(configs)
+
+    def validate_broker(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
+        self._tables.validate_broker(configs, per_broker=per_broker)
+
+    def describe_topic(self, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
+        return describe_topic(self.broker, overrides)
+
+    def describe_group(self, configs: Mapping[str, str]) -> Iterator[DescribedConfig]:
+        return describe_group(self.broker, configs)
+
+    def describe_broker(self) -> Iterator[DescribedConfig]:
+        return describe_broker(self.broker)
+
+    def describe_cluster_default(self) -> Iterator[DescribedConfig]:
+        return describe_cluster_default(self.broker)

@@ -1,0 +1,256 @@
+"""How a network process is put together: its desks, what they look at, and whom they tell."""
+
+import os
+import random
+import resource
+from typing import Protocol
+
+from kafkad.adapters.connection_counts import ConnectionCounts
+from kafkad.adapters.file_cache import FileCache
+from kafkad.adapters.notebook import Notebook
+from kafkad.adapters.partition_table import FIRST_BYTES_OUT
+from kafkad.config.broker import BrokerConfig
+from kafkad.core.partition_slot import PartitionSlot
+from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.sessions.session_cache import SessionCache
+from kafkad.handlers.fetch import FetchEvaluator
+from kafkad.handlers.view import BrokerView
+from kafkad.plugin_loading import chosen
+from kafkad.processes.child import ChildContext
+from kafkad.processes.event_loop import EventLoop
+from kafkad.processes.network.acceptor import Acceptor, ConnectionLimits
+from kafkad.processes.network.admission import Admission
+from kafkad.processes.network.answers import Answers
+from kafkad.processes.network.clients import Clients
+from kafkad.processes.network.connection import Connection
+from kafkad.processes.network.controller_desk import ControllerDesk
+from kafkad.processes.network.coordinator_desk import CoordinatorDesk
+from kafkad.processes.network.fetch_desk import FetchDesk
+from kafkad.processes.network.fetch_watches import FetchWatches
+from kafkad.processes.network.log_readers import LogReaders
+from kafkad.processes.network.metadata_copy import MetadataCopy
+from kafkad.processes.network.owner_desk import OwnerDesk
+from kafkad.processes.network.private_space import PrivateSpace
+from kafkad.processes.network.produce_desk import ProduceDesk
+from kafkad.processes.network.reading import FrameReader
+from kafkad.processes.network.requests import Requests
+from kafkad.processes.network.throttle import Throttle
+from kafkad.processes.network.warming import Warmer
+
+FILES_SHARE = 4
+"""One of so many descriptors of a process is for segment files, the rest for connections."""
+OTHER_DESCRIPTORS = 256
+"""Links to other processes, listeners, and what else is neither."""
+
+
+class Shell(Protocol):
+    """What the parts ask of the process around them."""
+
+    def on_others(self, fd: int, events: int) -> None: ...
+
+    def woke(self) -> None: ...
+
+    def directory_of(self, slot: int, published: PartitionSlot) -> str | None: ...
+
+    def ask_owner(self, worker: int, frame: bytes) -> bool: ...
+
+    def connection_lost(self, connection: Connection) -> None: ...
+
+
+class Desks:
+    """Who answers what in this process."""
+
+    def __init__(
+        self,
+        *,
+        view: BrokerView,
+        answers: Answers,
+        produce: ProduceDesk,
+        fetch: FetchDesk,
+        controller: ControllerDesk,
+        owners: OwnerDesk,
+        coordinators: CoordinatorDesk,
+        throttle: Throttle,
+    ) -> None:
+        self.view = view
+        self.answers = answers
+        self.produce = produce
+        self.fetch = fetch
+        self.controller = controller
+        self.owners = owners
+        self.coordinators = coordinators
+        self.throttle = throttle
+
+
+class Assembly:
+    """Builds the parts once, in the order in which they need each other."""
+
+    def __init__(self, shell: Shell, context: ChildContext, now_ms: int) -> None:
+        config = context.config
+        roster, slot = context.roster, context.roster.slot(context.key)
+        self.loop = EventLoop(
+            shell.on_others,
+            falls_asleep=lambda: roster.leave_pass(slot),
+            wakes_up=shell.woke,
+            block=context.block,
+        )
+        self.acceptor = _acceptor(context, self.loop)
+        self.copy = MetadataCopy()
+        files = FileCache(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // FILES_SHARE, read_only=True)
+        self.logs = LogReaders(files, shell.directory_of, shell.ask_owner)
+        self.clients = self._clients(shell, context)
+        self.loop.watch(self.clients.warmer.doorbell, self.clients.warmer.rung)
+        self.admission = Admission(context, self.acceptor, self.clients)
+        self.desks = self._desks(shell, context, now_ms)
+        self._requests = Requests(
+            view=self.desks.view,
+            answers=self.desks.answers,
+            produce=self.desks.produce,
+            fetch=self.desks.fetch,
+            controller=self.desks.controller,
+            owners=self.desks.owners,
+            coordinators=self.desks.coordinators,
+            auto_create=config.topics.auto_create_topics_enable,
+            group_protocols=_group_protocols(config),
+        )
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """The broker's options are these now; what only a restart changes has its old value in them."""
+        self.acceptor.limits = _limits(config)
+        self.desks.throttle.configure(config.texts.written)
+        self.desks.fetch.max_bytes = config.network.fetch_max_bytes
+        self._requests.auto_create = config.topics.auto_create_topics_enable
+
+    def _clients(self, shell: Shell, context: ChildContext) -> Clients:
+        arena = context.arenas[context.key.index]
+        max_bytes = context.config.network.socket_request_max_bytes
+        space = PrivateSpace(_private_bytes(context), lambda: self.desks.controller.held_bytes)
+        return Clients(
+            self.loop.epoll,
+            context.block,
+            reader=lambda arrived: FrameReader(arena, space, max_bytes, arrived),
+            start=lambda connection, frame, now_ms: self._requests.start(connection, frame, now_ms),
+            lost=shell.connection_lost,
+            release=arena.release,
+            warmer=Warmer,
+        )
+
+    def _desks(self, shell: Shell, context: ChildContext, now_ms: int) -> Desks:
+        config, clients = context.config, self.clients
+        view = BrokerView(
+            broker_id=config.node_id,
+            log_dirs=config.log_dirs.log_dirs,
+            slots=context.table,
+            logs=self.logs,
+            image=self.copy.image,
+            routing=self.copy.routing,
+            volume_space=volume_space,
+            offline_dirs=lambda: Notebook(context.table).offline,
+            max_partitions_described=config.network.max_request_partition_size_limit,
+            cleanup_policy=",".join(sorted(config.log.cleanup_policy)),
+        )
+        others = len(context.roster.role("network")) > 1
+        throttle = Throttle(_quota(context), context.block, has_others=others)
+        answers = Answers(view, clients.answered)
+        workers = len(context.roster.role("worker"))
+        produce = ProduceDesk(
+            arena=context.arenas[context.key.index],
+            routing=self.copy.routing,
+            throttle=throttle,
+            block=context.block,
+            workers=workers,
+            answered=clients.answered,
+            refused=clients.close,
+        )
+        return Desks(
+            view=view,
+            answers=answers,
+            produce=produce,
+            fetch=self._fetch(context, throttle, workers, now_ms),
+            controller=ControllerDesk(answers, clients.close),
+            owners=OwnerDesk(answers, shell.ask_owner),
+            coordinators=CoordinatorDesk(answers, self.copy.routing, shell.ask_owner, clients.close),
+            throttle=throttle,
+        )
+
+    def _fetch(self, context: ChildContext, throttle: Throttle, workers: int, now_ms: int) -> FetchDesk:
+        config: BrokerConfig = context.config
+        sessions = config.network.max_incremental_fetch_session_cache_slots
+        share = -(-sessions // len(context.roster.role("network")))
+        watches = FetchWatches(context.table, workers)
+        return FetchDesk(
+            watches=watches,
+            evaluator=FetchEvaluator(self.copy.routing, context.table, self.logs, watches.bound),
+            cache=SessionCache(share, lambda: random.randrange(1, 2**31)),
+            throttle=throttle,
+            block=context.block,
+            traffic=context.table,
+            column=FIRST_BYTES_OUT + context.key.index,
+            max_bytes=config.network.fetch_max_bytes,
+            now_ms=now_ms,
+            answered=self.clients.answered,
+        )
+
+
+def volume_space(path: str) -> tuple[int, int] | None:
+    """(total, usable) bytes of the volume under `path`; None when it can't be asked."""
+    try:
+        volume = os.statvfs(path)
+    except OSError:
+        return None
+    return volume.f_frsize * volume.f_blocks, volume.f_frsize * volume.f_bavail
+
+
+def _private_bytes(context: ChildContext) -> int:
+    """This process's share of queued.max.request.bytes; unset, as much as it has for Produce requests."""
+    queued = context.config.network.queued_max_request_bytes
+    if queued <= 0:
+        return context.arenas[context.key.index].size
+    return queued // len(context.roster.role("network"))
+
+
+def _group_protocols(config: BrokerConfig) -> tuple[str, ...]:
+    protocols = config.values["group.coordinator.rebalance.protocols"]
+    assert isinstance(protocols, tuple), "this is a list option"
+    return tuple(str(each) for each in protocols)
+
+
+def _acceptor(context: ChildContext, loop: EventLoop) -> Acceptor:
+    network = context.config.network
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return Acceptor(
+        list(context.listeners),
+        loop.epoll,
+        buffers=(network.socket_send_buffer_bytes, network.socket_receive_buffer_bytes),
+        most_here=max(1, descriptors - descriptors // FILES_SHARE - OTHER_DESCRIPTORS),
+        counts=_connection_counts(context),
+        limits=_limits(context.config),
+    )
+
+
+def _connection_counts(context: ChildContext) -> ConnectionCounts:
+    roster = context.roster
+    others = [key for key in roster.role("network") if key != context.key]
+    return ConnectionCounts(
+        context.shared.connections,
+        context.key.index,
+        lambda: [key.index for key in others if roster.is_live(key)],
+    )
+
+
+def _limits(config: BrokerConfig) -> ConnectionLimits:
+    network = config.network
+    return ConnectionLimits(
+        all_together=network.max_connections,
+        per_ip=network.max_connections_per_ip,
+        per_ip_overrides=network.max_connections_per_ip_overrides,
+        per_second=network.max_connection_creation_rate,
+    )
+
+
+def _quota(context: ChildContext) -> QuotaManager:
+    config = context.config
+    assert context.plugins is not None
+    manager = chosen(context.plugins.quota_managers, config.plugins.quota_manager, "kafkad.quota.manager")
+    manager.configure(config.texts.written)
+    return manager

@@ -1,0 +1,71 @@
+"""Which sessions look at which partitions, and which of them the owners have been asked to watch.
+
+Each partition has at most two watches at its owner, whatever the number of sessions: one for its high watermark, one
+for its last stable offset. A transaction that stays open for long holds the latter back while the former moves with
+every append: those who wait for the one are not looked at because of the other.
+"""
+
+from collections.abc import Iterable
+
+from kafkad.core.partition_slot import SlotReader
+from kafkad.core.sessions.fetch_session import FetchSession
+from kafkad.wire.descriptors import pack_watch, topic_tag, watch_key, watched_slot
+
+
+class FetchWatches:
+    """`outgoing` holds packed WATCH entries by worker, for the message that leaves at the end of the loop pass."""
+
+    def __init__(self, slots: SlotReader, workers: int) -> None:
+        self.outgoing: list[list[bytes]] = [[] for _ in range(workers)]
+        self._slots = slots
+        self._watched: dict[int, int] = {}
+        """Owner of the watch by key."""
+        self.interested: dict[int, dict[FetchSession, None]] = {}
+
+    def bound(self, session: FetchSession, slot: int) -> None:
+        """`session` looks at `slot` from now on."""
+        self.interested.setdefault(slot, {})[session] = None
+
+    def unbind(self, session: FetchSession, slot: int) -> None:
+        interested = self.interested.get(slot)
+        if interested is not None:
+            interested.pop(session, None)
+            if not interested:
+                del self.interested[slot]
+
+    def remove(self, slot: int) -> Iterable[FetchSession]:
+        """The partition is gone; those who looked at it."""
+        return self.interested.pop(slot, {})
+
+    def watch(self, slot: int, offset: int, *, committed: bool) -> None:
+        """Ask the owner to say when the bound that a fetch reads up to is past `offset`."""
+        key = watch_key(slot, committed=committed)
+        if key in self._watched:
+            return
+        published = self._slots.read(slot)
+        if published.owner < 0:
+            return
+        self._watched[key] = published.owner
+        self.outgoing[published.owner].append(pack_watch(key, topic_tag(published.topic_id), offset))
+
+    def moved(self, keys: Iterable[int]) -> Iterable[FetchSession]:
+        """The owners say that these moved; the sessions that may have waited for it."""
+        touched: dict[FetchSession, None] = {}
+        for key in keys:
+            self._watched.pop(key, None)
+            slot, committed = watched_slot(key)
+            for session in self.interested.get(slot, ()):
+                session.moved(slot)
+                if session.reads_committed == committed:
+                    touched[session] = None
+        return touched
+
+    def changed(self, slots: Iterable[int]) -> Iterable[FetchSession]:
+        """Something about these partitions is new, and no watch can be relied on; whoever looks at them."""
+        keys = (watch_key(slot, committed=committed) for slot in slots for committed in (False, True))
+        return self.moved(keys)
+
+    def owner_lost(self, worker: int) -> Iterable[FetchSession]:
+        """A worker died, and what it was asked with it."""
+        self.outgoing[worker].clear()
+        return self.moved([key for key, owner in self._watched.items() if owner == worker])

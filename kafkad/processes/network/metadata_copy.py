@@ -1,0 +1,83 @@
+"""The metadata as this process has it: the image, moved on by deltas, and the routing made from it."""
+
+from typing import NamedTuple
+
+from kafkad.core.controller.deltas import (
+    MetadataDelta,
+    PartitionsAdded,
+    PartitionsChanged,
+    Snapshot,
+    TopicCreated,
+    TopicDeleted,
+    apply,
+)
+from kafkad.core.controller.image import MetadataImage, Topic
+from kafkad.core.controller.topic_names import is_internal
+from kafkad.handlers.routing import Routing, TopicRoute
+
+
+class Moved(NamedTuple):
+    """Slots whose partitions are not what they were, or are gone. New ones are none of them: nobody knew them."""
+
+    changed: list[int]
+    gone: list[int]
+
+
+NOTHING_MOVED = Moved([], [])
+
+
+class MetadataCopy:
+    """`names` has (topic, partition) by slot: what a directory of a slot is called."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+        self.routing = Routing()
+        self.names: dict[int, tuple[str, int]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """No snapshot has come yet."""
+        return not self.image.cluster_id
+
+    def apply(self, delta: MetadataDelta) -> Moved:
+        """Move on. Raises MetadataGap."""
+        image = apply(self.image, delta)
+        if image is self.image:
+            return NOTHING_MOVED
+        self.image = image
+        moved = Moved([], [])
+        for change in delta.changes:
+            match change:
+                case TopicCreated(topic):
+                    self._put(topic)
+                case PartitionsAdded(name, _):
+                    self._put(image.topics[name])
+                case PartitionsChanged(name, _):
+                    self._put(image.topics[name])
+                    moved.changed.extend(self.routing.by_name[name].slots)
+                case TopicDeleted(name, _, slots):
+                    self.routing.remove(name)
+                    moved.gone.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
+                case Snapshot():
+                    self._put_all(moved)
+                case _:
+                    continue
+        return moved
+
+    def _put_all(self, moved: Moved) -> None:
+        before = list(self.names)
+        for name in [name for name in self.routing.by_name if name not in self.image.topics]:
+            self.routing.remove(name)
+        self.names.clear()
+        for topic in self.image.topics.values():
+            self._put(topic)
+        for slot in before:
+            (moved.changed if slot in self.names else moved.gone).append(slot)
+
+    def _put(self, topic: Topic) -> None:
+        slots = [row.slot for row in topic.partitions]
+        owners = [row.owner for row in topic.partitions]
+        self.routing.remove(topic.name)
+        self.routing.put(TopicRoute(topic.name, topic.id, slots, owners, is_internal=is_internal(topic.name)))
+        for row in topic.partitions:
+            self.names[row.slot] = (topic.name, row.index)

@@ -1,0 +1,315 @@
+"""The network process: wait, take requests, pass them to the desk that answers them, send what is ready.
+
+It owns its connections and everything that is read from logs; it writes no log and decides nothing about one.
+"""
+
+import logging
+import time
+
+from kafkad.adapters.descriptor_ring import LARGEST_MESSAGE
+from kafkad.adapters.messaging import PeerChange, PeerGone
+from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.supervision_channel import ChannelClosed, Ready, Reload, RosterChanged, Stop, Stopped
+from kafkad.config import BrokerConfig
+from kafkad.config.dynamic import apply_dynamic, with_static
+from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataGap, Snapshot, decode
+from kafkad.core.controller.image import DEFAULT_BROKER
+from kafkad.core.metrics_catalogue import ARENA_EXHAUSTED, ARENA_SIZE, ARENA_USED
+from kafkad.core.partition_slot import PartitionSlot
+from kafkad.processes.child import ChildContext
+from kafkad.processes.event_loop import IDLE
+from kafkad.processes.network.assembly import Assembly, Desks
+from kafkad.processes.network.connection import Connection
+from kafkad.processes.network.hearing import Hearing
+from kafkad.processes.peers import Peers
+from kafkad.processes.rings import Rings
+from kafkad.wire.controller_messages import DELTA, Applied, ControllerMessage, QuotaCounts, unpack_message
+from kafkad.wire.descriptors import APPEND, WATCH, frames_of
+
+log = logging.getLogger(__name__)
+
+CONTROLLER = ProcessKey("controller", 0)
+STALL_MS = 30_000
+"""A request that was begun and does not go on for this long is given up, with the arena space that it holds."""
+STALL_CHECK_MS = 1_000
+STARVED_LOOK_MS = 20
+"""Space also comes free where nobody wakes up for it, by a connection that is closed."""
+IDLE_CHECKS = 10
+"""Idle connections are looked for this often within `connections.max.idle.ms`."""
+_APPEND, _WATCH = bytes((APPEND,)), bytes((WATCH,))
+
+
+class NetworkProcess:
+    """One life of one network process: the loop and the events that are not requests."""
+
+    def __init__(self, context: ChildContext) -> None:
+        self._context = context
+        self._roster = context.roster
+        self._slot = context.roster.slot(context.key)
+        self._block = context.block
+        self._block[ARENA_SIZE] = context.arenas[context.key.index].size
+        self._now_ms = monotonic_ms()
+        self._stop_at_ms: int | None = None
+        self._is_done = False
+        self._next_stall_check_ms = 0
+        self._config = context.config
+        self._max_idle_ms = context.config.network.connections_max_idle_ms
+        self._next_idle_check_ms = self._now_ms + self._max_idle_ms // IDLE_CHECKS
+        assembly = Assembly(self, context, self._now_ms)
+        self._assembly = assembly
+        self.loop = assembly.loop
+        self.acceptor = assembly.acceptor
+        self.clients = assembly.clients
+        self._admission = assembly.admission
+        self.logs = assembly.logs
+        self.copy = assembly.copy
+        self.desks: Desks = assembly.desks
+        self._hearing = Hearing(assembly.desks, assembly.logs, context.table)
+        self._workers = context.roster.role("worker")
+        rings = Rings(context.key, context.shared.rings, context.shared.doorbells, self._on_frames)
+        self.peers = Peers(self.loop, context.roster, context.runtime_dir, context.key, self._on_frames, rings)
+        self.loop.watch(context.channel.fd, self._on_channel)
+
+    def run(self) -> None:
+        """Until the broker stops."""
+        self._follow_roster()
+        self._context.channel.send(Ready())
+        while not self._is_done:
+            self.turn(self._timeout_ms())
+        self._leave()
+
+    def turn(self, timeout_ms: float) -> None:
+        """One pass. It ends with nothing held back: messages are sent, replies are on their way."""
+        self.loop.run_once(timeout_ms)
+        self._tick()
+        self._finish_pass()
+
+    # What the loop calls.
+
+    def woke(self) -> None:
+        """A pass begins: one time is true for all of it."""
+        self._roster.enter_pass(self._slot)
+        self.clients.now_ms = self._now_ms = monotonic_ms()
+
+    def on_others(self, fd: int, events: int) -> None:
+        """A connection or a listening socket."""
+        connection = self.clients.get(fd)
+        if connection is not None:
+            self.clients.handle(connection, events)
+        elif self.acceptor.is_listener(fd):
+            self.clients.now_ms = self._now_ms = monotonic_ms()
+            self._admission.knock(fd, self._now_ms)
+
+    def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
+        for frame in frames:
+            if peer.role == "worker":
+                self._hearing.hear(frame, self._now_ms)
+            elif frame[0] == DELTA:
+                self._on_delta(frame)
+            else:
+                self._on_message(unpack_message(frame))
+
+    def _on_message(self, message: ControllerMessage) -> None:
+        if isinstance(message, QuotaCounts):
+            self.desks.throttle.heard(message.rows, self._now_ms)
+        else:
+            self.desks.controller.heard(message)
+
+    def _on_delta(self, frame: bytes) -> None:
+        try:
+            delta = decode(memoryview(frame)[1:])
+            moved = self.copy.apply(delta)
+        except MetadataGap:
+            self.desks.controller.ask_snapshot(self.copy.image.version)
+            return
+        image = self.copy.image
+        self.desks.view.image = image
+        if any(isinstance(change, BrokerConfigChanged | Snapshot) for change in delta.changes):
+            configs = image.broker_configs
+            own = configs.get(str(self._config.node_id), {})
+            self._reconfigure(apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own))
+        for slot in moved.gone:
+            self.logs.forget(slot)
+        if moved.changed or moved.gone:
+            self.desks.fetch.metadata_changed(moved.changed, moved.gone, self._now_ms)
+        self._roster.set_applied_version(self._context.key, image.version)
+        self.desks.controller.tell(Applied(image.version))
+
+    def _reconfigure(self, config: BrokerConfig) -> None:
+        if config is self._config:
+            return
+        self._config = config
+        self._max_idle_ms = config.network.connections_max_idle_ms
+        self._next_idle_check_ms = self._now_ms + self._max_idle_ms // IDLE_CHECKS
+        self._assembly.reconfigure(config)
+
+    def _on_channel(self, _events: int) -> None:
+        try:
+            messages = self._context.channel.receive()
+        except ChannelClosed:
+            self._is_done = True
+            return
+        for message in messages:
+            match message:
+                case RosterChanged():
+                    self._follow_roster()
+                case Stop(deadline_ms):
+                    self._begin_stop(deadline_ms)
+                case Reload(static):
+                    self._reconfigure(with_static(self._config, static))
+                case _:
+                    continue
+
+    def _follow_roster(self) -> None:
+        changes = self.peers.follow(self._roster.entries())
+        for change in changes:
+            if change.peer.role == "worker":
+                self._worker_changed(change)
+            elif change.peer == CONTROLLER:
+                self._controller_changed(change)
+        self.peers.settle(changes)
+
+    def _worker_changed(self, change: PeerChange) -> None:
+        index = change.peer.index
+        self.desks.produce.worker_lost(index)
+        self.desks.owners.worker_lost(index)
+        self.desks.coordinators.worker_lost(index)
+        self.logs.owner_lost()
+        if not isinstance(change, PeerGone):
+            self.desks.produce.reachable[index] = True
+            self.desks.fetch.worker_replaced(index, self._now_ms)
+            self.desks.answers.manifest_arrived()
+
+    def _controller_changed(self, change: PeerChange) -> None:
+        if isinstance(change, PeerGone):
+            self.desks.controller.disconnected()
+            return
+        self.desks.controller.connected(lambda frame: self._send(CONTROLLER, frame), self.copy.image.version)
+
+    # What happens in every pass.
+
+    def _tick(self) -> None:
+        now = self._now_ms
+        fetch_deadline_ms = self.desks.fetch.next_deadline_ms
+        if fetch_deadline_ms is not None and fetch_deadline_ms <= now:
+            self.desks.fetch.expire(now)
+        if self.clients.next_unmute_ms is not None:
+            self.clients.unmute()
+        exchange_ms = self.desks.throttle.next_exchange_ms
+        if exchange_ms is not None and exchange_ms <= now:
+            self._exchange_counts()
+        self._admission.tick(now, has_metadata=not self.copy.is_empty)
+        reader = self.clients.reader
+        if reader.starved:
+            self.clients.feed_starved()
+        if reader.space.crowded:
+            self.clients.feed_crowded()
+        if reader.unfinished and now >= self._next_stall_check_ms:
+            self._next_stall_check_ms = now + STALL_CHECK_MS
+            self.clients.close_stalled(STALL_MS)
+        if now >= self._next_idle_check_ms:
+            self._next_idle_check_ms = now + self._max_idle_ms // IDLE_CHECKS
+            self.clients.close_idle(self._max_idle_ms)
+
+    def _exchange_counts(self) -> None:
+        rows = self.desks.throttle.take_counts()
+        if rows:
+            self.desks.controller.tell(QuotaCounts(rows))
+
+    def _finish_pass(self) -> None:
+        self.clients.flush()
+        self._send_outgoing()
+        self._count()
+        # After the replies have left: nothing else may wake this process before the deadline.
+        if self._stop_at_ms is not None and (self._now_ms >= self._stop_at_ms or self.clients.is_quiet()):
+            self._is_done = True
+
+    def _count(self) -> None:
+        reader, block = self.clients.reader, self._block
+        if not len(self.desks.produce):
+            reader.reuse_window()
+        block[ARENA_USED] = reader.lent_bytes
+        if reader.times_starved:
+            block[ARENA_EXHAUSTED] += reader.times_starved
+            reader.times_starved = 0
+
+    def _send_outgoing(self) -> None:
+        desks = self.desks
+        for worker, key in enumerate(self._workers):
+            appends = desks.produce.outgoing[worker]
+            if appends:
+                self._send_all(key, _APPEND, appends)
+            watches = desks.fetch.outgoing[worker]
+            if watches:
+                self._send_all(key, _WATCH, watches)
+
+    def _send_all(self, peer: ProcessKey, kind: bytes, entries: list[bytes]) -> None:
+        """One message as a rule. More when it would not fit a ring: a detour would break the order."""
+        for frame in frames_of(kind, entries, LARGEST_MESSAGE):
+            self._send(peer, frame)
+        entries.clear()
+
+    def _send(self, peer: ProcessKey, frame: bytes) -> None:
+        self.peers.send(peer, frame)
+
+    def ask_owner(self, worker: int, frame: bytes) -> bool:
+        return self.peers.send(self._workers[worker], frame)
+
+    def _timeout_ms(self) -> float:
+        desks = self.desks
+        deadlines = [
+            desks.fetch.next_deadline_ms,
+            desks.throttle.next_exchange_ms,
+            self.clients.next_unmute_ms,
+            self._admission.next_deadline_ms(self._now_ms),
+        ]
+        if len(self.clients):
+            deadlines.append(self._next_idle_check_ms)
+        if self.clients.reader.unfinished:
+            deadlines.append(self._next_stall_check_ms)
+        if self.clients.reader.starved or self.clients.reader.space.crowded:
+            deadlines.append(self._now_ms + STARVED_LOOK_MS)
+        if self._stop_at_ms is not None:
+            deadlines.append(self._stop_at_ms)
+        known = [deadline for deadline in deadlines if deadline is not None]
+        return max(0, min(known) - monotonic_ms()) if known else IDLE
+
+    def directory_of(self, slot: int, published: PartitionSlot) -> str | None:
+        known = self.copy.names.get(slot)
+        if known is None:
+            return None
+        topic, partition = known
+        return f"{self._context.config.log_dirs.log_dirs[published.log_dir]}/{topic}-{partition}"
+
+    def connection_lost(self, connection: Connection) -> None:
+        self.desks.fetch.connection_lost(connection)
+        self.desks.answers.connection_lost(connection)
+        self.desks.coordinators.connection_lost(connection)
+        self.acceptor.left(connection.peer.rpartition(":")[0])
+
+    # Stopping.
+
+    def _begin_stop(self, deadline_ms: int) -> None:
+        """No new connection, no new request; what is under way is answered until shortly before the deadline."""
+        self._stop_at_ms = max(self._now_ms, deadline_ms - STOP_MARGIN_MS)
+        self._admission.close()
+        self.clients.stop_reading()
+        self.desks.controller.fail_creations()
+        self.desks.fetch.answer_all(self._now_ms)
+        self.desks.coordinators.answer_all()
+
+    def _leave(self) -> None:
+        self.clients.part()
+        self.clients.warmer.close()
+        self.peers.close()
+        try:
+            self._context.channel.send(Stopped())
+        except ChannelClosed:
+            log.warning("the supervisor is gone")
+
+
+STOP_MARGIN_MS = 500
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

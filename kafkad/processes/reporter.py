@@ -1,0 +1,246 @@
+"""The process that shows metrics: it runs the reporters that are switched on, and the HTTP pages.
+
+It looks at the counters and the partition table when somebody asks, and knows topic names from the controller's
+metadata. Nothing here is on a data path; a reporter that fails ends this process, and no client notices.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+
+from kafkad import __version__
+from kafkad.adapters.messaging import PeerGone
+from kafkad.adapters.port_holder import describe_holder
+from kafkad.adapters.prometheus_http import HttpPages, health_page
+from kafkad.adapters.roster import ProcessKey, RosterEntry
+from kafkad.adapters.supervision_channel import (
+    BrokerStateChanged,
+    Fatal,
+    Ready,
+    Reload,
+    RosterChanged,
+    Stop,
+    Stopped,
+)
+from kafkad.config import BrokerConfig
+from kafkad.config.dynamic import with_static
+from kafkad.core.broker_state import BrokerState
+from kafkad.core.controller.deltas import MetadataGap, apply, decode
+from kafkad.core.metrics import MetricsReporter, MetricsSnapshot, Page
+from kafkad.core.metrics_snapshot import GroupLag
+from kafkad.hookspecs import BrokerInfo
+from kafkad.plugin_loading import chosen
+from kafkad.processes.child import ChildContext
+from kafkad.processes.event_loop import IDLE, EventLoop
+from kafkad.processes.metrics_view import MetricsView
+from kafkad.processes.peers import Peers
+from kafkad.wire.controller_messages import DELTA, SnapshotWanted, pack_message
+from kafkad.wire.coordinator_messages import (
+    COORDINATION,
+    GroupLags,
+    LagsWanted,
+    pack_coordination,
+    unpack_coordination,
+)
+
+log = logging.getLogger(__name__)
+
+CONTROLLER = ProcessKey("controller", 0)
+POLLING_INTERVAL = "kafka.metrics.polling.interval.secs"
+CONFIGURATION_REFUSED = 2
+
+
+class ReporterProcess:
+    """One life of it. Without polled reporters and questions it sleeps."""
+
+    def __init__(self, context: ChildContext) -> None:
+        self._context = context
+        self._loop = EventLoop(block=context.block)
+        self._view = MetricsView(context.shared)
+        self._pages: HttpPages | None = None
+        self._reporters: list[MetricsReporter] = []
+        self._peers = Peers(
+            self._loop, context.roster, context.runtime_dir, context.key, on_frames=self._on_frames
+        )
+        self._has_told_started = False
+        self._has_told_stopping = False
+        self._is_done = False
+        self._config = context.config
+        self._polling_ms = _polling_ms(self._config)
+        self._poll_at_ms = _now_ms() + self._polling_ms
+
+    def run(self) -> None:
+        """Until the supervisor says stop."""
+        context = self._context
+        self._listen()
+        self._start_reporters()
+        self._loop.watch(context.channel.fd, self._on_channel)
+        self._follow(context.roster.entries())
+        context.channel.send(Ready())
+        self._look_at_broker()
+        while not self._is_done:
+            self._loop.run_once(self._timeout_ms())
+            self._act_on_time()
+        for reporter in self._reporters:
+            reporter.stop()
+        if self._pages is not None:
+            self._pages.close()
+        self._peers.close()
+        context.channel.send(Stopped())
+
+    def snapshot(self) -> MetricsSnapshot:
+        """How far groups are behind is known from the time before: workers are asked, and nobody waits for them."""
+        for worker in self._context.roster.role("worker"):
+            self._peers.send(worker, pack_coordination(LagsWanted()))
+        return self._view.snapshot()
+
+    def add_page(self, path: str, render: Callable[[], Page]) -> None:
+        """A page of a broker without a metrics listener is nobody's: that is no mistake of the reporter's."""
+        if self._pages is not None:
+            self._pages.add_page(path, render)
+
+    def _listen(self) -> None:
+        place = self._context.config.metrics
+        if place.listener is None:
+            return
+        try:
+            self._pages = HttpPages(place.listener.host, place.listener.port)
+        except OSError as error:
+            holder = describe_holder(place.listener.port)
+            reason = f"the port is taken by {holder}" if holder else str(error.strerror)
+            message = f"no metrics on kafkad.metrics.listener={place.listener}: {reason}"
+            if place.listener_is_default:
+                # Nobody has asked for it, and the first broker of a machine has it: nothing to bother others with.
+                log.debug("%s", message)
+            elif self._context.incarnation > 1:
+                log.warning("%s", message)
+            else:
+                self._context.channel.send(Fatal(text=message, exit_code=CONFIGURATION_REFUSED))
+            return
+        self._pages.add_page("/health", lambda: health_page(self._context.roster.broker_state))
+        self._loop.watch(self._pages.fileno(), self._serve_pages)
+
+    def _serve_pages(self, _events: int) -> None:
+        assert self._pages is not None, "watched as long as it is there"
+        self._pages.serve_ready(_now_ms())
+
+    def _start_reporters(self) -> None:
+        plugins, config = self._context.plugins, self._context.config
+        if plugins is None:
+            return
+        for name in config.plugins.metrics_reporters:
+            reporter = chosen(plugins.metrics_reporters, name, "kafkad.metrics.reporters")
+            reporter.start(config.texts.static, self)
+            self._reporters.append(reporter)
+
+    def _polled(self) -> list[MetricsReporter]:
+        return [reporter for reporter in self._reporters if reporter.is_polled]
+
+    def _timeout_ms(self) -> float:
+        deadlines = [self._pages.next_deadline_ms()] if self._pages is not None else []
+        if self._polled():
+            deadlines.append(self._poll_at_ms)
+        known = [deadline for deadline in deadlines if deadline is not None]
+        return max(0, min(known) - _now_ms()) if known else IDLE
+
+    def _act_on_time(self) -> None:
+        now_ms = _now_ms()
+        if self._pages is not None:
+            due_ms = self._pages.next_deadline_ms()
+            if due_ms is not None and due_ms <= now_ms:
+                self._pages.serve_ready(now_ms)
+        if now_ms >= self._poll_at_ms:
+            self._poll_at_ms = now_ms + self._polling_ms
+            polled = self._polled()
+            snapshot = self.snapshot() if polled else None
+            for reporter in polled:
+                assert snapshot is not None, "made because somebody wants it"
+                reporter.report(snapshot)
+
+    def _on_channel(self, _events: int) -> None:
+        for message in self._context.channel.receive():
+            match message:
+                case RosterChanged(entries=entries):
+                    self._follow(entries)
+                case BrokerStateChanged():
+                    self._look_at_broker()
+                case Reload(static=static):
+                    self._reread(static)
+                case Stop():
+                    self._is_done = True
+                case _:
+                    continue
+
+    def _reread(self, static: Mapping[str, str]) -> None:
+        """Reporters got their settings when they were started; only how often they are asked can change."""
+        self._config = with_static(self._config, static)
+        self._polling_ms = _polling_ms(self._config)
+        self._poll_at_ms = min(self._poll_at_ms, _now_ms() + self._polling_ms)
+
+    def _follow(self, entries: tuple[RosterEntry, ...]) -> None:
+        changes = self._peers.follow(entries)
+        for change in changes:
+            if change.peer == CONTROLLER and not isinstance(change, PeerGone):
+                self._ask_snapshot()
+            elif change.peer.role == "worker":
+                self._view.group_lags.pop(change.peer, None)
+                self._peers.send(change.peer, pack_coordination(LagsWanted()))
+        self._peers.settle(changes)
+
+    def _ask_snapshot(self) -> None:
+        self._peers.send(CONTROLLER, pack_message(SnapshotWanted(self._view.image.version)))
+
+    def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
+        for frame in frames:
+            if frame[0] == COORDINATION:
+                message = unpack_coordination(frame)
+                assert isinstance(message, GroupLags), f"{type(message).__name__} is not for the reporter"
+                self._view.group_lags[peer] = [GroupLag(*row) for row in message.rows]
+            elif frame[0] == DELTA:
+                try:
+                    self._view.image = apply(self._view.image, decode(memoryview(frame)[1:]))
+                except MetadataGap:
+                    self._ask_snapshot()
+                self._look_at_broker()
+
+    def _look_at_broker(self) -> None:
+        """Tell the plugins that observe; a broker has started once it serves and is known by its cluster id."""
+        plugins, state = self._context.plugins, self._context.roster.broker_state
+        if plugins is None:
+            return
+        if state in (BrokerState.RUNNING_AS_BROKER, BrokerState.RUNNING_AS_CONTROLLER):
+            if self._view.image.cluster_id and not self._has_told_started:
+                self._has_told_started = True
+                plugins.broker_started(self._info())
+        elif state >= BrokerState.PENDING_CONTROLLED_SHUTDOWN and not self._has_told_stopping:
+            self._has_told_stopping = True
+            plugins.broker_stopping(self._info())
+
+    def _info(self) -> BrokerInfo:
+        context = self._context
+        return BrokerInfo(
+            version=__version__,
+            broker_id=context.config.node_id,
+            cluster_id=self._view.image.cluster_id,
+            listeners=tuple(
+                f"{listener.name}://{endpoint}"
+                for (listener, _), endpoint in zip(context.listeners, context.endpoints, strict=True)
+            ),
+            log_dirs=tuple(str(PurePath(path)) for path in context.config.log_dirs.log_dirs),
+        )
+
+
+def main(context: ChildContext) -> None:
+    """One life of the reporter."""
+    ReporterProcess(context).run()
+
+
+def _polling_ms(config: BrokerConfig) -> int:
+    polling_s = config.values[POLLING_INTERVAL]
+    assert isinstance(polling_s, int), f"{POLLING_INTERVAL} is an integer option"
+    return polling_s * 1000
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

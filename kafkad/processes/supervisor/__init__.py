@@ -1,0 +1,8 @@
+"""The supervisor: makes what all processes share, starts, watches and restarts them, and stops them in order.
+
+It serves no request, and has no thread, no ZeroMQ context and no coordination client.
+"""
+
+from kafkad.processes.supervisor.start import Patience, run_broker
+
+__all__ = ["Patience", "run_broker"]

@@ -1,0 +1,163 @@
+"""The children as the supervisor has them: start a life, notice its end, tell all of them something.
+
+A life is replaced only after it was reaped: a killed writer may finish a write late, so two lives of one process
+never overlap.
+"""
+
+import gc
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import multiprocess
+from multiprocess.process import BaseProcess
+
+from kafkad.adapters.roster import ProcessKey, ProcessState, Roster
+from kafkad.adapters.supervision_channel import Channel, ChannelClosed, ToChild, channel_pair
+from kafkad.core.restart_backoff import RestartBackoff
+from kafkad.core.silence import Silence
+from kafkad.processes.child import HANDLED_SIGNALS, ChildContext, RoleMain, run_child
+
+
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """One life of a child: its process, a descriptor that gets readable when it ends, and our end of the line."""
+
+    key: ProcessKey
+    incarnation: int
+    process: BaseProcess
+    pidfd: int
+    channel: Channel
+    is_ready: bool = False
+    is_clean: bool = False
+    """It said `Stopped` and that all of its state is on disk."""
+    silence: Silence = field(default_factory=Silence)
+
+    def close(self) -> None:
+        os.close(self.pidfd)
+        self.channel.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class Child:
+    """A process through all its lives."""
+
+    key: ProcessKey
+    main: RoleMain
+    backoff: RestartBackoff
+    life: Life | None = None
+    restart_at_ms: int | None = None
+
+
+class Children:
+    """All of them, in the order of the roster."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        mains: dict[str, RoleMain],
+        make_context: Callable[[ProcessKey, int, Channel], ChildContext],
+        forget: Callable[[ProcessKey], None],
+        failures_allowed: int,
+    ) -> None:
+        self._roster = roster
+        self._make_context = make_context
+        self._forget = forget
+        self._multiprocess = multiprocess.get_context("fork")
+        self._children = {
+            key: Child(
+                key=key, main=mains[key.role], backoff=RestartBackoff(failures_allowed=failures_allowed)
+            )
+            for key in roster.keys
+        }
+        for key in roster.keys:
+            # Before the first fork: each child finds all its peers in the roster, and nobody has to be told.
+            roster.begin_life(key)
+        gc.collect()
+        # Pages with objects that the collector never visits again stay shared between all processes.
+        gc.freeze()
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(self._children.values())
+
+    def __getitem__(self, key: ProcessKey) -> Child:
+        return self._children[key]
+
+    def lives(self) -> list[Life]:
+        return [child.life for child in self if child.life is not None]
+
+    def start(self, child: Child) -> Life:
+        """Fork the life that the roster counts already."""
+        assert child.life is None, f"{child.key} is still alive"
+        child.restart_at_ms = None
+        incarnation = self._roster.incarnation(child.key)
+        self._roster.set_state(child.key, ProcessState.STARTING)
+        ours, theirs = channel_pair()
+        context = self._make_context(child.key, incarnation, theirs)
+
+        def forget() -> None:
+            ours.close()
+            for other in self.lives():
+                other.close()
+            self._forget(child.key)
+
+        process = self._multiprocess.Process(
+            target=run_child, args=(context, child.main, forget), name=str(child.key)
+        )
+        # A signal for us that the child got before it forgot our handlers would be reported to us as ours.
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
+        theirs.close()
+        assert process.pid is not None, "a started process has a pid"
+        self._roster.set_pid(child.key, process.pid)
+        child.life = Life(
+            key=child.key,
+            incarnation=incarnation,
+            process=process,
+            pidfd=os.pidfd_open(process.pid),
+            channel=ours,
+        )
+        return child.life
+
+    def reap(self, child: Child) -> tuple[Life, int]:
+        """The life that ended and its exit code (negative: the signal). The next one is counted from here on."""
+        life = child.life
+        assert life is not None, f"{child.key} has no life to reap"
+        life.process.join()
+        code = life.process.exitcode
+        assert code is not None, "a joined process has an exit code"
+        child.life = None
+        life.close()
+        life.process.close()
+        self._roster.begin_life(child.key, ProcessState.DEAD)
+        return life, code
+
+    def send(self, life: Life, message: ToChild) -> None:
+        try:
+            life.channel.send(message)
+        except ChannelClosed:
+            # Dead already, or stuck beyond hope: what its end means is decided when its pidfd says so.
+            self.kill(life)
+
+    def tell_all(self, message: ToChild) -> None:
+        for life in self.lives():
+            self.send(life, message)
+
+    def kill(self, life: Life) -> None:
+        """SIGKILL through the pidfd, which can't hit a stranger that got the same pid."""
+        try:
+            signal.pidfd_send_signal(life.pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+    def kill_all(self) -> None:
+        """Leave no process behind, whatever the reason; waits until they are gone."""
+        for life in self.lives():
+            self.kill(life)
+        for child in self:
+            if child.life is not None:
+                self.reap(child)

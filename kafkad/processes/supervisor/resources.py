@@ -1,0 +1,186 @@
+"""What the broker has to have before its first process: memory, addresses, log directories, a place for sockets.
+
+Taken in one go and given back in one go; whatever can't be had is a `StartRefused` with one line.
+"""
+
+import logging
+import os
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkad.adapters.arena import Arena, arena_bytes
+from kafkad.adapters.connection_counts import TABLE_BYTES as TABLE_BYTES_OF_CONNECTIONS
+from kafkad.adapters.counters import COUNTERS_BYTES, Counters
+from kafkad.adapters.descriptor_ring import RING_BYTES, Doorbell
+from kafkad.adapters.listening_sockets import (
+    CannotListen,
+    InheritedSockets,
+    bind_listener,
+    kept_name,
+    start_listening,
+)
+from kafkad.adapters.log_directory import (
+    LogDirectory,
+    LogDirectoryForbidden,
+    LogDirectoryOffline,
+    LogDirectoryUnusable,
+)
+from kafkad.adapters.partition_table import NETWORK_COLUMNS, TABLE_BYTES, PartitionTable
+from kafkad.adapters.roster import PROCESS_SLOTS, ROSTER_BYTES, ProcessKey, Roster
+from kafkad.adapters.runtime_directory import RuntimeDirectory, RuntimeDirectoryUnusable
+from kafkad.adapters.service_manager import ServiceManager, command_that_lets_in
+from kafkad.adapters.shared_region import SharedRegion
+from kafkad.config import BrokerConfig, Endpoint, Listener
+from kafkad.processes.child import SharedState
+from kafkad.processes.rings import ring_count
+
+log = logging.getLogger(__name__)
+
+
+class StartRefused(Exception):
+    """Why the broker can't start here; one line for the person who starts it. The exit code is 2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """Everything that children inherit; `close` gives it back."""
+
+    shared: SharedState
+    runtime_dir: Path
+    listeners: tuple[tuple[Listener, socket.socket], ...]
+    endpoints: tuple[Endpoint, ...]
+    log_directories: tuple[LogDirectory, ...]
+    was_clean: tuple[bool, ...]
+    """For each log directory, those included that are offline: nothing in it has to be looked through."""
+    stack: ExitStack
+
+    def stop_listening(self) -> None:
+        """Our copies of the listeners: as long as one is open, the kernel takes connections nobody serves."""
+        for _, sock in self.listeners:
+            sock.close()
+
+    def close(self) -> None:
+        self.stack.close()
+
+
+def process_keys(config: BrokerConfig) -> tuple[ProcessKey, ...]:
+    """The processes in the order in which they are started. Raises `StartRefused`."""
+    counts = (
+        ("controller", 1),
+        ("worker", config.network.num_io_threads),
+        ("network", config.network.num_network_threads),
+        ("cleaner", config.log_dirs.log_cleaner_threads),
+        ("reporter", 1),
+    )
+    if config.network.num_network_threads > NETWORK_COLUMNS:
+        raise StartRefused(f"num.network.threads: at most {NETWORK_COLUMNS} network processes are possible")
+    if sum(count for _, count in counts) > PROCESS_SLOTS:
+        raise StartRefused(
+            f"num.network.threads, num.io.threads and log.cleaner.threads: at most {PROCESS_SLOTS - 2} processes "
+            "together are possible"
+        )
+    return tuple(ProcessKey(role, index) for role, count in counts for index in range(count))
+
+
+def take_resources(config: BrokerConfig, service: ServiceManager | None = None) -> Resources:
+    """All or nothing; raises `StartRefused`. `service` keeps the listening sockets over a restart."""
+    keys = process_keys(config)
+    with ExitStack() as stack:
+        try:
+            listeners = _bind(config, service or ServiceManager(), stack)
+            log_directories = _lock(config, stack)
+            runtime = RuntimeDirectory(Path(config.runtime.dir))
+        except (CannotListen, LogDirectoryUnusable, RuntimeDirectoryUnusable) as error:
+            raise StartRefused(str(error)) from error
+        stack.callback(runtime.remove)
+        return Resources(
+            shared=_share_memory(config, keys, stack),
+            runtime_dir=runtime.path,
+            listeners=listeners,
+            endpoints=tuple(_endpoint(sock) for _, sock in listeners),
+            log_directories=log_directories,
+            was_clean=tuple(directory.was_clean for directory in log_directories),
+            stack=stack.pop_all(),
+        )
+
+
+def _bind(
+    config: BrokerConfig, service: ServiceManager, stack: ExitStack
+) -> tuple[tuple[Listener, socket.socket], ...]:
+    """Each listener's socket: one that the service manager has kept for it, or a new one that it shall keep."""
+    inherited = InheritedSockets()
+    known = [(listener, inherited.take(listener.host, listener.port)) for listener in config.network.listeners]
+    # First: a new listener may want a part of an old one's address.
+    for name in inherited.close():
+        service.drop(name)
+    listeners, new = [], []
+    for listener, kept in known:
+        sock = kept or bind_listener(listener.host, listener.port)
+        stack.callback(sock.close)
+        listeners.append((listener, sock))
+        if kept is None and listener.port:
+            new.append((listener, sock))
+    start_listening([sock for _, sock in listeners], config.network.socket_listen_backlog_size)
+    for listener, sock in new:
+        service.keep(kept_name(listener.host, listener.port), sock)
+    return tuple(listeners)
+
+
+def _endpoint(sock: socket.socket) -> Endpoint:
+    host, port = sock.getsockname()[:2]
+    return Endpoint(host=host, port=port)
+
+
+def _lock(config: BrokerConfig, stack: ExitStack) -> tuple[LogDirectory, ...]:
+    """As in log.dirs. The first one holds the coordination store and has to be there; others may be offline."""
+    directories: list[LogDirectory] = []
+    for path in config.log_dirs.log_dirs:
+        try:
+            directory = _open(path)
+        except LogDirectoryOffline as error:
+            if not directories:
+                raise
+            log.error("log directory %s is offline, and so are its partitions: %s", path, error)
+            directory = LogDirectory.offline(Path(path))
+        stack.callback(directory.close)
+        directories.append(directory)
+    return tuple(directories)
+
+
+def _open(path: str) -> LogDirectory:
+    try:
+        return LogDirectory(Path(path))
+    except LogDirectoryForbidden as error:
+        command = command_that_lets_in(os.path.abspath(path))
+        if command is None:
+            raise
+        raise LogDirectoryOffline(f"{error}; as root, let this service write there with: {command}") from error
+
+
+def _share_memory(config: BrokerConfig, keys: tuple[ProcessKey, ...], stack: ExitStack) -> SharedState:
+    def region(name: str, size: int) -> SharedRegion:
+        made = SharedRegion(name, size)
+        stack.callback(made.close)
+        return made
+
+    size = arena_bytes(config.runtime.arena_bytes, config.network.socket_request_max_bytes)
+    networks = sum(key.role == "network" for key in keys)
+    roster = Roster(region("roster", ROSTER_BYTES), keys)
+    workers = sum(key.role == "worker" for key in keys)
+    return SharedState(
+        roster=roster,
+        table=PartitionTable(region("partitions", TABLE_BYTES)),
+        counters=Counters(region("counters", COUNTERS_BYTES)),
+        arenas=tuple(Arena(region(f"arena-{index}", size)) for index in range(networks)),
+        rings=region("rings", ring_count(networks, workers) * RING_BYTES),
+        connections=region("connections", networks * TABLE_BYTES_OF_CONNECTIONS),
+        doorbells={key: _doorbell(roster, key, stack) for key in keys},
+    )
+
+
+def _doorbell(roster: Roster, key: ProcessKey, stack: ExitStack) -> Doorbell:
+    fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+    stack.callback(os.close, fd)
+    return Doorbell(*roster.sleep_word(key), fd)

@@ -1,0 +1,44 @@
+"""Signals as events: the handler only leaves a byte in a pipe that the supervisor's loop reads."""
+
+import os
+import signal
+from types import FrameType, TracebackType
+
+from kafkad.processes.child import HANDLED_SIGNALS
+
+
+class SignalQueue:
+    """Between enter and exit, SIGTERM, SIGINT and SIGHUP can be read from `fd` and do nothing else."""
+
+    def __init__(self) -> None:
+        self.fd, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._before: dict[int, object] = {}
+        self._wakeup_before = -1
+
+    def __enter__(self) -> "SignalQueue":
+        self._wakeup_before = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        for number in HANDLED_SIGNALS:
+            self._before[number] = signal.signal(number, _do_nothing)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        signal.set_wakeup_fd(self._wakeup_before)
+        self.close()
+
+    def drain(self) -> list[signal.Signals]:
+        try:
+            return [signal.Signals(number) for number in os.read(self.fd, 512)]
+        except BlockingIOError:
+            return []
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self._write_end)
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """The byte in the pipe is all there is to it; without a handler there would be none."""

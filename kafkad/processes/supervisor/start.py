@@ -1,0 +1,193 @@
+"""A broker from its configuration to its exit code: take what it needs, supervise, give everything back."""
+
+import logging
+import os
+import select
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+
+from kafkad.adapters.notebook import Notebook
+from kafkad.adapters.process_limits import raise_open_files
+from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.service_manager import ServiceManager
+from kafkad.adapters.supervision_channel import Channel, Reload
+from kafkad.config import BrokerConfig, Endpoint, InvalidConfiguration, dynamic
+from kafkad.core.ports import StorageFailed
+from kafkad.core.restart_backoff import FAILURES_ALLOWED
+from kafkad.core.stop_sequence import STAGE_MS
+from kafkad.plugin_loading import Plugins
+from kafkad.processes.child import ChildContext, RoleMain, Roles, configure_logging
+from kafkad.processes.supervisor.children import Children
+from kafkad.processes.supervisor.resources import Resources, StartRefused, take_resources
+from kafkad.processes.supervisor.signals import SignalQueue
+from kafkad.processes.supervisor.supervision import Supervision
+
+log = logging.getLogger(__name__)
+
+REFUSED = 2
+ROLES = ("controller", "worker", "network", "cleaner", "reporter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How many failed lives of one process a minute may have, and how long each stage of a stop."""
+
+    failures_allowed: int = FAILURES_ALLOWED
+    stage_ms: Mapping[str, int] = field(default_factory=lambda: STAGE_MS)
+
+
+Reread = Callable[[], BrokerConfig]
+
+
+def run_broker(
+    config: BrokerConfig,
+    announce: Callable[[Sequence[Endpoint]], None],
+    *,
+    plugins: Plugins | None = None,
+    roles: Roles | None = None,
+    reread: Reread | None = None,
+    patience: Patience | None = None,
+) -> int:
+    """Run a broker in this process until it is told to stop; its exit code (0, 1 failed, 2 refused).
+
+    `announce` is called once, when everything serves. `reread` reads the configuration again (SIGHUP).
+    `roles` are the mains of the processes; unless given, those of `kafkad.processes`.
+    """
+    configure_logging("supervisor")
+    raise_open_files()
+    # Imported here, once, before the fork: a restarted child must not import again.
+    mains = dict(roles) if roles is not None else load_roles()
+    service = ServiceManager()
+    try:
+        resources = take_resources(config, service)
+    except StartRefused as refusal:
+        print(f"kafkad: {refusal}", file=sys.stderr, flush=True)
+        return REFUSED
+    own_pid = os.getpid()
+    try:
+        return _Broker(config, plugins, resources, service, mains, announce, reread, patience or Patience()).run()
+    finally:
+        # A child never comes here, but if it did, it must not take the others' directory with it.
+        if os.getpid() == own_pid:
+            resources.close()
+
+
+def load_roles() -> Mapping[str, RoleMain]:
+    """The main function of each role, by convention `kafkad.processes.<role>.main`."""
+    mains: dict[str, RoleMain] = {}
+    for role in ROLES:
+        mains[role] = import_module(f"kafkad.processes.{role}").main
+    return mains
+
+
+class _Broker:
+    """What start, reload and end have in common: the configuration of now, and the resources."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        plugins: Plugins | None,
+        resources: Resources,
+        service: ServiceManager,
+        mains: Mapping[str, RoleMain],
+        announce: Callable[[Sequence[Endpoint]], None],
+        reread: Reread | None,
+        patience: Patience,
+    ) -> None:
+        self._config = config
+        self._plugins = plugins
+        self._resources = resources
+        self._mains = dict(mains)
+        self._announce = announce
+        self._reread = reread
+        self._patience = patience
+        self._service = service
+        self._close_in_children: tuple[Callable[[], None], ...] = ()
+
+    def run(self) -> int:
+        resources = self._resources
+        roster = resources.shared.roster
+        with SignalQueue() as signals, select.epoll() as epoll:
+            self._close_in_children = (signals.close, epoll.close)
+            children = Children(
+                roster, self._mains, self._context, self._forget, self._patience.failures_allowed
+            )
+            supervision = Supervision(
+                children=children,
+                roster=roster,
+                counters=resources.shared.counters,
+                epoll=epoll,
+                signals=signals,
+                service=self._service,
+                is_recovering=not all(resources.was_clean),
+                on_ready=lambda: self._announce(resources.endpoints),
+                on_stopping=resources.stop_listening,
+                reread=self._reload,
+                stage_ms=self._patience.stage_ms,
+            )
+            try:
+                code = supervision.run()
+            finally:
+                children.kill_all()
+        if supervision.unclean_workers == 0:
+            self._mark_clean()
+        return code
+
+    def _mark_clean(self) -> None:
+        failed = Notebook(self._resources.shared.table).offline
+        for at, directory in enumerate(self._resources.log_directories):
+            if at in failed or not directory.is_online:
+                continue
+            try:
+                directory.mark_clean_shutdown()
+            except StorageFailed as error:
+                log.error("%s is scanned at the next start: %s", directory.path, error)
+
+    def _context(self, key: ProcessKey, incarnation: int, channel: Channel) -> ChildContext:
+        resources = self._resources
+        return ChildContext(
+            key=key,
+            incarnation=incarnation,
+            supervisor_pid=os.getpid(),
+            shared=resources.shared,
+            config=self._config,
+            plugins=self._plugins,
+            runtime_dir=resources.runtime_dir,
+            channel=channel,
+            listeners=resources.listeners,
+            endpoints=resources.endpoints,
+            log_directories=resources.log_directories,
+            was_clean=resources.was_clean,
+        )
+
+    def _forget(self, key: ProcessKey) -> None:
+        """In the child: close what only the supervisor or another role uses."""
+        for close in self._close_in_children:
+            close()
+        self._service.forget()
+        if key.role != "network":
+            for _, sock in self._resources.listeners:
+                sock.close()
+
+    def _reload(self) -> Reload | None:
+        """Read the file again and keep what can be had without a restart; None when nothing changes."""
+        if self._reread is None:
+            log.info("SIGHUP: there is no properties file to read again")
+            return None
+        try:
+            found = dynamic.reloadable(self._config, self._reread())
+        except InvalidConfiguration as refusal:
+            for problem in refusal.problems:
+                log.error("the configuration stays as it is: %s", problem)
+            return None
+        for name in found.applied:
+            # Without the value: it may be a secret.
+            log.info("%s has a new value", name)
+        for name in found.needs_restart:
+            log.warning("%s has changed in the file, but needs a restart", name)
+        if not found.applied:
+            return None
+        self._config = found.config
+        return Reload(static=dict(found.config.texts.static))

@@ -1,0 +1,274 @@
+"""The supervisor's loop: wait for signals, ends of children and what they say, and act on it.
+
+Which restart is due, how a stop goes on and which broker states are legal are rules of the core; here they are
+performed.
+"""
+
+import logging
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from kafkad.adapters.counters import Counters
+from kafkad.adapters.roster import ProcessState, Roster
+from kafkad.adapters.service_manager import ServiceManager
+from kafkad.adapters.supervision_channel import (
+    BrokerStateChanged,
+    ChannelClosed,
+    Fatal,
+    Message,
+    Ready,
+    Reload,
+    RosterChanged,
+    Status,
+    Stop,
+    Stopped,
+)
+from kafkad.core.broker_state import BrokerState, enter, leaving
+from kafkad.core.restart_backoff import CrashLoop
+from kafkad.core.stop_sequence import StopSequence
+from kafkad.processes.supervisor.children import Child, Children, Life
+from kafkad.processes.supervisor.signals import SignalQueue
+from kafkad.processes.supervisor.watch import Watch
+
+log = logging.getLogger(__name__)
+
+OK, FAILED = 0, 1
+_STOPPING = {
+    "network": "stopping: answering what is under way",
+    "fetcher": "stopping: leaving the leaders",
+    "cleaner": "stopping: ending the round of the cleaner",
+    "worker": "stopping: flushing {} partitions",
+    "controller": "stopping: writing checkpoints",
+    "reporter": "stopping: the last metrics",
+}
+
+
+class Supervision:
+    """From the first child to the last."""
+
+    def __init__(
+        self,
+        *,
+        children: Children,
+        roster: Roster,
+        counters: Counters,
+        epoll: select.epoll,
+        signals: SignalQueue,
+        service: ServiceManager,
+        is_recovering: bool,
+        on_ready: Callable[[], None],
+        on_stopping: Callable[[], None],
+        reread: Callable[[], Reload | None],
+        stage_ms: Mapping[str, int],
+    ) -> None:
+        self._children = children
+        self._roster = roster
+        self._epoll = epoll
+        self._signals = signals
+        self._service = service
+        self._is_recovering = is_recovering
+        self._on_ready = on_ready
+        self._on_stopping = on_stopping
+        self._reread = reread
+        self._stage_ms = stage_ms
+        self._on_event: dict[int, Callable[[], None]] = {}
+        self._stopping: StopSequence | None = None
+        self._was_ready = False
+        self._watching = Watch(children, counters, roster, service, _now_ms())
+        self.exit_code = OK
+        self.unclean_workers = 0
+
+    def run(self) -> int:
+        """Until all children have ended in order; the exit code."""
+        self._enter(BrokerState.STARTING)
+        if self._is_recovering:
+            self._enter(BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)
+        self._watch(self._signals.fd, self._on_signals)
+        for child in self._children:
+            self._start(child)
+        while self._stopping is None or not self._stopping.is_over:
+            for fd, _ in self._epoll.poll(self._wait_s()):
+                # An earlier event of this round may have ended the life that this descriptor belonged to.
+                on_event = self._on_event.get(fd)
+                if on_event is not None:
+                    on_event()
+            self._act_on_time(_now_ms())
+        self._enter(BrokerState.NOT_RUNNING)
+        return self.exit_code
+
+    def _watch(self, fd: int, on_event: Callable[[], None]) -> None:
+        self._epoll.register(fd, select.EPOLLIN)
+        self._on_event[fd] = on_event
+
+    def _unwatch(self, fd: int) -> None:
+        if self._on_event.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+    def _wait_s(self) -> float:
+        """Until the next deadline."""
+        deadlines = [self._watching.next_ms]
+        deadlines += [child.restart_at_ms for child in self._children if child.restart_at_ms is not None]
+        if self._stopping is not None and self._stopping.current is not None:
+            deadlines.append(self._stopping.current.deadline_ms)
+        return max(0, min(deadlines) - _now_ms()) / 1000
+
+    def _act_on_time(self, now_ms: int) -> None:
+        started = False
+        for child in self._children:
+            if child.restart_at_ms is not None and child.restart_at_ms <= now_ms:
+                self._start(child)
+                started = True
+        if started:
+            self._tell_roster()
+        stage = self._stopping.current if self._stopping is not None else None
+        if stage is not None and stage.deadline_ms <= now_ms:
+            for life in self._children.lives():
+                if life.key.role == stage.role:
+                    log.error("%s has not stopped in time and is killed", life.key)
+                    self._children.kill(life)
+        if self._watching.next_ms <= now_ms:
+            is_stopping = self._stopping is not None
+            is_starting = not (self._was_ready or is_stopping)
+            self._watching.look(now_ms, is_starting=is_starting, is_stopping=is_stopping, text=self._progress())
+
+    def _progress(self) -> str | None:
+        """How far a start or a stop has come, in the words that `systemctl status` shows."""
+        rows = [self._roster.progress(key) for key in self._roster.role("worker")]
+        done, total = sum(row[0] for row in rows), sum(row[1] for row in rows)
+        if self._stopping is not None:
+            stage = self._stopping.current
+            # A worker that was just told to stop has not counted yet.
+            if stage is None or (stage.role == "worker" and done == total):
+                return None
+            return _STOPPING[stage.role].format(total - done)
+        if self._was_ready:
+            return None
+        percent = 100 * done // total if total else 0
+        return f"recovering {percent} %" if self._is_recovering else f"loading {percent} %"
+
+    def _start(self, child: Child) -> None:
+        life = self._children.start(child)
+        self._watch(life.pidfd, partial(self._on_end, child))
+        self._watch(life.channel.fd, partial(self._on_messages, child, life))
+
+    def _on_end(self, child: Child) -> None:
+        life = child.life
+        assert life is not None, "a pidfd is watched as long as its life"
+        # What it said last is still in the socket.
+        self._on_messages(child, life)
+        self._unwatch(life.pidfd)
+        self._unwatch(life.channel.fd)
+        life, code = self._children.reap(child)
+        if child.key.role == "worker" and not (life.is_clean and code == 0):
+            self.unclean_workers += self._stopping is not None
+        if self._stopping is None:
+            self._replace(child, code)
+        self._tell_roster()
+        self._go_on_stopping()
+
+    def _replace(self, child: Child, code: int) -> None:
+        decision = child.backoff.died(_now_ms())
+        if isinstance(decision, CrashLoop):
+            times = f"{decision.failures} times within a minute"
+            self._give_up(f"{child.key} ended {times}, last with {_ending(code)}", FAILED)
+            return
+        child.restart_at_ms = decision.at_ms
+        delay_ms = max(0, decision.at_ms - _now_ms())
+        log.error("%s ended with %s; it is started again in %d ms", child.key, _ending(code), delay_ms)
+
+    def _on_messages(self, child: Child, life: Life) -> None:
+        try:
+            messages = life.channel.receive()
+        except ChannelClosed:
+            # Its end follows, or is being handled: the pidfd tells.
+            self._unwatch(life.channel.fd)
+            return
+        for message in messages:
+            self._on_message(child, life, message)
+
+    def _on_message(self, child: Child, life: Life, message: Message) -> None:
+        match message:
+            case Ready():
+                life.is_ready = True
+                child.backoff.ready(_now_ms())
+                self._roster.set_state(child.key, ProcessState.READY)
+                self._look_whether_ready()
+            case Stopped(is_clean=is_clean):
+                life.is_clean = is_clean
+            case Status(text=text):
+                log.info("%s: %s", child.key, text)
+            case Fatal(text=text, exit_code=exit_code):
+                self._give_up(f"{child.key}: {text}", exit_code)
+            case _:
+                raise AssertionError(f"{child.key} sent {message}, which only the supervisor says")
+
+    def _tell_roster(self) -> None:
+        self._children.tell_all(RosterChanged(entries=self._roster.entries()))
+
+    def _enter(self, state: BrokerState) -> None:
+        self._roster.broker_state = enter(self._roster.broker_state, state)
+        self._children.tell_all(BrokerStateChanged(state=state))
+
+    def _look_whether_ready(self) -> None:
+        everybody = all(child.life is not None and child.life.is_ready for child in self._children)
+        if everybody and not self._was_ready and self._stopping is None:
+            self._was_ready = True
+            self._enter(BrokerState.RUNNING_AS_BROKER)
+            self._service.ready("serving")
+            self._on_ready()
+
+    def _on_signals(self) -> None:
+        for number in self._signals.drain():
+            if number == signal.SIGHUP:
+                self._reload()
+            elif self._stopping is not None:
+                log.info("%s: the broker is stopping already", number.name)
+            else:
+                log.info("%s: the broker stops", number.name)
+                self._stop()
+
+    def _reload(self) -> None:
+        if self._stopping is None:
+            change = self._reread()
+            if change is not None:
+                self._children.tell_all(change)
+
+    def _give_up(self, reason: str, exit_code: int) -> None:
+        log.critical("the broker stops: %s", reason)
+        self.exit_code = self.exit_code or exit_code
+        if self._stopping is None:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._service.stopping(_STOPPING["network"])
+        self._on_stopping()
+        for state in leaving(self._roster.broker_state):
+            self._enter(state)
+        self._stopping = StopSequence(stage_ms=self._stage_ms)
+        for child in self._children:
+            if child.key.role == "worker" and child.life is None:
+                self.unclean_workers += 1
+            child.restart_at_ms = None
+        self._go_on_stopping()
+
+    def _go_on_stopping(self) -> None:
+        if self._stopping is None:
+            return
+        stage = self._stopping.advance((life.key.role for life in self._children.lives()), _now_ms())
+        if stage is not None:
+            self._watching.next_ms = _now_ms()
+            for life in self._children.lives():
+                if life.key.role == stage.role:
+                    self._roster.set_state(life.key, ProcessState.STOPPING)
+                    self._children.send(life, Stop(deadline_ms=stage.deadline_ms))
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def _ending(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

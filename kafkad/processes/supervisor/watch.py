@@ -1,0 +1,84 @@
+"""Whether the children live, seen from time to time, and what the service manager hears of it.
+
+A child whose beat stands still is killed, and replaced like any that ended. The service manager is fed as long as
+that works: it has to help when a killed child does not go away, or when the supervisor itself hangs.
+"""
+
+import logging
+
+from kafkad.adapters.counters import Counters
+from kafkad.adapters.process_activity import activity
+from kafkad.adapters.roster import ProcessState, Roster
+from kafkad.adapters.service_manager import ServiceManager
+from kafkad.core.metrics_catalogue import BUSY_NS
+from kafkad.core.silence import LOOK_MS
+from kafkad.processes.supervisor.children import Children, Life
+
+log = logging.getLogger(__name__)
+
+TEXT_MS = 200
+"""How often the text of a start or stop is renewed."""
+PATIENCE_S = 30
+"""A start is given that long from each look on which all was well."""
+
+
+class Watch:
+    """`look` when `next_ms` has come."""
+
+    def __init__(
+        self, children: Children, counters: Counters, roster: Roster, service: ServiceManager, now_ms: int
+    ) -> None:
+        self._children = children
+        self._roster = roster
+        self._service = service
+        self._blocks = {key: counters.block(roster.slot(key)) for key in roster.keys}
+        self._look_ms = min(LOOK_MS, service.watchdog_ms // 3) or LOOK_MS
+        self._next_look_ms = now_ms + self._look_ms
+        self._told = ""
+        self._gave_up = False
+        # At once: the first text of a start.
+        self.next_ms = now_ms
+
+    def look(self, now_ms: int, *, is_starting: bool, is_stopping: bool, text: str | None) -> None:
+        """`text` says how far a start or a stop has come; None when there is nothing new to say."""
+        if now_ms >= self._next_look_ms:
+            self._next_look_ms = now_ms + self._look_ms
+            if self._all_well(now_ms):
+                self._service.alive()
+                if is_starting and text is not None:
+                    self._told = text
+                    self._service.starting_for(PATIENCE_S, text)
+        if text is not None and text != self._told:
+            self._told = text
+            self._service.status(text)
+        soon_ms = now_ms + TEXT_MS if is_starting or is_stopping else self._next_look_ms
+        self.next_ms = min(self._next_look_ms, soon_ms)
+
+    def _all_well(self, now_ms: int) -> bool:
+        """Kill who hangs; False when somebody has not died of it."""
+        for life in self._children.lives():
+            if life.silence.killed_ms is not None:
+                self._expect_end(life, now_ms)
+            elif self._roster.state(life.key) != ProcessState.STOPPING and self._hangs(life, now_ms):
+                log.error("%s has been silent for too long and is killed", life.key)
+                life.silence.killed_ms = now_ms
+                self._children.kill(life)
+        return not self._gave_up
+
+    def _hangs(self, life: Life, now_ms: int) -> bool:
+        if not life.silence.look(self._blocks[life.key][BUSY_NS], now_ms):
+            return False
+        assert life.process.pid is not None, "a started process has a pid"
+        seen = activity(life.process.pid)
+        # Gone: its pidfd tells.
+        return seen is not None and life.silence.judge(
+            now_ms,
+            cpu_ticks=seen.cpu_ticks,
+            waits_for_disk=seen.waits_for_disk,
+            may_work_on=not life.is_ready,
+        )
+
+    def _expect_end(self, life: Life, now_ms: int) -> None:
+        if life.silence.outlives_kill(now_ms) and not self._gave_up:
+            log.critical("%s does not end although it was killed: the service manager is not fed any more", life.key)
+            self._gave_up = True

@@ -1,0 +1,9 @@
+"""The process that owns partitions: the only writer of their logs. See `shell`."""
+
+from kafkad.processes.child import ChildContext
+from kafkad.processes.worker.shell import WorkerProcess
+
+
+def main(context: ChildContext) -> None:
+    """One life of a worker."""
+    WorkerProcess(context).run()

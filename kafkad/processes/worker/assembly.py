@@ -1,0 +1,168 @@
+"""How a worker is put together: its partitions, and who does what with them."""
+
+import resource
+from typing import Protocol
+
+from kafkad.adapters.file_cache import FileCache
+from kafkad.adapters.roster import ProcessKey
+from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
+from kafkad.processes.child import ChildContext
+from kafkad.processes.worker.appending import Appending
+from kafkad.processes.worker.coordinating import Coordinating
+from kafkad.processes.worker.coordination import Coordination
+from kafkad.processes.worker.end_markers import EndMarkers
+from kafkad.processes.worker.failing import Failing
+from kafkad.processes.worker.lags import Lags
+from kafkad.processes.worker.loading import DirectoryState, Loader
+from kafkad.processes.worker.marker_orders import MarkerOrders
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.partitions import Partitions
+from kafkad.processes.worker.periodic import Periodic
+from kafkad.processes.worker.publishing import Publishing
+from kafkad.processes.worker.questions import Questions
+from kafkad.processes.worker.shard_kinds import shard_kinds
+from kafkad.processes.worker.transactional import retry_pauses
+from kafkad.processes.worker.upkeep import Upkeep
+from kafkad.processes.worker.verifying import Verifying
+from kafkad.wire.controller_messages import ControllerMessage
+from kafkad.wire.descriptors import FilesRemoved, pack_control
+
+DESCRIPTORS_BESIDE_FILES = 256
+"""Links, eventfds and what else is not a segment file."""
+
+
+class Shell(Protocol):
+    """What the parts ask of the process around them."""
+
+    def touched(self, owned: OwnedPartition) -> None: ...
+
+    def publish(self, owned: OwnedPartition) -> None: ...
+
+    def withdrawn(self, owned: OwnedPartition) -> None: ...
+
+    def removed(self, topic_id: bytes, slots: list[int]) -> None: ...
+
+    def log_dir_failed(self, log_dir: int, cause: str) -> None: ...
+
+    def send_to_network(self, network: int, frame: bytes) -> None: ...
+
+    def send_to(self, peer: ProcessKey, frame: bytes) -> None: ...
+
+    def reach(self, peer: ProcessKey, frame: bytes) -> bool: ...
+
+    def tell(self, message: ControllerMessage) -> None: ...
+
+    def advanced(self, owned: OwnedPartition) -> None: ...
+
+    def published(self, owned: OwnedPartition) -> None: ...
+
+
+class Assembly:
+    """Builds the parts once, in the order in which they need each other."""
+
+    def __init__(self, shell: Shell, context: ChildContext, now_ms: int) -> None:
+        self._assemble_partitions(shell, context)
+        dirs = context.config.log_dirs
+        failing = Failing(shell.log_dir_failed, shell.publish, shell.withdrawn)
+        verifying = self._assemble_coordinators(shell, context, failing, now_ms)
+        self.appending = Appending(
+            self.partitions.by_slot,
+            [arena.view for arena in context.arenas],
+            now_ms=now_ms,
+            block=context.block,
+            touched=shell.touched,
+            send=shell.send_to_network,
+            failed=failing.failed,
+            coordinators=verifying,
+            retry=retry_pauses(context.config),
+        )
+        self.upkeep = _upkeep(shell, context, failing)
+        self.questions = Questions(
+            self.partitions.by_slot,
+            now_ms=now_ms,
+            block=context.block,
+            send=shell.send_to,
+            touched=shell.touched,
+            publish=shell.publish,
+            remove_later=self.upkeep.remove_later,
+            failing=failing,
+            write_markers=self.end_markers.write,
+        )
+        self.periodic = Periodic(
+            self.partitions.by_slot,
+            now_ms=now_ms,
+            expiration_check_ms=dirs.producer_id_expiration_check_interval_ms,
+            flush_check_ms=min(dirs.log_flush_scheduler_interval_ms, 1 << 40),
+            collect=self.upkeep.collect,
+            failed=failing.failed,
+        )
+        self.publishing = Publishing(
+            self.partitions.by_slot,
+            context.table,
+            context.block,
+            context.roster.role("network"),
+            send=shell.send_to,
+            advanced=shell.advanced,
+            published=shell.published,
+        )
+
+    def _assemble_partitions(self, shell: Shell, context: ChildContext) -> None:
+        dirs = context.config.log_dirs
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        files = FileCache(max(16, descriptors - DESCRIPTORS_BESIDE_FILES))
+        directories = zip(context.log_directories, context.was_clean, strict=True)
+        self.loader = Loader(
+            [DirectoryState(directory, was_clean=was_clean) for directory, was_clean in directories],
+            files,
+            producer_expiration_ms=dirs.producer_id_expiration_ms,
+            failed=shell.log_dir_failed,
+        )
+        self.partitions = Partitions(
+            context.key.index,
+            context.table,
+            context.roster,
+            self.loader,
+            context.config,
+            withdrawn=shell.withdrawn,
+            removed=shell.removed,
+        )
+
+    def _assemble_coordinators(self, shell: Shell, context: ChildContext, failing: Failing, now_ms: int) -> Verifying:
+        partitions = self.partitions
+        producer_ids = ProducerIdBlocks()
+        assert context.plugins is not None, "the supervisor loads the plugins before it forks"
+        kinds = shard_kinds(context.config, partitions, producer_ids, context.plugins.group_assignors, context.block)
+        self.coordinating = Coordinating(
+            kinds,
+            now_ms=now_ms,
+            block=context.block,
+            send=shell.send_to,
+            touched=shell.touched,
+            failed=failing.failed,
+        )
+        self.end_markers = EndMarkers(
+            partitions.by_slot,
+            touched=shell.touched,
+            failed=failing.failed,
+            ended=self.coordinating.transaction_ended,
+        )
+        orders = MarkerOrders(
+            context.key, partitions, self.coordinating, write=self.end_markers.write, send=shell.reach
+        )
+        verifying = Verifying(context.key, partitions, self.coordinating, shell.reach)
+        lags = Lags(self.coordinating, partitions, context.table, shell.send_to)
+        self.coordination = Coordination(
+            partitions, self.coordinating, orders, verifying, producer_ids, lags, shell.tell
+        )
+        return verifying
+
+
+def _upkeep(shell: Shell, context: ChildContext, failing: Failing) -> Upkeep:
+    networks = range(len(context.roster.role("network")))
+
+    def removed(slots: list[int]) -> None:
+        frame = pack_control(FilesRemoved(slots))
+        for network in networks:
+            shell.send_to_network(network, frame)
+
+    return Upkeep(context.roster, context.block, failed=failing.failed, flushed=shell.publish, removed=removed)

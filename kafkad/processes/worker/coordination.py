@@ -1,0 +1,100 @@
+"""What is said to and by the coordinators of a worker, each message to the part that it concerns."""
+
+from collections.abc import Callable
+
+from kafkad.adapters.roster import ProcessKey
+from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
+from kafkad.processes.worker.coordinating import Coordinating
+from kafkad.processes.worker.guarding import OffsetGuarding
+from kafkad.processes.worker.lags import Lags
+from kafkad.processes.worker.marker_orders import MarkerOrders
+from kafkad.processes.worker.partitions import Partitions
+from kafkad.processes.worker.verifying import Verifying
+from kafkad.wire.controller_messages import ControllerMessage, ProducerIdsGiven, ProducerIdsWanted
+from kafkad.wire.coordinator_messages import (
+    CoordinationMessage,
+    CoordinatorAsked,
+    LagsWanted,
+    MarkersOrdered,
+    MarkersWritten,
+    VerificationWanted,
+    Verified,
+)
+
+LAG_BUDGET_S = 0.005
+"""How long one pass may go on looking at groups for the reporter."""
+
+
+class Coordination:
+    """The messages of coordinators, and what each pass of the loop ends with for them."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        coordinating: Coordinating,
+        orders: MarkerOrders,
+        verifying: Verifying,
+        producer_ids: ProducerIdBlocks,
+        lags: Lags,
+        tell: Callable[[ControllerMessage], None],
+    ) -> None:
+        self._partitions = partitions
+        self._coordinating = coordinating
+        self._orders = orders
+        self._verifying = verifying
+        self._producer_ids = producer_ids
+        self._lags = lags
+        self._tell = tell
+        coordinating.markers = orders
+        coordinating.guarding = OffsetGuarding(verifying)
+
+    def hear(self, peer: ProcessKey, message: CoordinationMessage) -> None:
+        match message:
+            case CoordinatorAsked():
+                owned = self._partitions.by_slot.get(message.slot)
+                self._coordinating.asked(
+                    peer, message, is_recovering=owned is not None and owned.tag == message.tag and owned.is_recovering
+                )
+            case MarkersOrdered():
+                self._orders.wanted(peer, message)
+            case MarkersWritten():
+                self._orders.written(message)
+            case VerificationWanted():
+                self._verifying.wanted(peer, message)
+            case Verified():
+                self._verifying.heard(message)
+            case LagsWanted():
+                self._lags.wanted(peer)
+            case _:
+                raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
+
+    def worker_changed(self, worker: ProcessKey) -> None:
+        """What it was asked is lost, and asked again."""
+        self._orders.worker_lost(worker)
+        self._verifying.worker_lost(worker)
+
+    # Producer ids come in blocks.
+
+    def controller_linked(self) -> None:
+        """A (new) life of the controller: what the old one was asked is lost."""
+        self._producer_ids.failed()
+
+    def given(self, block: ProducerIdsGiven) -> None:
+        self._producer_ids.add(block.first, block.count)
+
+    # The end of a pass.
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._orders.next_deadline_ms
+
+    @property
+    def is_busy(self) -> bool:
+        return self._orders.is_busy or self._lags.is_busy
+
+    def work(self, now_ms: int) -> None:
+        self._orders.work(now_ms)
+        self._lags.work(LAG_BUDGET_S)
+        if self._producer_ids.wanted and not self._producer_ids.is_asked:
+            self._producer_ids.is_asked = True
+            self._tell(ProducerIdsWanted())

@@ -1,0 +1,194 @@
+"""How a worker comes by the logs of its partitions: made for new ones, loaded or recovered for those on disk.
+
+Loading goes on between loop passes, a step of one log at a time, so that what is loaded serves already. A worker
+that follows a dead one in a living broker believes what was published: the page cache lost nothing. If the log
+comes out shorter than that, the partition is given up loudly and never lowered silently.
+"""
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from uuid import UUID
+
+from kafkad.adapters.checkpoint_files import read_offsets
+from kafkad.adapters.file_cache import FileCache
+from kafkad.adapters.log_directory import LogDirectory, write_partition_metadata
+from kafkad.adapters.segment_files import SegmentFiles, storage_errors
+from kafkad.core.log.batch import CorruptBatch
+from kafkad.core.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
+from kafkad.core.log.layout import PARTITION_METADATA
+from kafkad.core.log.loading import LoadRequest, load_steps
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.recovery import Progress
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE, PartitionSlot
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.core.types import TopicPartition
+from kafkad.processes.worker.owned import OwnedPartition
+
+log = logging.getLogger(__name__)
+
+Loaded = Callable[[OwnedPartition], None]
+
+
+class DirectoryState:
+    """What a log directory said of itself at the start: its checkpoints, and whether it was closed cleanly."""
+
+    def __init__(self, directory: LogDirectory, *, was_clean: bool) -> None:
+        self.path = directory.path
+        self.was_clean = was_clean
+        self.recovery_points = _offsets(directory, RECOVERY_POINTS)
+        self.log_starts = _offsets(directory, LOG_START_OFFSETS)
+
+
+def _offsets(directory: LogDirectory, name: str) -> Mapping[TopicPartition, int]:
+    if not directory.is_online:
+        return {}
+    try:
+        return read_offsets(directory.path, name)
+    except (CheckpointCorrupt, StorageFailed) as error:
+        log.warning("%s/%s is ignored, everything it covers is checked: %s", directory.path, name, error)
+        return {}
+
+
+class Loader:
+    """The partitions that are not online yet, in the order in which they came."""
+
+    def __init__(
+        self,
+        directories: list[DirectoryState],
+        files: FileCache,
+        *,
+        producer_expiration_ms: int,
+        failed: Callable[[int, str], None],
+    ) -> None:
+        self._directories = directories
+        self._files = files
+        self.producer_expiration_ms = producer_expiration_ms
+        self.verifies_transactions = True
+        self._failed = failed
+        self._waiting: deque[tuple[OwnedPartition, LogConfig, PartitionSlot]] = deque()
+        self._current: tuple[OwnedPartition, PartitionSlot, Generator[Progress, None, PartitionLog]] | None = None
+        self._begun = 0
+        self._permille = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return self._current is None and not self._waiting
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting) + (self._current is not None)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """What is done of all that ever came, in thousandths of a partition: one of them may take minutes."""
+        if self._current is None:
+            return 1000 * self._begun, 1000 * (self._begun + len(self._waiting))
+        return 1000 * (self._begun - 1) + self._permille, 1000 * (self._begun + len(self._waiting))
+
+    def add(self, owned: OwnedPartition, config: LogConfig, before: PartitionSlot) -> None:
+        """`before` is what the slot said when this worker found it."""
+        self._waiting.append((owned, config, before))
+
+    def discard(self, owned: OwnedPartition) -> None:
+        """The topic was deleted while its partition waited to be loaded."""
+        self._waiting = deque(row for row in self._waiting if row[0] is not owned)
+        if self._current is not None and self._current[0] is owned:
+            self._current = None
+
+    def work(self, budget_s: float, loaded: Loaded) -> None:
+        """Load for about `budget_s` seconds; `loaded` is called with each partition that is online or given up."""
+        until = time.monotonic() + budget_s
+        while not self.is_idle and time.monotonic() < until:
+            if self._current is None:
+                owned, config, before = self._waiting.popleft()
+                self._begun += 1
+                self._permille = 0
+                try:
+                    self._current = (owned, before, self._begin(owned, config, before))
+                except (StorageFailed, FileNotFoundError) as error:
+                    self._give_up(owned, error, loaded)
+                    continue
+            self._step(loaded)
+
+    def _begin(
+        self, owned: OwnedPartition, config: LogConfig, before: PartitionSlot
+    ) -> Generator[Progress, None, PartitionLog]:
+        state = self._directories[owned.log_dir]
+        directory = state.path / str(owned.name)
+        is_new = _make(directory, owned.topic_id)
+        follows_a_dead_worker = before.topic_id == owned.topic_id
+        recovery_point = state.recovery_points.get(owned.name, 0)
+        request = LoadRequest(
+            partition=owned.name,
+            config=config,
+            was_clean=is_new or (state.was_clean and not follows_a_dead_worker),
+            now_ms=time.time_ns() // 1_000_000,
+            recovery_point=max(recovery_point, before.leo_offset) if follows_a_dead_worker else recovery_point,
+            log_start_offset=max(state.log_starts.get(owned.name, 0), before.log_start),
+            roll_jitter_ms=random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms else 0,
+            producer_expiration_ms=self.producer_expiration_ms,
+            verifies_transactions=self.verifies_transactions,
+        )
+        return load_steps(SegmentFiles(directory, self._files), request)
+
+    def _step(self, loaded: Loaded) -> None:
+        assert self._current is not None
+        owned, before, steps = self._current
+        try:
+            progress = next(steps)
+            self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
+            if progress.finding:
+                log.warning("%s: %s", owned.name, progress.finding)
+            return
+        except StopIteration as finished:
+            self._finish(owned, finished.value, before)
+        except (StorageFailed, CorruptBatch, FileNotFoundError) as error:
+            self._give_up(owned, error, loaded)
+            return
+        self._current = None
+        loaded(owned)
+
+    def _finish(self, owned: OwnedPartition, partition_log: PartitionLog, before: PartitionSlot) -> None:
+        if before.topic_id == owned.topic_id and partition_log.log_end_offset < before.hw_offset:
+            log.error(
+                "%s: the log ends at %d, %d was already readable: the partition stays offline",
+                owned.name,
+                partition_log.log_end_offset,
+                before.hw_offset,
+            )
+            owned.state = STATE_OFFLINE
+            return
+        if before.topic_id == owned.topic_id:
+            partition_log.recovery_point = min(partition_log.recovery_point, before.recovery_point)
+        owned.log = partition_log
+        owned.generation_base = before.generation
+        owned.state = STATE_ONLINE
+        partition_log.advance_high_watermark(partition_log.log_end_offset)
+
+    def _give_up(self, owned: OwnedPartition, error: Exception, loaded: Loaded) -> None:
+        self._current = None
+        owned.state = STATE_OFFLINE
+        log.error("%s can't be loaded and stays offline: %s", owned.name, error)
+        # A full disk costs what could not be made on it, as with an append; what is there already is served.
+        if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft):
+            self._failed(owned.log_dir, str(error))
+        loaded(owned)
+
+
+def _make(directory: Path, topic_id: bytes) -> bool:
+    """The partition's directory, made when absent; True when it is new."""
+    with storage_errors(str(directory)):
+        try:
+            directory.mkdir()
+        except FileExistsError:
+            is_new = False
+        else:
+            is_new = True
+        if is_new or not (directory / PARTITION_METADATA).exists():
+            write_partition_metadata(directory, UUID(bytes=topic_id))
+    return is_new

@@ -1,0 +1,113 @@
+"""One partition in the process that owns it: its log, what is published of it, who waits for it to move."""
+
+from kafkad.adapters.roster import ProcessKey
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.partition_slot import (
+    ROLE_LEADER,
+    STATE_ONLINE,
+    STATE_RECOVERING,
+    PartitionSlot,
+)
+from kafkad.core.types import TopicPartition
+from kafkad.wire.descriptors import ManifestWanted, topic_tag
+
+
+class OwnedPartition:
+    """Slotted and mutable: this is the state of the partition, and only its owner has it."""
+
+    __slots__ = (
+        "bytes_in",
+        "generation_base",
+        "in_sync",
+        "is_dirty",
+        "leader_epoch",
+        "log",
+        "log_dir",
+        "messages_in",
+        "name",
+        "slot",
+        "state",
+        "tag",
+        "topic_id",
+        "waiting_questions",
+        "watchers",
+        "worker",
+    )
+
+    def __init__(
+        self, name: TopicPartition, slot: int, topic_id: bytes, worker: int, log_dir: int, leader_epoch: int
+    ) -> None:
+        self.name = name
+        self.slot = slot
+        self.topic_id = topic_id
+        self.tag = topic_tag(topic_id)
+        self.worker = worker
+        self.log_dir = log_dir
+        self.leader_epoch = leader_epoch
+        self.generation_base = 0
+        """Generations of a log begin anew with each load; those published never do."""
+        self.in_sync = 1
+        self.state = STATE_RECOVERING
+        self.log: PartitionLog | None = None
+        self.watchers: list[tuple[int, int, bool]] = []
+        """(network process, offset, committed): who wants to hear once the high watermark, or the last stable
+        offset, is past the offset."""
+        self.waiting_questions: list[tuple[ProcessKey, ManifestWanted]] = []
+        """Asked while the log is loaded: an answer that knows nothing would only be asked for again, at once."""
+        self.bytes_in = 0
+        self.messages_in = 0
+        """Appended since the slot was published last."""
+        self.is_dirty = False
+        """Whether the slot is behind the log; published at the end of the loop pass."""
+
+    @property
+    def is_online(self) -> bool:
+        return self.state == STATE_ONLINE
+
+    @property
+    def is_recovering(self) -> bool:
+        return self.state == STATE_RECOVERING
+
+    def forget_network(self, network: int) -> None:
+        """A network process is dead: nobody waits there any more."""
+        self.watchers = [row for row in self.watchers if row[0] != network]
+        self.waiting_questions = [row for row in self.waiting_questions if row[0].index != network]
+
+    def published(self, before: PartitionSlot) -> PartitionSlot:
+        """What the slot should say while there is no log: `before` keeps telling how far one may read."""
+        return before._replace(
+            topic_id=self.topic_id,
+            partition=self.name.partition,
+            owner=self.worker,
+            log_dir=self.log_dir,
+            role=ROLE_LEADER,
+            state=self.state,
+            leader_epoch=self.leader_epoch,
+        )
+
+    def published_log(self, log: PartitionLog) -> PartitionSlot:
+        """What the slot should say of the partition's `log` now."""
+        end, high_watermark, stable = log.log_end, log.high_watermark, log.last_stable
+        return PartitionSlot(
+            self.topic_id,
+            self.name.partition,
+            self.worker,
+            self.log_dir,
+            ROLE_LEADER,
+            self.state,
+            self.leader_epoch,
+            self.generation_base + log.generation,
+            log.log_start_offset,
+            high_watermark.offset,
+            high_watermark.segment_base,
+            high_watermark.position,
+            stable.offset,
+            stable.segment_base,
+            stable.position,
+            end.offset,
+            end.segment_base,
+            end.position,
+            log.size_bytes,
+            len(log.segments),
+            log.recovery_point,
+        )

@@ -1,0 +1,247 @@
+"""Which partitions this worker owns, and what metadata says must become of them.
+
+The controller decides (slot, owner, directory); this makes it so: logs are made, loaded, reconfigured, removed. A
+change counts as applied when its partitions are online, so that a topic that was created can be used at once.
+"""
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from uuid import uuid4
+
+from kafkad.adapters.partition_table import PartitionTable
+from kafkad.adapters.roster import GraceMark, Roster
+from kafkad.adapters.segment_files import storage_errors
+from kafkad.config.broker import BrokerConfig
+from kafkad.config.dynamic import apply_dynamic, with_static
+from kafkad.config.topic import topic_log_config
+from kafkad.core.controller.deltas import (
+    BrokerConfigChanged,
+    MetadataDelta,
+    PartitionsAdded,
+    PartitionsChanged,
+    Snapshot,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage, Partition, Topic
+from kafkad.core.log.layout import leaving_directory_name
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, PartitionSlot
+from kafkad.core.ports import StorageFailed
+from kafkad.core.types import TopicPartition
+from kafkad.processes.worker.loading import Loader
+from kafkad.processes.worker.owned import OwnedPartition
+
+log = logging.getLogger(__name__)
+
+
+class _Leaving:
+    """A deleted partition whose directory, if it has one, goes when no reader can hold a handle to it."""
+
+    __slots__ = ("directory", "due_ms", "marks", "slot", "topic_id")
+
+    def __init__(
+        self, slot: int, topic_id: bytes, directory: Path | None, due_ms: int, marks: tuple[GraceMark, ...]
+    ) -> None:
+        self.slot = slot
+        self.topic_id = topic_id
+        self.directory = directory
+        self.due_ms = due_ms
+        self.marks = marks
+
+
+class Partitions:
+    """The partitions of worker `worker`, by slot."""
+
+    def __init__(
+        self,
+        worker: int,
+        table: PartitionTable,
+        roster: Roster,
+        loader: Loader,
+        config: BrokerConfig,
+        *,
+        withdrawn: Callable[[OwnedPartition], None],
+        removed: Callable[[bytes, list[int]], None],
+    ) -> None:
+        self.by_slot: dict[int, OwnedPartition] = {}
+        self.image = MetadataImage()
+        self._worker = worker
+        self._table = table
+        self._roster = roster
+        self._loader = loader
+        self._config = config
+        self._withdrawn = withdrawn
+        self._removed = removed
+        self._leaving: list[_Leaving] = []
+
+    @property
+    def has_leaving(self) -> bool:
+        return bool(self._leaving)
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Make so what `delta` changed; `image` is the metadata after it."""
+        self.image = image
+        for change in delta.changes:
+            match change:
+                case TopicCreated(topic):
+                    self._take(topic, topic.partitions)
+                case PartitionsAdded(name, partitions):
+                    self._take(image.topics[name], partitions)
+                case PartitionsChanged(name, partitions):
+                    self._take(image.topics[name], partitions)
+                case TopicDeleted(_, topic_id, slots):
+                    self._drop(topic_id.bytes, slots)
+                case TopicConfigChanged(name, _):
+                    self._reconfigure(image.topics[name])
+                case BrokerConfigChanged():
+                    self._broker_config_changed()
+                case Snapshot():
+                    self._take_snapshot(image)
+
+    @property
+    def config(self) -> BrokerConfig:
+        """As it is now, with what has changed since the start."""
+        return self._config
+
+    def reload(self, static: Mapping[str, str]) -> None:
+        """The properties file says this now; what needs a restart was left out by the supervisor."""
+        self._config = with_static(self._config, static)
+        self._reconfigure_all()
+
+    def _broker_config_changed(self) -> None:
+        configs = self.image.broker_configs
+        own = configs.get(str(self._config.node_id), {})
+        self._config = apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own)
+        self._reconfigure_all()
+
+    def _take_snapshot(self, image: MetadataImage) -> None:
+        wanted = {row.slot for topic in image.topics.values() for row in topic.partitions if row.owner == self._worker}
+        for slot in [slot for slot in self.by_slot if slot not in wanted]:
+            self._drop(self.by_slot[slot].topic_id, (slot,))
+        for topic in image.topics.values():
+            self._take(topic, topic.partitions)
+        self._broker_config_changed()
+
+    def _take(self, topic: Topic, partitions: tuple[Partition, ...]) -> None:
+        config: LogConfig | None = None
+        for row in partitions:
+            if row.owner != self._worker or row.slot < 0:
+                continue
+            known = self.by_slot.get(row.slot)
+            if known is not None and known.topic_id == topic.id.bytes:
+                known.leader_epoch = row.leader_epoch
+                known.in_sync = len(row.isr)
+                continue
+            config = config or self._log_config(topic)
+            self._take_one(topic, row, config)
+
+    def _take_one(self, topic: Topic, row: Partition, config: LogConfig) -> None:
+        name = TopicPartition(topic.name, row.index)
+        owned = OwnedPartition(name, row.slot, topic.id.bytes, self._worker, row.log_dir, row.leader_epoch)
+        owned.in_sync = len(row.isr)
+        self.by_slot[row.slot] = owned
+        before = self._table.read(row.slot)
+        if row.log_dir < 0:
+            # Its log directory is offline: there is nothing to load, and somebody has to say so.
+            owned.state = STATE_OFFLINE
+        if before.topic_id != owned.topic_id:
+            # Another partition had this slot: nothing it said is true of this one.
+            self._table.reset_traffic(row.slot)
+            before = PartitionSlot(generation=before.generation + 1)
+        self._table.publish(row.slot, owned.published(before))
+        if owned.state != STATE_OFFLINE:
+            self._loader.add(owned, config, before)
+
+    def _log_config(self, topic: Topic) -> LogConfig:
+        return topic_log_config(self._config, topic.configs)
+
+    def _reconfigure(self, topic: Topic) -> None:
+        config = self._log_config(topic)
+        for row in topic.partitions:
+            owned = self.by_slot.get(row.slot)
+            if owned is not None and owned.log is not None:
+                owned.log.update_config(config)
+
+    def _reconfigure_all(self) -> None:
+        expiration_ms = self._config.log_dirs.producer_id_expiration_ms
+        verifies = bool(self._config.values["transaction.partition.verification.enable"])
+        self._loader.producer_expiration_ms = expiration_ms
+        self._loader.verifies_transactions = verifies
+        for owned in self.by_slot.values():
+            if owned.log is not None:
+                owned.log.producers.expiration_ms = expiration_ms
+                owned.log.producers.verifies_transactions = verifies
+        for topic in self.image.topics.values():
+            self._reconfigure(topic)
+
+    # Deleting: first nobody new finds it, then its name is free again, then its files go.
+
+    def _drop(self, topic_id: bytes, slots: tuple[int, ...]) -> None:
+        for slot in slots:
+            owned = self.by_slot.get(slot)
+            if owned is not None and owned.topic_id == topic_id:
+                self._withdraw(owned)
+
+    def _withdraw(self, owned: OwnedPartition) -> None:
+        del self.by_slot[owned.slot]
+        self._loader.discard(owned)
+        owned.state = STATE_DELETING
+        self._table.publish(owned.slot, owned.published(self._table.read(owned.slot)))
+        delay_ms = 0
+        if owned.log is not None:
+            delay_ms = owned.log.config.file_delete_delay_ms
+            owned.log.abandon()
+            owned.log = None
+        self._withdrawn(owned)
+        leaving = self._set_aside(owned) if owned.log_dir >= 0 else None
+        due_ms = time.monotonic_ns() // 1_000_000 + delay_ms
+        self._leaving.append(_Leaving(owned.slot, owned.topic_id, leaving, due_ms, self._roster.grace_marks()))
+
+    def _set_aside(self, owned: OwnedPartition) -> Path:
+        """Give its name free. The loader may not have come to it yet, so that only the name is known."""
+        directory = Path(self._config.log_dirs.log_dirs[owned.log_dir]) / str(owned.name)
+        leaving = directory.with_name(leaving_directory_name(owned.name, uuid4().hex, "delete"))
+        try:
+            with storage_errors(str(directory)):
+                os.rename(directory, leaving)
+        except FileNotFoundError:
+            log.info("%s was deleted before it had a directory", owned.name)
+        except StorageFailed as error:
+            log.warning("%s was deleted, its directory can't be renamed: %s", owned.name, error)
+        return leaving
+
+    def remove_left(self, now_ms: int) -> int | None:
+        """Free the slots of deleted partitions and remove their files; when to look again, if ever."""
+        slots: dict[bytes, list[int]] = {}
+        staying: list[_Leaving] = []
+        for row in self._leaving:
+            if row.slot >= 0 and self._roster.is_grace_over(row.marks):
+                self._table.clear(row.slot)
+                slots.setdefault(row.topic_id, []).append(row.slot)
+                row.slot = -1
+            if row.slot >= 0 or row.due_ms > now_ms:
+                staying.append(row)
+            elif row.directory is not None:
+                shutil.rmtree(row.directory, ignore_errors=True)
+        self._leaving = staying
+        for topic_id, freed in slots.items():
+            self._removed(topic_id, freed)
+        if not staying:
+            return None
+        return now_ms + GRACE_LOOK_MS if any(row.slot >= 0 for row in staying) else min(row.due_ms for row in staying)
+
+    def take_offline(self, log_dir: int) -> list[OwnedPartition]:
+        """A log directory failed: its partitions answer KAFKA_STORAGE_ERROR from now on."""
+        lost = [owned for owned in self.by_slot.values() if owned.log_dir == log_dir and owned.state != STATE_OFFLINE]
+        for owned in lost:
+            owned.state = STATE_OFFLINE
+        return lost
+
+
+GRACE_LOOK_MS = 10

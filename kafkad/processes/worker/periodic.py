@@ -1,0 +1,91 @@
+"""What a worker does by the clock: producers expire, logs with `flush.ms` are synced. Asleep when neither is due."""
+
+import time
+from collections.abc import Callable
+
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.partition_slot import STATE_ONLINE
+from kafkad.processes.worker.failing import FAILURES, Failure
+from kafkad.processes.worker.owned import OwnedPartition
+
+_FOREVER = 2**63 - 1
+
+
+class Periodic:
+    """Two clocks, both armed only while some partition needs them."""
+
+    def __init__(
+        self,
+        partitions: dict[int, OwnedPartition],
+        *,
+        now_ms: int,
+        expiration_check_ms: int,
+        flush_check_ms: int,
+        collect: Callable[[OwnedPartition], None],
+        failed: Callable[[OwnedPartition, Failure], None],
+    ) -> None:
+        self._partitions = partitions
+        self._expiration_check_ms = expiration_check_ms
+        self._flush_check_ms = flush_check_ms
+        self._collect = collect
+        self._failed = failed
+        self._next_expiration_ms = now_ms + expiration_check_ms
+        self._next_flush_ms = now_ms + flush_check_ms
+        self._has_producers = False
+        self._has_flush_ms = False
+
+    def note(self, owned: OwnedPartition) -> None:
+        """The partition was appended to: arm what it needs."""
+        if owned.log is None:
+            return
+        if not self._has_producers and owned.log.producers.active():
+            self._has_producers = True
+        if not self._has_flush_ms and owned.log.config.flush_ms < _FOREVER:
+            self._has_flush_ms = True
+
+    @property
+    def next_ms(self) -> int | None:
+        """Monotonic milliseconds of the next thing to do, if any."""
+        due = []
+        if self._has_producers:
+            due.append(self._next_expiration_ms)
+        if self._has_flush_ms:
+            due.append(self._next_flush_ms)
+        return min(due) if due else None
+
+    def run(self, now_ms: int) -> None:
+        if self._has_producers and now_ms >= self._next_expiration_ms:
+            self._next_expiration_ms = now_ms + self._expiration_check_ms
+            self._has_producers = self._expire()
+        if self._has_flush_ms and now_ms >= self._next_flush_ms:
+            self._next_flush_ms = now_ms + self._flush_check_ms
+            self._has_flush_ms = self._flush()
+
+    def _expire(self) -> bool:
+        wall_ms = time.time_ns() // 1_000_000
+        some_left = False
+        for owned in self._partitions.values():
+            if owned.log is not None:
+                owned.log.producers.remove_expired(wall_ms)
+                some_left = some_left or bool(owned.log.producers.active())
+        return some_left
+
+    def _flush(self) -> bool:
+        wall_ms = time.time_ns() // 1_000_000
+        some_left = False
+        for owned in self._partitions.values():
+            partition_log = owned.log
+            if partition_log is None or owned.state != STATE_ONLINE or partition_log.config.flush_ms == _FOREVER:
+                continue
+            some_left = some_left or partition_log.recovery_point < partition_log.log_end_offset
+            if partition_log.flush_is_due(wall_ms):
+                self._flush_one(owned, partition_log, wall_ms)
+        return some_left
+
+    def _flush_one(self, owned: OwnedPartition, partition_log: PartitionLog, wall_ms: int) -> None:
+        try:
+            partition_log.request_flush(wall_ms)
+        except FAILURES as error:
+            self._failed(owned, error)
+            return
+        self._collect(owned)

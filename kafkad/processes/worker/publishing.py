@@ -1,0 +1,136 @@
+"""What every pass of a worker ends with: the slots of logs that moved are written, then who waits for them hears it.
+
+Nobody is told of anything that a reader can't see yet.
+"""
+
+from collections.abc import Callable, Sequence
+
+from kafkad.adapters.counters import CounterBlock
+from kafkad.adapters.partition_table import PartitionTable
+from kafkad.adapters.roster import ProcessKey
+from kafkad.core.metrics_catalogue import BYTES_IN, MESSAGES_IN
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.descriptors import pack_moved, unpack_watches, watch_key, watched_slot
+
+
+class Publishing:
+    """The partitions that have moved in this pass, and those who watch them.
+
+    `advanced` is called with each of them when its high watermark is right, `published` when its slot says so.
+    """
+
+    def __init__(
+        self,
+        by_slot: dict[int, OwnedPartition],
+        table: PartitionTable,
+        block: CounterBlock,
+        networks: Sequence[ProcessKey],
+        *,
+        send: Callable[[ProcessKey, bytes], object],
+        advanced: Callable[[OwnedPartition], None],
+        published: Callable[[OwnedPartition], None],
+    ) -> None:
+        self._by_slot = by_slot
+        self._table = table
+        self._block = block
+        self._networks = networks
+        self._send = send
+        self._advanced = advanced
+        self._published = published
+        self._dirty: list[OwnedPartition] = []
+
+    @property
+    def has_dirty(self) -> bool:
+        return bool(self._dirty)
+
+    def touched(self, owned: OwnedPartition) -> None:
+        owned.is_dirty = True
+        self._dirty.append(owned)
+
+    def publish_dirty(self) -> bool:
+        """Publish what has moved; False when nothing has."""
+        if not self._dirty:
+            return False
+        dirty, self._dirty = self._dirty, []
+        moved: dict[int, list[int]] = {}
+        for owned in dirty:
+            owned.is_dirty = False
+            if owned.log is not None:
+                self._advance(owned)
+            self.publish(owned)
+            if owned.bytes_in:
+                self._count_appended(owned)
+            self._collect_watchers(owned, moved)
+        self._tell(moved)
+        for owned in dirty:
+            self._published(owned)
+        return True
+
+    def _advance(self, owned: OwnedPartition) -> None:
+        """One replica: what is appended is committed."""
+        partition_log = owned.log
+        assert partition_log is not None
+        if owned.in_sync == 1 and owned.is_online:
+            partition_log.advance_high_watermark(partition_log.log_end_offset)
+        self._advanced(owned)
+
+    def publish(self, owned: OwnedPartition) -> None:
+        """Write the slot. Before anything that follows from what it says is answered."""
+        table = self._table
+        if owned.log is None:
+            table.publish(owned.slot, owned.published(table.read(owned.slot)))
+        else:
+            table.publish(owned.slot, owned.published_log(owned.log))
+
+    def _count_appended(self, owned: OwnedPartition) -> None:
+        block = self._block
+        block[MESSAGES_IN] += owned.messages_in
+        block[BYTES_IN] += owned.bytes_in
+        self._table.count_appended(owned.slot, owned.messages_in, owned.bytes_in)
+        owned.messages_in = owned.bytes_in = 0
+
+    # Who wants to hear when a partition moves.
+
+    def watch(self, peer: ProcessKey, frame: bytes) -> None:
+        """Somebody waits for these partitions; who is late already is told at once."""
+        past: list[int] = []
+        for key, tag, offset in unpack_watches(frame):
+            slot, committed = watched_slot(key)
+            owned = self._by_slot.get(slot)
+            is_ours = owned is not None and owned.tag == tag
+            if owned is not None and is_ours and (owned.is_recovering or _waits(owned, offset, committed)):
+                owned.watchers.append((peer.index, offset, committed))
+            else:
+                past.append(key)
+        if past:
+            self._send(peer, pack_moved(past))
+
+    def release_watchers(self, owned: OwnedPartition) -> None:
+        """The partition left: nobody has to wait for it."""
+        watchers, owned.watchers = owned.watchers, []
+        for network, _offset, committed in watchers:
+            self._send(self._networks[network], pack_moved([watch_key(owned.slot, committed=committed)]))
+
+    def _collect_watchers(self, owned: OwnedPartition, moved: dict[int, list[int]]) -> None:
+        if not owned.watchers:
+            return
+        staying: list[tuple[int, int, bool]] = []
+        for watcher in owned.watchers:
+            network, offset, committed = watcher
+            if _waits(owned, offset, committed):
+                staying.append(watcher)
+            else:
+                moved.setdefault(network, []).append(watch_key(owned.slot, committed=committed))
+        owned.watchers = staying
+
+    def _tell(self, moved: dict[int, list[int]]) -> None:
+        for network, slots in moved.items():
+            self._send(self._networks[network], pack_moved(slots))
+
+
+def _waits(owned: OwnedPartition, offset: int, committed: bool) -> bool:
+    """Whether a watcher has nothing new yet: of the high watermark, or (committed) of the last stable offset."""
+    if not owned.is_online or owned.log is None:
+        return False
+    bound = owned.log.last_stable if committed else owned.log.high_watermark
+    return bound.offset <= offset

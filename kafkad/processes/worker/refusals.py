@@ -1,0 +1,38 @@
+"""Which counters does a batch move that was not appended? As in Apache Kafka, one refused for a known reason of
+the client's or of the moment is not a failed one: that counter is to show what a broker's operator must look at.
+"""
+
+from kafkad.adapters.counters import CounterBlock
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.record_checks import InvalidRecords
+from kafkad.core.metrics_catalogue import (
+    BYTES_REJECTED,
+    FAILED_PRODUCE,
+    INVALID_CRC,
+    INVALID_SEQUENCE,
+    NO_KEY_COMPACTED,
+)
+
+_ORDINARY = frozenset(
+    {ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
+)
+
+
+def count_refused(block: CounterBlock, error: KafkaError, size: int) -> None:
+    """A batch of `size` bytes was refused with `error`."""
+    match error.code:
+        case ErrorCode.CORRUPT_MESSAGE:
+            block[INVALID_CRC] += 1
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
+            block[BYTES_REJECTED] += size
+        case ErrorCode.INVALID_RECORD if isinstance(error, InvalidRecords):
+            block[NO_KEY_COMPACTED] += len(error.record_errors)
+        case ErrorCode.INVALID_RECORD:
+            block[INVALID_SEQUENCE] += 1
+    if error.code not in _ORDINARY:
+        block[FAILED_PRODUCE] += 1
+
+
+def count_storage_failure(block: CounterBlock) -> None:
+    """The disk did not take a batch."""
+    block[FAILED_PRODUCE] += 1

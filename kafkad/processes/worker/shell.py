@@ -1,0 +1,327 @@
+"""The worker process: wait, append what came, publish, answer, tell who waited; in between, load and tidy up.
+
+It is the only writer of its partitions and reads no socket. Nothing of a dead network process reaches a log:
+its link ends with its life.
+"""
+
+import logging
+import time
+from functools import partial
+
+from kafkad.adapters.messaging import PeerChange, PeerGone
+from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.supervision_channel import (
+    ChannelClosed,
+    Ready,
+    Reload,
+    RosterChanged,
+    Stop,
+    Stopped,
+)
+from kafkad.core.controller.deltas import (
+    BrokerConfigChanged,
+    FeaturesChanged,
+    GroupConfigChanged,
+    MetadataGap,
+    Snapshot,
+    TopicDeleted,
+    apply,
+    decode,
+)
+from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
+from kafkad.processes.child import ChildContext
+from kafkad.processes.event_loop import IDLE, EventLoop
+from kafkad.processes.peers import Peers
+from kafkad.processes.rings import Rings
+from kafkad.processes.worker.assembly import Assembly
+from kafkad.processes.worker.closing import close_logs
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.controller_messages import (
+    DELTA,
+    Applied,
+    ControllerMessage,
+    DirectoriesRemoved,
+    LogDirFailed,
+    LogsMoved,
+    ProducerIdsGiven,
+    SnapshotWanted,
+    pack_message,
+    unpack_message,
+)
+from kafkad.wire.coordinator_messages import COORDINATION, unpack_coordination
+from kafkad.wire.descriptors import APPEND, WATCH, unpack_control
+
+log = logging.getLogger(__name__)
+
+CONTROLLER = ProcessKey("controller", 0)
+_CONFIGURING = (BrokerConfigChanged, FeaturesChanged, GroupConfigChanged, Snapshot)
+"""What coordinators are to be told of."""
+LOADING_BUDGET_S = 0.005
+"""How long one pass may go on loading: what is loaded already serves meanwhile."""
+MOVED_NOTICE_MS = 5_000
+"""The controller is told at most this often that there is something to checkpoint."""
+
+
+class WorkerProcess:
+    """One life of one worker."""
+
+    def __init__(self, context: ChildContext) -> None:
+        self._context = context
+        self._roster = context.roster
+        self._block = context.block
+        self._index = context.key.index
+        self._now_ms = monotonic_ms()
+        self._applied = 0
+        self._is_ready = False
+        self._is_done = False
+        self._next_notice_ms = 0
+        self._removal_at_ms: int | None = None
+        self._early: list[tuple[ProcessKey, bytes]] = []
+        """What network processes asked before there was metadata: nothing could be said to it yet."""
+        self._networks = context.roster.role("network")
+        self.loop = EventLoop(block=context.block)
+        rings = Rings(context.key, context.shared.rings, context.shared.doorbells, self._on_frames)
+        self.peers = Peers(self.loop, context.roster, context.runtime_dir, context.key, self._on_frames, rings)
+        assembly = Assembly(self, context, self._now_ms)
+        self.partitions = assembly.partitions
+        self.loader = assembly.loader
+        self.appending = assembly.appending
+        self.upkeep = assembly.upkeep
+        self.questions = assembly.questions
+        self.periodic = assembly.periodic
+        self.coordinating = assembly.coordinating
+        self.end_markers = assembly.end_markers
+        self.coordination = assembly.coordination
+        self._publishing = assembly.publishing
+        self.loop.watch(context.channel.fd, self._on_channel)
+        self.loop.watch(self.upkeep.doorbell, lambda _events: self.upkeep.synced())
+
+    def run(self) -> None:
+        """Until the broker stops."""
+        self._follow_roster()
+        while not self._is_done:
+            self.turn(self._timeout_ms())
+        self._leave()
+
+    def turn(self, timeout_ms: float) -> None:
+        """One pass: what came in is in the logs, published and answered when it ends."""
+        self.loop.run_once(timeout_ms)
+        self._now_ms = monotonic_ms()
+        self._finish_pass()
+
+    # What came in.
+
+    def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
+        for frame in frames:
+            if peer == CONTROLLER:
+                self._on_controller(frame)
+            elif peer.role == "network" and frame[0] == APPEND:
+                self.appending.append(peer.index, frame)
+            elif not self.partitions.image.cluster_id:
+                self._early.append((peer, frame))
+            elif frame[0] == WATCH:
+                self._publishing.watch(peer, frame)
+            elif frame[0] == COORDINATION:
+                self.coordination.hear(peer, unpack_coordination(frame))
+            else:
+                self.questions.answer(peer, unpack_control(frame))
+
+    def _on_controller(self, frame: bytes) -> None:
+        if frame[0] != DELTA:
+            message = unpack_message(frame)
+            assert isinstance(message, ProducerIdsGiven), f"{type(message).__name__} is not for a worker"
+            self.coordination.given(message)
+            return
+        delta = decode(memoryview(frame)[1:])
+        try:
+            image = apply(self.partitions.image, delta)
+        except MetadataGap:
+            self.tell(SnapshotWanted(self.partitions.image.version))
+            return
+        if image is not self.partitions.image:
+            self.partitions.apply(image, delta)
+            if any(isinstance(change, _CONFIGURING) for change in delta.changes):
+                self.coordinating.configure()
+            gone = [(change.name, change.id) for change in delta.changes if isinstance(change, TopicDeleted)]
+            if gone:
+                self.coordinating.topics_deleted(gone)
+            early, self._early = self._early, []
+            for peer, question in early:
+                self._on_frames(peer, [question])
+
+    def _on_channel(self, _events: int) -> None:
+        try:
+            messages = self._context.channel.receive()
+        except ChannelClosed:
+            self._is_done = True
+            return
+        for message in messages:
+            match message:
+                case RosterChanged():
+                    self._follow_roster()
+                case Stop():
+                    self._is_done = True
+                case Reload(static):
+                    self.partitions.reload(static)
+                    self.coordinating.configure()
+                case _:
+                    continue
+
+    def _follow_roster(self) -> None:
+        changes = self.peers.follow(self._roster.entries())
+        for change in changes:
+            self._peer_changed(change)
+        self.peers.settle(changes)
+
+    def _peer_changed(self, change: PeerChange) -> None:
+        if change.peer.role == "worker":
+            self.coordination.worker_changed(change.peer)
+        elif change.peer.role == "network":
+            self.coordinating.network_lost(change.peer)
+            self.appending.network_lost(change.peer.index)
+            self.questions.deleting.network_lost(change.peer)
+            self._early = [row for row in self._early if row[0] != change.peer]
+            for owned in self.partitions.by_slot.values():
+                owned.forget_network(change.peer.index)
+        elif change.peer == CONTROLLER and not isinstance(change, PeerGone):
+            self.coordination.controller_linked()
+            self.tell(SnapshotWanted(self.partitions.image.version))
+
+    # What every pass ends with: publish, then tell who waited, then answer.
+
+    def _finish_pass(self) -> None:
+        if not self.loader.is_idle:
+            self.loader.work(LOADING_BUDGET_S, self.loaded)
+            self._roster.set_progress(self._context.key, *self.loader.progress)
+        self._publish_dirty()
+        self.appending.answer()
+        self.end_markers.answer_written()
+        self.appending.expire(self._now_ms)
+        self.questions.deleting.expire(self._now_ms)
+        self.coordinating.work(LOADING_BUDGET_S, self._now_ms)
+        self.coordination.work(self._now_ms)
+        self._note_applied()
+        if self.partitions.has_leaving and (self._removal_at_ms or 0) <= self._now_ms:
+            self._removal_at_ms = self.partitions.remove_left(self._now_ms)
+        self.upkeep.remove_due(wall_ms())
+        self.periodic.run(self._now_ms)
+
+    def touched(self, owned: OwnedPartition) -> None:
+        """The log has moved: it is published when the pass ends."""
+        self._publishing.touched(owned)
+        self.periodic.note(owned)
+
+    def _publish_dirty(self) -> None:
+        if self._publishing.publish_dirty() and self._now_ms >= self._next_notice_ms:
+            self._next_notice_ms = self._now_ms + MOVED_NOTICE_MS
+            self.tell(LogsMoved())
+
+    def advanced(self, owned: OwnedPartition) -> None:
+        """The high watermark of a log that moved is where it belongs: look at who waits for it."""
+        if self.appending.has_waiting:
+            self.appending.advanced(owned.slot)
+        self.questions.deleting.progressed(owned.slot)
+        self.upkeep.collect(owned)
+
+    def published(self, owned: OwnedPartition) -> None:
+        """And readers can see it."""
+        self.coordinating.advanced(owned)
+
+    def publish(self, owned: OwnedPartition) -> None:
+        self._publishing.publish(owned)
+
+    def loaded(self, owned: OwnedPartition) -> None:
+        self.touched(owned)
+        self.questions.answer_waiting(owned)
+        self.coordinating.online(owned)
+
+    def _note_applied(self) -> None:
+        """A version counts as applied when everything it brought is loaded."""
+        version = self.partitions.image.version
+        if not self.loader.is_idle:
+            return
+        if not self._is_ready and self.partitions.image.cluster_id:
+            self._is_ready = True
+            self._context.channel.send(Ready())
+        if version != self._applied:
+            self._applied = version
+            self._roster.set_applied_version(self._context.key, version)
+            self.tell(Applied(version))
+
+    def tell(self, message: ControllerMessage) -> None:
+        self.peers.send(CONTROLLER, pack_message(message))
+
+    def send_to_network(self, network: int, frame: bytes) -> None:
+        self.peers.send(self._networks[network], frame)
+
+    def send_to(self, peer: ProcessKey, frame: bytes) -> None:
+        self.peers.send(peer, frame)
+
+    def reach(self, peer: ProcessKey, frame: bytes) -> bool:
+        return self.peers.send(peer, frame)
+
+    def removed(self, topic_id: bytes, slots: list[int]) -> None:
+        self.tell(DirectoriesRemoved(topic_id, slots))
+
+    def withdrawn(self, owned: OwnedPartition) -> None:
+        """The partition is not ours any more: who waits for it is told."""
+        owned.state = owned.state if owned.state != STATE_ONLINE else STATE_OFFLINE
+        self.appending.advanced(owned.slot)
+        self.questions.deleting.progressed(owned.slot)
+        self.questions.answer_waiting(owned)
+        self._publishing.release_watchers(owned)
+        self.coordinating.left(owned)
+
+    def log_dir_failed(self, log_dir: int, cause: str) -> None:
+        """Nothing is written there any more; the partitions in it say so."""
+        lost = self.partitions.take_offline(log_dir)
+        if not lost:
+            return
+        path = self._context.config.log_dirs.log_dirs[log_dir]
+        log.error("log directory %s is offline with %d partitions of this worker: %s", path, len(lost), cause)
+        for owned in lost:
+            self.touched(owned)
+            self.coordinating.left(owned)
+        self.tell(LogDirFailed(log_dir, cause))
+
+    def _timeout_ms(self) -> float:
+        if not self.loader.is_idle or self._publishing.has_dirty or self._is_busy():
+            return 0
+        now_ms = self._now_ms
+        deadlines = [
+            self.appending.next_deadline_ms,
+            self.questions.deleting.next_deadline_ms,
+            self.periodic.next_ms,
+            self.coordinating.next_deadline_ms,
+            self.coordination.next_deadline_ms,
+        ]
+        if self.partitions.has_leaving:
+            deadlines.append(self._removal_at_ms or now_ms)
+        if self.upkeep.next_deadline_ms is not None:
+            deadlines.append(now_ms + self.upkeep.next_deadline_ms - wall_ms())
+        known = [deadline for deadline in deadlines if deadline is not None]
+        return max(0, min(known) - monotonic_ms()) if known else IDLE
+
+    def _is_busy(self) -> bool:
+        return self.coordinating.is_busy or self.coordination.is_busy or self.appending.is_busy
+
+    def _leave(self) -> None:
+        """A clean stop: everything that was appended is synced, its slot says so, then the links go."""
+        self._publish_dirty()
+        self.appending.answer()
+        closed = partial(self._roster.set_progress, self._context.key)
+        is_clean = self.loader.is_idle and close_logs(self.partitions.by_slot.values(), self.publish, closed)
+        self.upkeep.close()
+        self.peers.close()
+        try:
+            self._context.channel.send(Stopped(is_clean=is_clean))
+        except ChannelClosed:
+            log.warning("the supervisor is gone")
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000

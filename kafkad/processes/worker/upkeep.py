@@ -1,0 +1,122 @@
+"""What a worker does beside serving: syncing off its loop, removing files when their readers have moved on.
+
+A failed sync takes its log directory offline and is never retried. Nothing here wakes a worker that has nothing
+to sync, remove or expire.
+"""
+
+import heapq
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from kafkad.adapters.counters import CounterBlock
+from kafkad.adapters.roster import GraceMark, Roster
+from kafkad.core.log.effects import FlushLog, UnlinkFiles
+from kafkad.core.log.removal import remove_files
+from kafkad.core.metrics_catalogue import LOG_FLUSHES
+from kafkad.processes.worker.failing import FAILURES, Failure
+from kafkad.processes.worker.owned import OwnedPartition
+
+log = logging.getLogger(__name__)
+
+_Removal = tuple[int, int, OwnedPartition, UnlinkFiles, tuple[GraceMark, ...]]
+RETRY_MS = 50
+
+
+class Upkeep:
+    """Deferred work of one worker. `doorbell` becomes readable when a sync has finished.
+
+    `removed` is told the slots whose files were unlinked.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        block: CounterBlock,
+        *,
+        failed: Callable[[OwnedPartition, Failure], None],
+        flushed: Callable[[OwnedPartition], None],
+        removed: Callable[[list[int]], None],
+    ) -> None:
+        self._roster = roster
+        self._block = block
+        self._failed = failed
+        self._flushed = flushed
+        self._removed = removed
+        self._threads: ThreadPoolExecutor | None = None
+        self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._syncing: dict[Future[None], tuple[OwnedPartition, FlushLog]] = {}
+        self._removals: list[_Removal] = []
+        self._sequence = 0
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """Wall-clock milliseconds."""
+        return self._removals[0][0] if self._removals else None
+
+    def collect(self, owned: OwnedPartition) -> None:
+        """Take over what the partition's log wants done."""
+        if owned.log is None:
+            return
+        for effect in owned.log.take_effects():
+            if isinstance(effect, FlushLog):
+                self._sync(owned, effect)
+            else:
+                self.remove_later(owned, effect)
+
+    def _sync(self, owned: OwnedPartition, effect: FlushLog) -> None:
+        if self._threads is None:
+            # Made when first needed, and so always after the fork.
+            self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sync")
+        future = self._threads.submit(effect.perform)
+        self._syncing[future] = (owned, effect)
+        future.add_done_callback(lambda _: os.eventfd_write(self.doorbell, 1))
+
+    def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
+        self._sequence += 1
+        marks = self._roster.grace_marks()
+        heapq.heappush(self._removals, (effect.due_ms, self._sequence, owned, effect, marks))
+
+    def synced(self) -> None:
+        """The doorbell rang: tell the logs what is on disk now."""
+        os.eventfd_read(self.doorbell)
+        self._take_synced()
+
+    def _take_synced(self) -> None:
+        for future in [future for future in self._syncing if future.done()]:
+            owned, effect = self._syncing.pop(future)
+            error = future.exception()
+            if isinstance(error, FAILURES):
+                self._failed(owned, error)
+            elif error is not None:
+                raise error
+            else:
+                self._block[LOG_FLUSHES] += 1
+                if owned.log is not None:
+                    owned.log.flushed(effect)
+                    self._flushed(owned)
+
+    def remove_due(self, wall_ms: int) -> None:
+        """Unlink what is due and no reader can be about to open, and have those who read it before let go."""
+        slots: dict[int, None] = {}
+        while self._removals and self._removals[0][0] <= wall_ms:
+            _, sequence, owned, effect, marks = heapq.heappop(self._removals)
+            if not self._roster.is_grace_over(marks):
+                heapq.heappush(self._removals, (wall_ms + RETRY_MS, sequence, owned, effect, marks))
+                break
+            if owned.log is not None:
+                try:
+                    remove_files(owned.log, effect)
+                except FAILURES as error:
+                    self._failed(owned, error)
+                slots[owned.slot] = None
+        if slots:
+            self._removed(list(slots))
+
+    def close(self) -> None:
+        """Wait for the syncs under way; files that still have to go are removed by the next start."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
+            self._take_synced()
+        os.close(self.doorbell)

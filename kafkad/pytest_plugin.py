@@ -1,0 +1,182 @@
+"""The pytest fixture `kafkad_broker`: a real broker in a process of its own, gone when the test is over.
+
+pytest imports this file in every run of every project, so it imports next to nothing. The broker stops
+itself and removes its folder when the test run is killed (see kafkad.cli.dev).
+"""
+
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from kafkad.adapters.free_port import LOOPBACK, free_port
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 10.0
+_SCOPES = ("function", "class", "module", "package", "session")
+_PORT_TAKEN_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkadBroker:
+    """A running broker. `bootstrap` is what clients want as `bootstrap.servers`."""
+
+    host: str
+    port: int
+    log_dir: Path
+    pid: int
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        return self.bootstrap
+
+
+class BrokerDidNotStart(Exception):
+    """The text is what the broker printed."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kafkad", "a Kafka broker for tests")
+    group.addoption(
+        "--kafkad-override",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="Broker option for the fixture kafkad_broker; repeatable, wins over kafkad_overrides.",
+    )
+    parser.addini("kafkad_overrides", "Broker options for kafkad_broker, one key=value a line.", "linelist")
+    parser.addini(
+        "kafkad_scope", f"How long one kafkad_broker lives: {', '.join(_SCOPES)}.", default="function"
+    )
+
+
+def _scope(fixture_name: str, config: pytest.Config) -> str:
+    scope = str(config.getini("kafkad_scope"))
+    if scope not in _SCOPES:
+        raise pytest.UsageError(f"kafkad_scope: expected one of {', '.join(_SCOPES)}, found {scope!r}")
+    return scope
+
+
+@pytest.fixture(scope=_scope)  # type: ignore[arg-type]
+def kafkad_broker(pytestconfig: pytest.Config) -> Iterator[KafkadBroker]:
+    """A Kafka broker on a free port of 127.0.0.1, with an empty data folder that is removed afterwards."""
+    yield from _serve(_overrides(pytestconfig))
+
+
+@pytest.fixture(scope="session")
+def kafkad_broker_session(pytestconfig: pytest.Config) -> Iterator[KafkadBroker]:
+    """Like `kafkad_broker`, one for the whole run, whatever `kafkad_scope` says."""
+    yield from _serve(_overrides(pytestconfig))
+
+
+def _overrides(config: pytest.Config) -> list[str]:
+    return [*config.getini("kafkad_overrides"), *config.getoption("--kafkad-override")]
+
+
+def _serve(overrides: Sequence[str]) -> Iterator[KafkadBroker]:
+    folder = Path(tempfile.mkdtemp(prefix="kafkad-pytest-"))
+    process = None
+    try:
+        broker, process = _start(folder, overrides)
+        yield broker
+    finally:
+        if process is not None:
+            _stop(process)
+        # The broker removes its folder itself; this is for one that was killed.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(folder: Path, overrides: Sequence[str]) -> tuple[KafkadBroker, subprocess.Popen[bytes]]:
+    for attempts_left in reversed(range(_PORT_TAKEN_TRIES)):
+        port = free_port()
+        with tempfile.TemporaryFile() as output:
+            process = _spawn(folder, port, overrides, output)
+            if process is not None:
+                return KafkadBroker(
+                    host=LOOPBACK, port=port, log_dir=folder / "data", pid=process.pid
+                ), process
+            output.seek(0)
+            printed = output.read().decode(errors="replace").strip()
+        # Another test run may have taken the port between the question and the broker's bind.
+        if not attempts_left or f":{port}" not in printed:
+            raise BrokerDidNotStart(printed or "the broker ended without a word")
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _spawn(
+    folder: Path, port: int, overrides: Sequence[str], output: IO[bytes]
+) -> subprocess.Popen[bytes] | None:
+    """A broker process that serves, or None when it ended instead; what it printed is in `output`."""
+    # A broker that did not start has removed it.
+    folder.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
+        # The kernel chooses an abstract name (unix(7), autobind): short wherever the folder is.
+        notifications.bind("")
+        address = notifications.getsockname().decode().replace("\0", "@")
+        process = subprocess.Popen(
+            _command(folder, port, overrides),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "NOTIFY_SOCKET": address},
+            # Ctrl-C in the terminal is for pytest, which stops the broker when its fixtures are torn down.
+            start_new_session=True,
+        )
+        is_ready = False
+        try:
+            is_ready = _wait_until_ready(process, notifications)
+        finally:
+            if not is_ready:
+                _stop(process)
+    return process if is_ready else None
+
+
+def _command(folder: Path, port: int, overrides: Sequence[str]) -> list[str]:
+    command = [sys.executable, "-m", "kafkad", "dev", "--port", str(port), "--folder", str(folder)]
+    command += ["--parent", str(os.getpid())]
+    for override in overrides:
+        command += ["--override", override]
+    return command
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], notifications: socket.socket) -> bool:
+    """Whether READY=1 came (sd_notify) before the process ended."""
+    ended = os.pidfd_open(process.pid)
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(notifications, selectors.EVENT_READ)
+            selector.register(ended, selectors.EVENT_READ)
+            while events := selector.select(START_TIMEOUT_S):
+                if any(key.fileobj is notifications for key, _ in events):
+                    if b"READY=1" in notifications.recv(4096).split(b"\n"):
+                        return True
+                elif process.wait() is not None:
+                    return False
+    finally:
+        os.close(ended)
+    raise BrokerDidNotStart(f"the broker was not ready after {START_TIMEOUT_S:.0f} s")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, and SIGKILL to all of its processes when that does not end it in time."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            # It leads a session of its own, so this reaches its children and nobody else.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -1,0 +1,97 @@
+"""From a configuration to a running broker, and from the way it ended to an exit code.
+
+0: stopped in order; 2: what was asked can't be done here, one line for each reason. What happens in between
+belongs to `kafkad.processes.supervisor`.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from kafkad.banner import Ready, banner, exposed
+from kafkad.config import BrokerConfig, Endpoint
+from kafkad.plugin_discovery import PluginFailed
+from kafkad.plugin_loading import Plugins, UnknownObject, chosen, load
+from kafkad.processes.supervisor import run_broker
+
+REFUSED = 2
+
+
+def start_broker(
+    config: BrokerConfig,
+    announce: Callable[[Ready], None] | None = None,
+    reread: Callable[[], BrokerConfig] | None = None,
+) -> int:
+    """Run a broker in this process until it is told to stop; its exit code.
+
+    `announce` is called once, when requests are answered; unless given, the banner is printed. `reread` gives
+    the configuration as it is written by then (SIGHUP).
+    """
+    for notice in config.notices:
+        _complain(notice)
+    for warning in exposed(config):
+        _complain(f"WARNING: {warning}")
+    try:
+        plugins = load_plugins(config)
+    except (PluginFailed, UnknownObject) as refusal:
+        _complain(str(refusal))
+        return REFUSED
+
+    import_kio_alone()
+
+    def ready(endpoints: Sequence[Endpoint]) -> None:
+        facts = Ready(config=config, endpoints=tuple(endpoints), ready_s=process_age_s())
+        (announce or print_banner)(facts)
+
+    return run_broker(config, ready, plugins=plugins, reread=reread)
+
+
+def load_plugins(config: BrokerConfig) -> Plugins:
+    """Every plugin, with the objects that the configuration names among theirs.
+
+    Raises PluginFailed or UnknownObject.
+    """
+    wanted = config.plugins
+    plugins = load(directory=wanted.dir, enabled=wanted.enabled)
+    chosen(
+        plugins.leader_election_strategies, wanted.leader_election_strategy, "kafkad.leader.election.strategy"
+    )
+    chosen(plugins.quota_managers, wanted.quota_manager, "kafkad.quota.manager")
+    for reporter in wanted.metrics_reporters:
+        chosen(plugins.metrics_reporters, reporter, "kafkad.metrics.reporters")
+    for assignor in wanted.group_assignors:
+        chosen(plugins.group_assignors, assignor, "group.consumer.assignors")
+    return plugins
+
+
+def import_kio_alone() -> None:
+    """Import the base of kio as if hypothesis, which it looks for, were not installed.
+
+    Where it is, among people's test tools, kio imports all of it: 0.15 s before a broker is ready, and
+    megabytes in each process.
+    """
+    if "hypothesis" in sys.modules:
+        return
+    sys.modules["hypothesis"] = None  # type: ignore[assignment]
+    try:
+        import_module("kio.static.primitive")
+    finally:
+        del sys.modules["hypothesis"]
+
+
+def print_banner(ready: Ready) -> None:
+    print(banner(ready, is_for_terminal="KAFKAD_UNIT" not in os.environ), flush=True)
+
+
+def process_age_s() -> float:
+    """Seconds since this process began, the interpreter's own start included."""
+    after_name = Path("/proc/self/stat").read_text().rpartition(")")[2]
+    started_s = int(after_name.split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
+
+
+def _complain(line: str) -> None:
+    print(f"kafkad: {line}", file=sys.stderr, flush=True)

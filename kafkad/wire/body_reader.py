@@ -1,0 +1,69 @@
+"""Reads a request body field by field, for the requests that are decoded by hand but are not hot.
+
+One reader for one request: it knows whether the version is flexible. Bytes after a request are nobody's business:
+Apache Kafka ignores them too.
+"""
+
+from struct import Struct
+
+from kafkad.wire.primitives import (
+    I32,
+    I64,
+    MalformedRequest,
+    read_compact_string,
+    read_slice,
+    read_string,
+    read_uvarint,
+    skip_tags,
+)
+
+_I8 = Struct(">b")
+
+
+class BodyReader:
+    """Every method raises MalformedRequest when the body is not what it should be."""
+
+    __slots__ = ("_at", "_body", "_flexible")
+
+    def __init__(self, body: memoryview, *, flexible: bool) -> None:
+        self._body = body
+        self._at = 0
+        self._flexible = flexible
+
+    def i8(self) -> int:
+        return self._number(_I8)
+
+    def i32(self) -> int:
+        return self._number(I32)
+
+    def i64(self) -> int:
+        return self._number(I64)
+
+    def _number(self, form: Struct) -> int:
+        raw, self._at = read_slice(self._body, self._at, form.size)
+        value: int = form.unpack(raw)[0]
+        return value
+
+    def text(self) -> str:
+        """A string that must not be null."""
+        read = read_compact_string if self._flexible else read_string
+        text, self._at = read(self._body, self._at)
+        if text is None:
+            raise MalformedRequest("a string is null")
+        return text
+
+    def count(self) -> int:
+        """The length of an array that must not be null."""
+        if self._flexible:
+            length, self._at = read_uvarint(self._body, self._at)
+            length -= 1
+        else:
+            length = self.i32()
+        if length < 0:
+            raise MalformedRequest("an array is null")
+        return length
+
+    def tags(self) -> None:
+        """Step over the tagged fields that end a structure in flexible versions."""
+        if self._flexible:
+            self._at = skip_tags(self._body, self._at)

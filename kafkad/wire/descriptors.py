@@ -1,0 +1,306 @@
+"""What network and worker processes say to each other, as bytes (no record byte ever travels here).
+
+Every message is one frame: a kind byte, then packed entries (hot kinds) or one msgpack object (the rest).
+The version of this format is the incarnation's: both ends are always forked from one supervisor.
+"""
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+
+import msgspec
+
+APPEND = 0x01
+WATCH = 0x02
+APPENDED = 0x03
+MOVED = 0x04
+CONTROL = 0x05
+
+_APPEND_HEAD = Struct("<QqhHI")
+_APPEND_SLICE = Struct("<IQQI")
+_TRANSACTIONAL_ID = Struct("<H")
+_IS_TRANSACTIONAL = 1 << 15
+"""In the version of an APPEND entry: a transactional id comes between its head and its slices."""
+_WATCH = Struct("<IQq")
+_APPENDED_HEAD = Struct("<QI")
+_APPENDED_RESULT = Struct("<hqqq")
+_SLOT = Struct("<I")
+_COMMITTED = 1 << 31
+"""Above every slot."""
+
+AppendSlice = tuple[int, int, int, int]
+"""(partition slot, topic tag, offset in the sender's arena, length in bytes)."""
+AppendResult = tuple[int, int, int, int]
+"""(error code, base offset, log append time or -1, log start offset)."""
+
+
+def topic_tag(topic_id: bytes) -> int:
+    """The half of a topic id that descriptors carry beside the slot: a reused slot is noticed by it."""
+    return int.from_bytes(topic_id[8:], "little")
+
+
+def frames_of(kind: bytes, entries: Sequence[bytes], limit: int) -> Iterator[bytes]:
+    """Packed entries in as few frames of a hot kind as fit `limit`: one, as a rule."""
+    size, first = 1, 0
+    for number, entry in enumerate(entries):
+        if size + len(entry) > limit and number > first:
+            yield kind + b"".join(entries[first:number])
+            size, first = 1, number
+        size += len(entry)
+    yield kind + b"".join(entries[first:])
+
+
+def pack_append(
+    part_id: int,
+    deadline_ms: int,
+    acks: int,
+    version: int,
+    slices: Sequence[AppendSlice],
+    transactional_id: str | None = None,
+) -> bytes:
+    """One Produce, or the share of it that one worker owns. `deadline_ms` is CLOCK_MONOTONIC."""
+    if transactional_id is None:
+        head = _APPEND_HEAD.pack(part_id, deadline_ms, acks, version, len(slices))
+    else:
+        name = transactional_id.encode()
+        head = _APPEND_HEAD.pack(part_id, deadline_ms, acks, version | _IS_TRANSACTIONAL, len(slices))
+        head += _TRANSACTIONAL_ID.pack(len(name)) + name
+    if len(slices) == 1:
+        return head + _APPEND_SLICE.pack(*slices[0])
+    return head + b"".join([_APPEND_SLICE.pack(*piece) for piece in slices])
+
+
+def unpack_appends(frame: bytes) -> Iterator[tuple[int, int, int, int, list[AppendSlice], str | None]]:
+    """(part id, deadline_ms, acks, version, slices, transactional id) of every request in an APPEND frame."""
+    at, end = 1, len(frame)
+    while at < end:
+        part_id, deadline_ms, acks, version, count = _APPEND_HEAD.unpack_from(frame, at)
+        at += 24
+        transactional_id = None
+        if version >= _IS_TRANSACTIONAL:
+            version -= _IS_TRANSACTIONAL
+            (length,) = _TRANSACTIONAL_ID.unpack_from(frame, at)
+            at += 2 + length
+            transactional_id = frame[at - length : at].decode()
+        if count == 1:
+            slices = [_APPEND_SLICE.unpack_from(frame, at)]
+        else:
+            slices = list(_APPEND_SLICE.iter_unpack(frame[at : at + 24 * count]))
+        at += 24 * count
+        yield part_id, deadline_ms, acks, version, slices, transactional_id
+
+
+def pack_appended(part_id: int, results: Sequence[AppendResult]) -> bytes:
+    head = _APPENDED_HEAD.pack(part_id, len(results))
+    if len(results) == 1:
+        return head + _APPENDED_RESULT.pack(*results[0])
+    return head + b"".join([_APPENDED_RESULT.pack(*result) for result in results])
+
+
+def unpack_appended(frame: bytes) -> Iterator[tuple[int, list[AppendResult]]]:
+    at, end = 1, len(frame)
+    while at < end:
+        part_id, count = _APPENDED_HEAD.unpack_from(frame, at)
+        at += 12
+        yield part_id, list(_APPENDED_RESULT.iter_unpack(frame[at : at + 26 * count]))
+        at += 26 * count
+
+
+def watch_key(slot: int, *, committed: bool) -> int:
+    """What WATCH and MOVED call the high watermark of `slot`, or (committed) its last stable offset."""
+    return slot | _COMMITTED if committed else slot
+
+
+def watched_slot(key: int) -> tuple[int, bool]:
+    """The slot, and whether it is about the last stable offset."""
+    return key & ~_COMMITTED, key >= _COMMITTED
+
+
+def pack_watch(key: int, tag: int, offset: int) -> bytes:
+    """Ask the owner to say MOVED once what `key` stands for is past `offset`."""
+    return _WATCH.pack(key, tag, offset)
+
+
+def unpack_watches(frame: bytes) -> list[tuple[int, int, int]]:
+    """(key, tag, offset) each."""
+    return list(_WATCH.iter_unpack(memoryview(frame)[1:]))
+
+
+def pack_moved(keys: Sequence[int]) -> bytes:
+    return bytes((MOVED,)) + b"".join([_SLOT.pack(key) for key in keys])
+
+
+def unpack_moved(frame: bytes) -> list[int]:
+    return [key for (key,) in _SLOT.iter_unpack(memoryview(frame)[1:])]
+
+
+class RecordErrors(msgspec.Struct, tag="record_errors", array_like=True):
+    """Sent before the APPENDED entry of `part_id`: the texts of its `ordinal`-th partition (KIP-467)."""
+
+    part_id: int
+    ordinal: int
+    message: str | None
+    errors: list[tuple[int, str | None]]
+
+
+class ManifestWanted(msgspec.Struct, tag="manifest_wanted", array_like=True):
+    """A network process has no manifest of the slot's present generation, or one that names files which are gone."""
+
+    slot: int
+    tag: int
+    files_missing: bool = False
+
+
+class Manifest(msgspec.Struct, tag="manifest", array_like=True):
+    """The files of a partition at one generation; `found` is False when the slot is not this worker's."""
+
+    slot: int
+    tag: int
+    found: bool
+    generation: int
+    segment_bases: list[int]
+    epochs: list[tuple[int, int]]
+    """(leader epoch, start offset), both ascending."""
+
+
+class FilesRemoved(msgspec.Struct, tag="files_removed", array_like=True):
+    """An owner has unlinked files of these slots: who still has them open keeps their disk space from being free."""
+
+    slots: list[int]
+
+
+class DeleteRecordsWanted(msgspec.Struct, tag="delete_records_wanted", array_like=True):
+    """Move the log start of partitions: (slot, tag, offset or -1 for the high watermark)."""
+
+    part_id: int
+    deadline_ms: int
+    partitions: list[tuple[int, int, int]]
+
+
+class DeletedRecords(msgspec.Struct, tag="deleted_records", array_like=True):
+    """(error code, low watermark) in the order asked."""
+
+    part_id: int
+    results: list[tuple[int, int]]
+
+
+class ProducersWanted(msgspec.Struct, tag="producers_wanted", array_like=True):
+    part_id: int
+    partitions: list[tuple[int, int]]
+
+
+class ProducerRow(msgspec.Struct, array_like=True):
+    """One active producer, as DescribeProducers answers it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+class Producers(msgspec.Struct, tag="producers", array_like=True):
+    """(error code, producers) in the order asked."""
+
+    part_id: int
+    results: list[tuple[int, list[ProducerRow]]]
+
+
+class EndMarkerRow(msgspec.Struct, array_like=True):
+    """The end of one producer's transaction in these partitions: (slot, tag)."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+    transaction_version: int
+    partitions: list[tuple[int, int]]
+
+
+class EndMarkersWanted(msgspec.Struct, tag="end_markers_wanted", array_like=True):
+    """A client wants transactions to be ended (WriteTxnMarkers)."""
+
+    part_id: int
+    markers: list[EndMarkerRow]
+
+
+class EndMarkersWritten(msgspec.Struct, tag="end_markers_written", array_like=True):
+    """For each marker an error code for each of its partitions, in the order asked; sent when they are replicated."""
+
+    part_id: int
+    results: list[list[int]]
+
+
+class SegmentsWanted(msgspec.Struct, tag="segments_wanted", array_like=True):
+    """The cleaner wants to plan for these partitions: (slot, tag)."""
+
+    part_id: int
+    partitions: list[tuple[int, int]]
+
+
+class SegmentRow(msgspec.Struct, array_like=True):
+    """One segment of a log, as cleanup policies see it; times are wall-clock milliseconds."""
+
+    base_offset: int
+    size_bytes: int
+    largest_timestamp_ms: int
+    last_modified_ms: int
+    is_active: bool
+
+
+class SegmentsOf(msgspec.Struct, array_like=True):
+    """The log of one slot; empty when the slot is not this worker's any more."""
+
+    slot: int
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    segments: list[SegmentRow]
+
+
+class SegmentsDescribed(msgspec.Struct, tag="segments_described", array_like=True):
+    part_id: int
+    partitions: list[SegmentsOf]
+
+
+class CleanupOrdered(msgspec.Struct, tag="cleanup_ordered", array_like=True):
+    """What a policy planned for one partition: roll first, then drop segments up to a base offset (-1: none).
+
+    `log_end_offset` is where the log ended when it was planned: what came since, nobody has decided about.
+    """
+
+    slot: int
+    tag: int
+    roll: bool
+    delete_up_to: int
+    log_end_offset: int
+    reason: str
+
+
+ControlMessage = (
+    SegmentsWanted
+    | SegmentsDescribed
+    | CleanupOrdered
+    | RecordErrors
+    | ManifestWanted
+    | Manifest
+    | FilesRemoved
+    | DeleteRecordsWanted
+    | DeletedRecords
+    | ProducersWanted
+    | Producers
+    | EndMarkersWanted
+    | EndMarkersWritten
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(ControlMessage)
+
+
+def pack_control(message: ControlMessage) -> bytes:
+    return bytes((CONTROL,)) + _encoder.encode(message)
+
+
+def unpack_control(frame: bytes) -> ControlMessage:
+    message: ControlMessage = _decoder.decode(memoryview(frame)[1:])
+    return message

@@ -1,0 +1,59 @@
+"""What do the docs say of the requests that are served?
+
+Written from the API table, so that the page can't promise what the broker does not answer:
+`python -m kafkad.wire.document` writes docs/apis.md below the current folder.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafkad.wire.api_table import APIS, Api
+
+PAGE = "docs/apis.md"
+
+_PREFACE = """\
+# Requests
+
+What this broker answers, in which versions, and which of its processes does it (see
+[architecture.md](architecture.md)). This page is written from `kafkad/wire/api_table.py` by
+`python -m kafkad.wire.document`; ApiVersions and the router are made from the same table. The ranges are those of
+Apache Kafka 4.3.0.
+
+A request that is not in the table, or of a version outside its range, closes the connection, and the log says which
+it was. Only ApiVersions of an unknown version is answered: UNSUPPORTED_VERSION with its own range, as version 0.
+"""
+
+
+def apis_page() -> str:
+    """The text of docs/apis.md."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _PREFACE
+    yield "| key | request | versions | flexible from | answered |"
+    yield "|---:|---|---|---:|---|"
+    for api in sorted(APIS.values(), key=lambda api: api.key):
+        flexible = str(api.flexible_from) if api.flexible_from <= api.max_version else "never"
+        yield f"| {api.key} | {api.name} | {_versions(api)} | {flexible} | {api.runs.value} |"
+    yield ""
+    for api in APIS.values():
+        if api.advertised_min != api.min_version:
+            yield (
+                f"{api.name} {api.advertised_min} to {api.min_version - 1} are advertised and refused, as Apache Kafka "
+                "4 does:\nsome clients switch compression off when they are missing."
+            )
+
+
+def _versions(api: Api) -> str:
+    return f"{api.min_version}–{api.max_version}" if api.min_version < api.max_version else str(api.min_version)
+
+
+def main() -> int:
+    Path(PAGE).write_text(apis_page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

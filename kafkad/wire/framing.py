@@ -1,0 +1,84 @@
+"""Where one request ends and the next begins, and what its header says (S3-01, S3-03, S3-04).
+
+Lengths are checked before anything is allocated for them. What does not look like Kafka at all is named
+by `describe_stranger`, so that the log line says "TLS hello" instead of a huge number.
+"""
+
+from struct import Struct
+
+from kafkad.wire.api_table import API_VERSIONS, APIS
+from kafkad.wire.primitives import MalformedRequest, read_text, skip_tags
+
+LENGTH = Struct(">i")
+HEADER = Struct(">hhi")
+HEADER_AND_CLIENT_LENGTH = Struct(">hhih")
+
+
+class RequestHeader:
+    """What precedes every request body. Slotted, not frozen: one is made per request on the hot path."""
+
+    __slots__ = ("api_key", "body_at", "client_id", "correlation_id", "version")
+
+    def __init__(
+        self, api_key: int, version: int, correlation_id: int, client_id: str | None, body_at: int
+    ) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body_at = body_at
+
+
+def read_header(frame: memoryview) -> RequestHeader:
+    """The header at the start of `frame` (a request without its length prefix).
+
+    For an API or version that is not in the table only the fields of header version 1 are read, which is
+    all that the answer to an unknown ApiVersions version needs (KIP-511).
+    Raises MalformedRequest.
+    """
+    size = len(frame)
+    if size < 8:
+        raise MalformedRequest(f"a request of {size} bytes is shorter than a request header")
+    if size == 9:
+        raise MalformedRequest("the length of the client id is cut off")
+    if size == 8:
+        api_key, version, correlation_id = HEADER.unpack_from(frame)
+        return RequestHeader(api_key, version, correlation_id, None, 8)
+    api_key, version, correlation_id, length = HEADER_AND_CLIENT_LENGTH.unpack_from(frame)
+    if length == -1:
+        client_id, position = None, 10
+    else:
+        client_id, position = read_text(frame, 10, length)
+    api = APIS.get(api_key)
+    if api is not None and api.flexible_from <= version <= api.max_version:
+        position = skip_tags(frame, position)
+    return RequestHeader(api_key, version, correlation_id, client_id, position)
+
+
+def response_head(api_key: int, version: int, correlation_id: int, body_length: int) -> bytes:
+    """Length prefix and response header for a body of `body_length` bytes.
+
+    The ApiVersions response header stays at version 0 whatever the body is (KIP-511).
+    """
+    if api_key != API_VERSIONS and version >= APIS[api_key].flexible_from:
+        return FLEXIBLE_HEAD.pack(body_length + 5, correlation_id, 0)
+    return PLAIN_HEAD.pack(body_length + 4, correlation_id)
+
+
+PLAIN_HEAD = Struct(">ii")
+FLEXIBLE_HEAD = Struct(">iiB")
+
+_HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN", b"TRAC", b"PRI ")
+
+
+def describe_stranger(first: bytes) -> str | None:
+    """What the first bytes of a connection look like when they aren't a Kafka request; None: can't tell."""
+    if first[:4] in _HTTP_METHODS:
+        return "an HTTP request"
+    if len(first) >= 3 and first[0] == 0x16 and first[1] == 0x03:
+        return "a TLS hello on a PLAINTEXT listener"
+    if first[:4] == b"SSH-":
+        return "an SSH client"
+    if len(first) >= 4 and all(0x20 <= byte < 0x7F or byte in (9, 10, 13) for byte in first[:4]):
+        return "text, not a Kafka request"
+    return None

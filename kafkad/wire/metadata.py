@@ -1,0 +1,199 @@
+"""Metadata, versions 0 to 13, by hand: the request read, the response packed topic by topic.
+
+A topic's bytes do not depend on who asks, so that whoever packs them may keep them: `layout` says which versions
+share them. What differs between askers, the authorized operations, comes last and is added to each response.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import NamedTuple
+
+from kafkad.wire.primitives import (
+    EMPTY_TAGS,
+    I16,
+    I32,
+    MalformedRequest,
+    array_length,
+    compact_string,
+    read_compact_string,
+    read_i32,
+    read_slice,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    string,
+)
+
+FLEXIBLE_FROM = 9
+TOPIC_IDS_FROM = 10
+ERROR_CODE_FROM = 13
+NO_TOPIC_ID = bytes(16)
+NOT_ASKED = -(1 << 31)
+"""The authorized operations of who did not ask for them."""
+
+_PARTITION = Struct(">hii")
+_PARTITION_WITH_EPOCH = Struct(">hiii")
+_LAYOUTS = (0, 1, 5, 7, 8, 9, TOPIC_IDS_FROM)
+"""The versions in which a topic of the response changed its form (0 has a meaning of its own for dead replicas)."""
+
+PartitionRow = tuple[int, int, int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""(error code, index, leader, leader epoch, replicas, in-sync replicas, offline replicas)."""
+BrokerRow = tuple[int, str, int, str | None]
+"""(id, host, port, rack)."""
+
+
+class WantedTopic(NamedTuple):
+    """Up to version 9 there is a name and no id; from 12 on either may be missing (None, all zero)."""
+
+    topic_id: bytes
+    name: str | None
+
+
+class MetadataRequest(NamedTuple):
+    """`topics` is None for all of them, whichever way the version says so."""
+
+    topics: list[WantedTopic] | None
+    allow_auto_topic_creation: bool
+    include_cluster_operations: bool
+    include_topic_operations: bool
+
+
+def read_request(body: memoryview, version: int) -> MetadataRequest:
+    """Raises MalformedRequest."""
+    flexible = version >= FLEXIBLE_FROM
+    count, at = _read_count(body, 0, flexible=flexible)
+    topics: list[WantedTopic] | None = None if count < 0 else []
+    for _ in range(count):
+        topic_id = NO_TOPIC_ID
+        if version >= TOPIC_IDS_FROM:
+            raw, at = read_slice(body, at, 16)
+            topic_id = bytes(raw)
+        name, at = read_compact_string(body, at) if flexible else read_string(body, at)
+        if name is None and version < TOPIC_IDS_FROM:
+            raise MalformedRequest("a topic name is null")
+        if flexible:
+            at = skip_tags(body, at)
+        assert topics is not None
+        topics.append(WantedTopic(topic_id, name))
+    if version == 0:
+        if topics is None:
+            raise MalformedRequest("the list of topics is null")
+        topics = topics or None
+    return _read_flags(body, at, version, topics)
+
+
+def _read_count(body: memoryview, at: int, *, flexible: bool) -> tuple[int, int]:
+    if not flexible:
+        return read_i32(body, at)
+    count, at = read_uvarint(body, at)
+    return count - 1, at
+
+
+def _read_flags(body: memoryview, at: int, version: int, topics: list[WantedTopic] | None) -> MetadataRequest:
+    flags = {"allow": True, "cluster": False, "topic": False}
+    present = (("allow", version >= 4), ("cluster", 8 <= version <= 10), ("topic", version >= 8))
+    for name, is_there in present:
+        if is_there:
+            raw, at = read_slice(body, at, 1)
+            flags[name] = raw[0] != 0
+    if version >= FLEXIBLE_FROM:
+        skip_tags(body, at)
+    return MetadataRequest(topics, flags["allow"], flags["cluster"], flags["topic"])
+
+
+def layout(version: int) -> int:
+    """The first version whose topics have the same bytes as those of `version`."""
+    return max(first for first in _LAYOUTS if first <= version)
+
+
+def pack_topic(
+    version: int,
+    error: int,
+    name: str | None,
+    topic_id: bytes,
+    is_internal: bool,
+    partitions: Sequence[PartitionRow],
+) -> bytes:
+    """One topic up to its authorized operations, which `pack_response` adds; who keeps it tells its errors."""
+    flexible = version >= FLEXIBLE_FROM
+    out = [I16.pack(error), compact_string(name) if flexible else string(name)]
+    if version >= TOPIC_IDS_FROM:
+        out.append(topic_id)
+    if version >= 1:
+        out.append(b"\x01" if is_internal else b"\x00")
+    out.append(array_length(len(partitions), flexible=flexible))
+    for row in partitions:
+        _pack_partition(out, row, version)
+    return b"".join(out)
+
+
+def _pack_partition(out: list[bytes], row: PartitionRow, version: int) -> None:
+    error, index, leader, leader_epoch, replicas, isr, offline = row
+    flexible = version >= FLEXIBLE_FROM
+    if version >= 7:
+        out.append(_PARTITION_WITH_EPOCH.pack(error, index, leader, leader_epoch))
+    else:
+        out.append(_PARTITION.pack(error, index, leader))
+    out.append(_broker_ids(replicas, flexible))
+    out.append(_broker_ids(isr, flexible))
+    if version >= 5:
+        out.append(_broker_ids(offline, flexible))
+    if flexible:
+        out.append(EMPTY_TAGS)
+
+
+@lru_cache(maxsize=4096)
+def _broker_ids(ids: tuple[int, ...], flexible: bool) -> bytes:
+    """Partitions share few different sets of replicas: packed once each."""
+    return array_length(len(ids), flexible=flexible) + b"".join(I32.pack(each) for each in ids)
+
+
+def _topic_end(version: int, authorized_operations: int) -> bytes:
+    """What every topic of a response ends with."""
+    operations = I32.pack(authorized_operations) if version >= 8 else b""
+    return operations + EMPTY_TAGS if version >= FLEXIBLE_FROM else operations
+
+
+def pack_response(
+    version: int,
+    *,
+    brokers: Iterable[BrokerRow],
+    cluster_id: str | None,
+    controller_id: int,
+    topics: Sequence[bytes],
+    unknown_ids: Sequence[bytes] = (),
+    topic_operations: int = NOT_ASKED,
+    cluster_operations: int = NOT_ASKED,
+    error: int = 0,
+) -> bytes:
+    """The body, of topics that `pack_topic` packed for a version of the same layout.
+
+    `unknown_ids` are such topics too; nobody is told what may be done with them.
+    """
+    flexible = version >= FLEXIBLE_FROM
+    rows = [_pack_broker(broker, version) for broker in brokers]
+    out = [I32.pack(0) if version >= 3 else b"", array_length(len(rows), flexible=flexible), *rows]
+    if version >= 2:
+        out.append(compact_string(cluster_id) if flexible else string(cluster_id))
+    if version >= 1:
+        out.append(I32.pack(controller_id))
+    out.append(array_length(len(unknown_ids) + len(topics), flexible=flexible))
+    for packed, operations in ((unknown_ids, NOT_ASKED), (topics, topic_operations)):
+        if packed:
+            end = _topic_end(version, operations)
+            out += (end.join(packed), end)
+    if 8 <= version <= 10:
+        out.append(I32.pack(cluster_operations))
+    if version >= ERROR_CODE_FROM:
+        out.append(I16.pack(error))
+    if flexible:
+        out.append(EMPTY_TAGS)
+    return b"".join(out)
+
+
+def _pack_broker(broker: BrokerRow, version: int) -> bytes:
+    broker_id, host, port, rack = broker
+    if version >= FLEXIBLE_FROM:
+        return I32.pack(broker_id) + compact_string(host) + I32.pack(port) + compact_string(rack) + EMPTY_TAGS
+    return I32.pack(broker_id) + string(host) + I32.pack(port) + (string(rack) if version >= 1 else b"")

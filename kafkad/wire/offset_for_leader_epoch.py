@@ -1,0 +1,57 @@
+"""OffsetForLeaderEpoch, versions 2 to 4, by hand: consumers ask it whenever a leader changes."""
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple
+
+from kafkad.wire.body_reader import BodyReader
+from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string, string
+from kafkad.wire.told_errors import tell_all
+
+FLEXIBLE_FROM = 4
+_RESULT = Struct(">hiiq")
+
+
+class WantedEpoch(NamedTuple):
+    """`current_leader_epoch` is -1 when the client does not say; `leader_epoch` is the one whose end is asked."""
+
+    partition: int
+    current_leader_epoch: int
+    leader_epoch: int
+
+
+class EpochEnd(NamedTuple):
+    error: int
+    partition: int
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+def read_request(body: memoryview, version: int) -> list[tuple[str, list[WantedEpoch]]]:
+    """Raises MalformedRequest."""
+    reader = BodyReader(body, flexible=version >= FLEXIBLE_FROM)
+    if version >= 3:
+        reader.i32()  # Who asks, a consumer or a follower: the answer is the same.
+    topics = []
+    for _ in range(reader.count()):
+        name = reader.text()
+        partitions = []
+        for _ in range(reader.count()):
+            partitions.append(WantedEpoch(reader.i32(), reader.i32(), reader.i32()))
+            reader.tags()
+        reader.tags()
+        topics.append((name, partitions))
+    reader.tags()
+    return topics
+
+
+def pack_response(version: int, topics: Iterable[tuple[str, list[EpochEnd]]]) -> bytes:
+    flexible = version >= FLEXIBLE_FROM
+    tags = EMPTY_TAGS if flexible else b""
+    rows = []
+    for name, results in topics:
+        head = compact_string(name) if flexible else string(name)
+        tell_all(result.error for result in results)
+        packed = [_RESULT.pack(*result) + tags for result in results]
+        rows.append(head + array_length(len(packed), flexible=flexible) + b"".join(packed) + tags)
+    return I32.pack(0) + array_length(len(rows), flexible=flexible) + b"".join(rows) + tags

@@ -1,0 +1,122 @@
+"""The few protocol primitives that hand-packed messages need (protocol guide, "Protocol Primitive Types").
+
+Readers take a buffer and a position and return the value with the next position; they raise
+`MalformedRequest` instead of reading past the end.
+"""
+
+from struct import Struct
+
+I16 = Struct(">h")
+I32 = Struct(">i")
+I64 = Struct(">q")
+
+EMPTY_TAGS = b"\x00"
+_LONGEST_STRING = 2**15 - 1
+
+
+class MalformedRequest(Exception):
+    """The bytes are not the request that their header says; the connection is closed."""
+
+
+def read_uvarint(view: memoryview, position: int) -> tuple[int, int]:
+    try:
+        byte = view[position]
+    except IndexError:
+        raise MalformedRequest("unsigned varint does not end") from None
+    # Most are one byte: the lengths of names, the counts of what there is one of, tag sections without tags.
+    return (byte, position + 1) if byte < 0x80 else _read_long_uvarint(view, position)
+
+
+def _read_long_uvarint(view: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    for at in range(position, min(position + 5, len(view))):
+        byte = view[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at + 1
+        shift += 7
+    raise MalformedRequest("unsigned varint does not end")
+
+
+def uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_slice(view: memoryview, position: int, length: int) -> tuple[memoryview, int]:
+    end = position + length
+    if length < 0 or end > len(view):
+        raise MalformedRequest(f"a field of {length} bytes does not fit in what is left of the request")
+    return view[position:end], end
+
+
+def read_text(view: memoryview, position: int, length: int) -> tuple[str, int]:
+    end = position + length
+    if length < 0 or end > len(view):
+        raise MalformedRequest(f"a string of {length} bytes does not fit in what is left of the request")
+    try:
+        return str(view[position:end], "utf-8"), end
+    except UnicodeDecodeError as error:
+        raise MalformedRequest(f"a string is not UTF-8: {error.reason}") from error
+
+
+def read_string(view: memoryview, position: int) -> tuple[str | None, int]:
+    """A nullable string with an int16 length; None when the length is -1."""
+    if position + 2 > len(view):
+        raise MalformedRequest("a string length is cut off")
+    (length,) = I16.unpack_from(view, position)
+    if length == -1:
+        return None, position + 2
+    return read_text(view, position + 2, length)
+
+
+def read_compact_string(view: memoryview, position: int) -> tuple[str | None, int]:
+    """A nullable compact string: length + 1 as an unsigned varint, 0 for null."""
+    length, position = read_uvarint(view, position)
+    if length == 0:
+        return None, position
+    if length > _LONGEST_STRING + 1:
+        raise MalformedRequest(f"a string of {length - 1} bytes is longer than any string may be")
+    return read_text(view, position, length - 1)
+
+
+def skip_tags(view: memoryview, position: int) -> int:
+    """Step over a tagged-field section whose fields nobody here needs."""
+    count, position = read_uvarint(view, position)
+    if not count:
+        return position
+    for _ in range(count):
+        _tag, position = read_uvarint(view, position)
+        size, position = read_uvarint(view, position)
+        _raw, position = read_slice(view, position, size)
+    return position
+
+
+def read_i32(view: memoryview, position: int) -> tuple[int, int]:
+    if position + 4 > len(view):
+        raise MalformedRequest("an int32 is cut off")
+    return I32.unpack_from(view, position)[0], position + 4
+
+
+def string(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    raw = text.encode()
+    return I16.pack(len(raw)) + raw
+
+
+def compact_string(text: str | None) -> bytes:
+    if text is None:
+        return b"\x00"
+    raw = text.encode()
+    return uvarint(len(raw) + 1) + raw
+
+
+def array_length(count: int, *, flexible: bool) -> bytes:
+    return uvarint(count + 1) if flexible else I32.pack(count)

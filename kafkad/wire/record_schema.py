@@ -1,0 +1,204 @@
+"""Schemas of the records that a coordinator keeps for itself: how a field, an array, a structure is written.
+
+A record's key begins with its type, its value with its version (protocol guide, "Protocol Primitive Types", for the
+rest). Forms are put together once; reading gives fields by name. Whatever the bytes are, reading them ends in values
+or in `MalformedRecord`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from struct import Struct, error
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kafkad.wire.primitives import I16, I32, MalformedRequest, read_slice, read_uvarint, uvarint
+
+_ID_SIZE = 16
+
+
+class MalformedRecord(ValueError):
+    """The bytes are not what their type and version say."""
+
+
+class Form(NamedTuple):
+    """How one value is written. `read` takes bytes and a position, and returns the value with the next position."""
+
+    read: Callable[[memoryview, int], tuple[Any, int]]
+    write: Callable[[Any], bytes]
+
+
+class Tagged(NamedTuple):
+    """An optional field (KIP-482): left out when it has its default."""
+
+    name: str
+    form: Form
+    default: Any
+
+
+def number(form: str) -> Form:
+    """An integer; `form` as in struct."""
+    packed = Struct(">" + form)
+
+    def read(data: memoryview, at: int) -> tuple[int, int]:
+        return packed.unpack_from(data, at)[0], at + packed.size
+
+    return Form(read, packed.pack)
+
+
+INT8, INT16, INT32, INT64 = (number(form) for form in "bhiq")
+
+
+def _read_uuid(data: memoryview, at: int) -> tuple[UUID, int]:
+    raw, at = read_slice(data, at, _ID_SIZE)
+    return UUID(bytes=bytes(raw)), at
+
+
+UUID_FORM = Form(_read_uuid, lambda value: value.bytes)
+
+
+def text(*, flexible: bool, nullable: bool = False) -> Form:
+    inner = _raw(flexible=flexible, length=I16)
+
+    def read(data: memoryview, at: int) -> tuple[str | None, int]:
+        raw, at = inner.read(data, at)
+        return (None if raw is None else str(raw, "utf-8")), at
+
+    written = Form(read, lambda value: inner.write(None if value is None else value.encode()))
+    return written if nullable else _not_null(written, "a string")
+
+
+def blob(*, flexible: bool) -> Form:
+    inner = _raw(flexible=flexible, length=I32)
+
+    def read(data: memoryview, at: int) -> tuple[bytes | None, int]:
+        raw, at = inner.read(data, at)
+        return (None if raw is None else bytes(raw)), at
+
+    return _not_null(Form(read, inner.write), "a byte array")
+
+
+def array(element: Form, *, flexible: bool, nullable: bool = False) -> Form:
+    """A tuple."""
+    read_length, write_length = _length(flexible=flexible, length=I32)
+
+    def read(data: memoryview, at: int) -> tuple[tuple[Any, ...] | None, int]:
+        count, at = read_length(data, at)
+        if count < 0:
+            return None, at
+        if count > len(data) - at:
+            raise MalformedRecord(f"an array of {count} elements does not fit in the {len(data) - at} bytes left")
+        values = []
+        for _ in range(count):
+            value, at = element.read(data, at)
+            values.append(value)
+        return tuple(values), at
+
+    def write(values: Sequence[Any] | None) -> bytes:
+        if values is None:
+            return write_length(-1)
+        return write_length(len(values)) + b"".join(map(element.write, values))
+
+    return Form(read, write) if nullable else _not_null(Form(read, write), "an array")
+
+
+class Fields:
+    """The fields of a structure, or of a whole key or value, in order. `tagged` None: the version is not flexible."""
+
+    def __init__(self, fields: Mapping[str, Form], tagged: Mapping[int, Tagged] | None = None) -> None:
+        self._fields = tuple(fields.items())
+        self._tagged = tagged
+
+    def read(self, data: memoryview, at: int) -> tuple[dict[str, Any], int]:
+        values: dict[str, Any] = {}
+        for name, form in self._fields:
+            values[name], at = form.read(data, at)
+        if self._tagged is None:
+            return values, at
+        for field in self._tagged.values():
+            values[field.name] = field.default
+        count, at = read_uvarint(data, at)
+        for _ in range(count):
+            tag, at = read_uvarint(data, at)
+            size, at = read_uvarint(data, at)
+            content, at = read_slice(data, at, size)
+            known = self._tagged.get(tag)
+            if known is not None:
+                values[known.name], _ = known.form.read(content, 0)
+        return values, at
+
+    def write(self, entity: object) -> bytes:
+        fixed = b"".join(form.write(getattr(entity, name)) for name, form in self._fields)
+        if self._tagged is None:
+            return fixed
+        rows = []
+        for tag, field in sorted(self._tagged.items()):
+            value = getattr(entity, field.name)
+            if value != field.default:
+                content = field.form.write(value)
+                rows.append(uvarint(tag) + uvarint(len(content)) + content)
+        return fixed + uvarint(len(rows)) + b"".join(rows)
+
+
+def structure(made: Callable[..., Any], fields: Fields) -> Form:
+    """A value of the class `made`."""
+
+    def read(data: memoryview, at: int) -> tuple[Any, int]:
+        values, at = fields.read(data, at)
+        return made(**values), at
+
+    return Form(read, fields.write)
+
+
+def nullable(inner: Form) -> Form:
+    """A structure in a tagged field that may be null: one byte before it says whether it is there."""
+
+    def read(data: memoryview, at: int) -> tuple[Any, int]:
+        marker, at = read_uvarint(data, at)
+        return inner.read(data, at) if marker else (None, at)
+
+    return Form(read, lambda value: b"\0" if value is None else b"\1" + inner.write(value))
+
+
+def read_all(fields: Fields, data: memoryview, at: int, what: str) -> dict[str, Any]:
+    """The fields of `what` from `at` on. Raises MalformedRecord. Bytes after them are ignored, as in Apache Kafka."""
+    try:
+        return fields.read(data, at)[0]
+    except (error, ValueError, MalformedRequest) as broken:
+        raise MalformedRecord(f"{what} of {len(data)} bytes: {broken}") from broken
+
+
+def _not_null(form: Form, what: str) -> Form:
+    def read(data: memoryview, at: int) -> tuple[Any, int]:
+        value, at = form.read(data, at)
+        if value is None:
+            raise MalformedRecord(f"{what} is null")
+        return value, at
+
+    return Form(read, form.write)
+
+
+def _raw(*, flexible: bool, length: Struct) -> Form:
+    read_length, write_length = _length(flexible=flexible, length=length)
+
+    def read(data: memoryview, at: int) -> tuple[memoryview | None, int]:
+        size, at = read_length(data, at)
+        return (None, at) if size < 0 else read_slice(data, at, size)
+
+    def write(value: bytes | None) -> bytes:
+        return write_length(-1) if value is None else write_length(len(value)) + value
+
+    return Form(read, write)
+
+
+def _length(
+    *, flexible: bool, length: Struct
+) -> tuple[Callable[[memoryview, int], tuple[int, int]], Callable[[int], bytes]]:
+    def read_plain(data: memoryview, at: int) -> tuple[int, int]:
+        return length.unpack_from(data, at)[0], at + length.size
+
+    def read_compact(data: memoryview, at: int) -> tuple[int, int]:
+        size, at = read_uvarint(data, at)
+        return size - 1, at
+
+    if flexible:
+        return read_compact, lambda size: uvarint(size + 1)
+    return read_plain, length.pack

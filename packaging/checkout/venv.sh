@@ -1,0 +1,86 @@
+#!/bin/sh
+# Makes the virtual environment of a checkout, and gets what the machine lacks for it: by apt-get when this
+# runs as root, otherwise by naming the command in one line. Nothing is compiled.
+#
+# Usage: venv.sh FOLDER      (from the top of the checkout)
+set -eu
+
+folder=$1
+oldest=3.11
+
+say() { echo "kafkad: $*" >&2; }
+
+is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+# The distribution's own build comes first: it is optimised with profiles, which a Python built by hand mostly is
+# not (a third more time for each request). PYTHON=… takes another one.
+distribution() {
+    case ":$PATH:" in
+        *:/usr/bin:*) echo /usr/bin/python3.11 /usr/bin/python3.12 /usr/bin/python3.13 /usr/bin/python3 ;;
+    esac
+}
+
+find_python() {
+    for name in ${PYTHON:-$(distribution) python3.11 python3.12 python3.13 python3.14 python3}; do
+        if is_new_enough "$name"; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+# A minimal Debian has Python without its venv and pip modules.
+has_venv() { "$1" -c 'import venv, ensurepip' 2>/dev/null; }
+
+can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+install() {
+    say "installing $* with apt-get"
+    if ! DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1; then
+        apt-get update -qq >/dev/null
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    fi
+}
+
+prefix='sudo apt-get'
+if ! python=$(find_python); then
+    if can_install; then
+        install python3 python3-venv
+    fi
+    if ! python=$(find_python); then
+        say "Python $oldest or later is needed and was not found; get it with: $prefix install python3 python3-venv"
+        exit 1
+    fi
+fi
+
+if ! has_venv "$python"; then
+    package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+    if can_install; then
+        install "$package"
+    else
+        say "$python has no venv module; get it with: $prefix install $package"
+        exit 1
+    fi
+fi
+
+if ! command -v kcat >/dev/null; then
+    if can_install; then
+        install kcat || say "kcat, which the first steps use, could not be installed; kafkad runs without it"
+    else
+        say "kcat, which the first steps use, is missing; get it with: $prefix install kcat"
+    fi
+fi
+
+# One that an interrupted run, or an interpreter that is gone, left behind.
+if ! { [ -x "$folder/bin/python" ] && "$folder/bin/python" -m pip --version >/dev/null 2>&1; }; then
+    if [ -e "$folder" ] && [ ! -f "$folder/pyvenv.cfg" ]; then
+        say "$folder is there and is no virtual environment; move it away, or say make VENV=another-folder"
+        exit 1
+    fi
+    rm -rf "$folder"
+    "$python" -m venv "$folder"
+fi
+
+# confluent-kafka is for the first steps in Python; the broker itself does without.
+"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: --editable . confluent-kafka

@@ -1,0 +1,74 @@
+#!/bin/bash
+# Builds kafkad_VERSION_amd64.deb from a checkout: fetches the wheels of requirements.lock (hashes are checked), then
+# builds in a scratch folder without looking at the network.
+#
+# Usage: packaging/debian/build.sh [FOLDER]     where the .deb goes (default: the top of the checkout)
+#   KAFKAD_DEB_VERSION  another version than the changelog's, for tests of upgrades
+#   KAFKAD_DEB_SCRATCH  where to build (default: a temporary folder, removed at the end)
+#   KAFKAD_DEB_WHEELS   a folder that keeps the wheels between builds (default: build/wheels)
+set -euo pipefail
+
+checkout=$(cd "$(dirname "$0")/../.." && pwd)
+output=$(realpath "${1:-$checkout}")
+wheels=${KAFKAD_DEB_WHEELS:-$checkout/build/wheels}
+python=/usr/bin/python3.11
+build_packages=(build-essential debhelper dh-python fakeroot po-debconf python3 python3-pip python3-setuptools python3-wheel)
+
+missing=()
+for package in "${build_packages[@]}"; do
+    dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "kafkad: to build the package, first: apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+fi
+if [ ! -x "$python" ] || [ "$(dpkg --print-architecture)" != amd64 ]; then
+    echo "kafkad: the package is built on amd64 with Debian's Python 3.11 (its wheels are for that)" >&2
+    exit 1
+fi
+
+if [ -n "${KAFKAD_DEB_SCRATCH:-}" ]; then
+    scratch=$KAFKAD_DEB_SCRATCH
+    mkdir -p "$scratch"
+else
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+fi
+
+lock=$checkout/packaging/debian/requirements.lock
+mkdir -p "$wheels"
+if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "$lock" | sort >.wanted &&
+    sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .wanted); then
+    rm -f "$wheels"/*.whl
+    "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \
+        --require-hashes --dest "$wheels" --requirement "$lock"
+fi
+
+source=$scratch/kafkad
+mkdir "$source"
+parts=(kafkad etc examples docs packaging README.md CHANGES.md setup.cfg pyproject.toml)
+if git -C "$checkout" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    # What lies around in the checkout is none of the package's business.
+    git -C "$checkout" ls-files -z -- "${parts[@]}" |
+        tar -C "$checkout" --ignore-failed-read --null --files-from - --create | tar -C "$source" --extract
+else
+    (cd "$checkout" && cp -r "${parts[@]}" "$source/")
+    find "$source" -name __pycache__ -prune -exec rm -r {} +
+fi
+cp -r "$checkout/packaging/debian" "$source/debian"
+cp "$checkout"/packaging/systemd/kafkad.service "$source/debian/kafkad.service"
+cp "$checkout"/packaging/systemd/kafkad@.service "$source/debian/kafkad@.service"
+cp -r "$wheels" "$source/wheels"
+if [ -n "${KAFKAD_DEB_VERSION:-}" ]; then
+    sed -i "1s/(.*)/($KAFKAD_DEB_VERSION)/" "$source/debian/changelog"
+    sed -i "s/^__version__ = .*/__version__ = \"$KAFKAD_DEB_VERSION\"/" "$source/kafkad/__init__.py"
+fi
+# What a proxy would answer with an error: a build that reaches for the network fails.
+if ! (cd "$source" && env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$scratch" LC_ALL=C.UTF-8 TZ=UTC \
+    http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9 \
+    dpkg-buildpackage --build=binary --no-sign >"$scratch/log" 2>&1); then
+    tail -n 40 "$scratch/log" >&2
+    exit 1
+fi
+mv "$scratch"/kafkad_*_amd64.deb "$output/"
+ls "$output"/kafkad_*_amd64.deb

@@ -1,0 +1,530 @@
+"""What both coordination stores promise, run against the embedded one and a real ZooKeeper."""
+
+import itertools
+import select
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from kazoo.client import KazooClient
+
+from kafkad.adapters.embedded_store import FILE_NAME, EmbeddedStore
+from kafkad.adapters.zookeeper_store import ZookeeperStore
+from kafkad.core.coordination import (
+    BadVersion,
+    Check,
+    CoordinationStore,
+    Create,
+    Delete,
+    Event,
+    NoChildrenForEphemerals,
+    NodeExists,
+    NodeStat,
+    NoNode,
+    NotEmpty,
+    SessionChanged,
+    SessionLost,
+    SessionState,
+    SessionSuspended,
+    SetData,
+    WatchFired,
+    WatchKind,
+)
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from tests.adapters.zookeeper_fixture import ZookeeperServer
+
+_chroots = itertools.count()
+
+
+class Backend(Protocol):
+    def open(self) -> CoordinationStore: ...
+
+    def expire(self, store: CoordinationStore) -> None: ...
+
+    def resume(self, store: CoordinationStore) -> CoordinationStore:
+        """The process that had the store died; its successor goes on in the same session."""
+
+
+class EmbeddedBackend:
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE_NAME
+        self._sessions = itertools.count(1)
+
+    def open(self) -> EmbeddedStore:
+        return EmbeddedStore(self._path, next(self._sessions))
+
+    def expire(self, store: CoordinationStore) -> None:
+        assert isinstance(store, EmbeddedStore)
+        store.end_session()
+
+    def resume(self, store: CoordinationStore) -> EmbeddedStore:
+        store.close()
+        return EmbeddedStore(self._path, store.session_id)
+
+
+class ZookeeperBackend:
+    def __init__(self, server: ZookeeperServer) -> None:
+        self.server = server
+        self._hosts = f"{server.hosts}/test{next(_chroots)}"
+        client = KazooClient(hosts=server.hosts)
+        client.start(20)
+        client.create("/" + self._hosts.split("/")[1])
+        client.stop()
+        client.close()
+        self._opened: list[ZookeeperStore] = []
+
+    def open(self, session: tuple[int, bytes] | None = None) -> ZookeeperStore:
+        store = ZookeeperStore(self._hosts, session_timeout_s=10, connect_timeout_s=20, session=session)
+        self._opened.append(store)
+        return store
+
+    def expire(self, store: CoordinationStore) -> None:
+        assert isinstance(store, ZookeeperStore)
+        # ZooKeeper's documented way to end someone's session: a second handle on it, closed.
+        clone = KazooClient(hosts=self._hosts, client_id=store.session)
+        clone.start(20)
+        clone.stop()
+        clone.close()
+
+    def resume(self, store: CoordinationStore) -> ZookeeperStore:
+        assert isinstance(store, ZookeeperStore)
+        # Taking the session over moves it to the new connection, as when the old process is gone.
+        return self.open(store.session)
+
+    def close(self) -> None:
+        for store in self._opened:
+            store.close()
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperServer]:
+    server = ZookeeperServer(tmp_path_factory.mktemp("zookeeper"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["embedded", "zookeeper"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    if request.param == "embedded":
+        yield EmbeddedBackend(tmp_path)
+        return
+    zookeeper_backend = ZookeeperBackend(request.getfixturevalue("zookeeper"))
+    yield zookeeper_backend
+    zookeeper_backend.close()
+
+
+@pytest.fixture
+def zookeeper_backend(zookeeper: ZookeeperServer) -> Iterator[ZookeeperBackend]:
+    backend = ZookeeperBackend(zookeeper)
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def store(backend: Backend) -> CoordinationStore:
+    store = backend.open()
+    store.events()
+    return store
+
+
+def await_events(store: CoordinationStore, count: int, timeout_s: float = 20) -> list[Event]:
+    events: list[Event] = []
+    deadline = time.monotonic() + timeout_s
+    while len(events) < count and time.monotonic() < deadline:
+        select.select([store.fileno()], [], [], max(0, deadline - time.monotonic()))
+        events += store.events()
+    return events
+
+
+def await_state(store: CoordinationStore, state: SessionState) -> list[Event]:
+    events: list[Event] = []
+    while SessionChanged(state) not in events:
+        received = await_events(store, 1)
+        assert received, f"never became {state}: {events}"
+        events += received
+    return events
+
+
+def test_create_then_get_gives_the_data_at_version_zero(store: CoordinationStore) -> None:
+    assert store.create("/a", b"one") == "/a"
+    node = store.get("/a")
+    assert (node.data, node.version, node.stat.ephemeral_owner) == (b"one", 0, 0)
+
+
+def test_create_refuses_what_exists_and_what_has_no_parent(store: CoordinationStore) -> None:
+    store.create("/a")
+    with pytest.raises(NodeExists, match="/a"):
+        store.create("/a")
+    with pytest.raises(NoNode, match="/missing/b"):
+        store.create("/missing/b")
+
+
+def test_set_raises_the_version_and_checks_the_expected_one(store: CoordinationStore) -> None:
+    store.create("/a", b"0")
+    assert store.set_data("/a", b"1", 0).version == 1
+    assert store.set_data("/a", b"2").version == 2
+    with pytest.raises(BadVersion):
+        store.set_data("/a", b"3", 1)
+    with pytest.raises(NoNode):
+        store.set_data("/b", b"")
+    assert store.get("/a").data == b"2"
+
+
+def test_change_ids_grow_and_creation_keeps_its_own(store: CoordinationStore) -> None:
+    store.create("/a")
+    created = store.get("/a").stat
+    store.create("/b")
+    changed = store.set_data("/a", b"1")
+    assert created.created_id == created.modified_id == changed.created_id < changed.modified_id
+    assert created.created_id < store.get("/b").stat.created_id < changed.modified_id
+
+
+def test_a_node_made_again_has_a_larger_creation_id(store: CoordinationStore) -> None:
+    store.create("/a")
+    first = store.get("/a").stat.created_id
+    store.delete("/a")
+    store.create("/a")
+    assert store.get("/a").stat.created_id > first
+
+
+def test_delete_checks_the_version_and_refuses_parents(store: CoordinationStore) -> None:
+    store.create("/a")
+    store.create("/a/b")
+    with pytest.raises(NotEmpty):
+        store.delete("/a")
+    with pytest.raises(BadVersion):
+        store.delete("/a/b", 7)
+    store.delete("/a/b", 0)
+    store.delete("/a")
+    with pytest.raises(NoNode):
+        store.delete("/a")
+
+
+def test_children_are_names_sorted_and_only_direct_ones(store: CoordinationStore) -> None:
+    for path in ("/a", "/a/c", "/a/b", "/a/b/deep", "/ab"):
+        store.create(path)
+    assert store.children("/a") == ["b", "c"]
+    assert [name for name in store.children("/") if name in ("a", "ab")] == ["a", "ab"]
+    assert store.children("/a/c") == []
+    with pytest.raises(NoNode):
+        store.children("/missing")
+
+
+def test_exists_gives_the_stat_or_none(store: CoordinationStore) -> None:
+    store.create("/a")
+    assert isinstance(store.exists("/a"), NodeStat)
+    assert store.exists("/b") is None
+
+
+def test_get_many_keeps_the_order_and_marks_what_is_missing(store: CoordinationStore) -> None:
+    store.create("/a", b"1")
+    store.create("/c", b"3")
+    nodes = store.get_many(["/c", "/b", "/a"])
+    assert [node and node.data for node in nodes] == [b"3", None, b"1"]
+    assert store.get_many([]) == []
+
+
+def test_sequence_numbers_grow_per_parent_and_are_never_used_again(store: CoordinationStore) -> None:
+    store.create("/q")
+    store.create("/q/plain")
+    assert store.create("/q/n_", sequence=True) == "/q/n_0000000001"
+    last = store.create("/q/n_", sequence=True)
+    store.delete(last)
+    assert store.create("/q/n_", sequence=True) > last
+
+
+def test_data_may_be_large_and_binary(store: CoordinationStore) -> None:
+    data = bytes(range(256)) * 2000
+    store.create("/a", data)
+    assert store.get("/a").data == data
+
+
+def test_transaction_does_all(store: CoordinationStore) -> None:
+    store.create("/epoch", b"1")
+    outcome = store.transaction(
+        [Check("/epoch", 0), SetData("/epoch", b"2", 0), Create("/a"), Create("/a/b", b"x"), Delete("/a/b")]
+    )
+    assert outcome[0] is None
+    assert isinstance(outcome[1], NodeStat) and outcome[1].version == 1
+    assert outcome[2:] == ["/a", "/a/b", None]
+    assert store.children("/a") == []
+
+
+def test_transaction_does_nothing_when_one_operation_fails(store: CoordinationStore) -> None:
+    store.create("/epoch", b"1")
+    with pytest.raises(BadVersion, match="/epoch"):
+        store.transaction([Create("/a"), Check("/epoch", 5), Create("/b")])
+    with pytest.raises(NodeExists, match="/epoch"):
+        store.transaction([Create("/a"), SetData("/epoch", b"9"), Create("/epoch")])
+    assert store.exists("/a") is None
+    assert (store.get("/epoch").data, store.get("/epoch").version) == (b"1", 0)
+
+
+def test_a_transaction_rolled_back_fires_no_watch(store: CoordinationStore) -> None:
+    store.exists("/a", watch=True)
+    with pytest.raises(NoNode):
+        store.transaction([Create("/a"), Delete("/missing")])
+    store.create("/a")
+    assert await_events(store, 1) == [WatchFired(WatchKind.CREATED, "/a")]
+    assert store.events() == []
+
+
+def test_empty_batches_are_fine(store: CoordinationStore) -> None:
+    assert store.transaction([]) == []
+    assert store.pipelined([]) == []
+
+
+def test_pipelined_operations_succeed_and_fail_each_on_its_own(store: CoordinationStore) -> None:
+    outcomes = store.pipelined(
+        [
+            Create("/a", b"1"),
+            Create("/missing/x"),
+            SetData("/a", b"2", 3),
+            SetData("/a", b"3"),
+            Delete("/none"),
+        ]
+    )
+    assert outcomes[0] == "/a"
+    assert [type(outcome) for outcome in outcomes[1:]] == [NoNode, BadVersion, NodeStat, NoNode]
+    assert store.get("/a").data == b"3"
+
+
+def test_a_guard_fences_each_pipelined_change(store: CoordinationStore) -> None:
+    store.create("/epoch", b"1")
+    assert store.pipelined([Create("/a"), Create("/b")], guard=Check("/epoch", 0)) == ["/a", "/b"]
+    store.set_data("/epoch", b"2")
+    outcomes = store.pipelined([Create("/c"), Delete("/a")], guard=Check("/epoch", 0))
+    assert [type(outcome) for outcome in outcomes] == [BadVersion, BadVersion]
+    assert store.exists("/a") and not store.exists("/c")
+
+
+def test_a_data_watch_fires_once(store: CoordinationStore) -> None:
+    store.create("/a")
+    store.get("/a", watch=True)
+    store.set_data("/a", b"1")
+    store.set_data("/a", b"2")
+    store.get("/a", watch=True)
+    store.delete("/a")
+    expected = [WatchFired(WatchKind.CHANGED, "/a"), WatchFired(WatchKind.DELETED, "/a")]
+    assert await_events(store, 2) == expected
+    assert store.events() == []
+
+
+def test_reading_twice_with_a_watch_is_one_watch(store: CoordinationStore) -> None:
+    store.create("/a")
+    store.get("/a", watch=True)
+    store.exists("/a", watch=True)
+    store.set_data("/a", b"1")
+    store.exists("/b", watch=True)
+    store.create("/b")
+    assert await_events(store, 2) == [
+        WatchFired(WatchKind.CHANGED, "/a"),
+        WatchFired(WatchKind.CREATED, "/b"),
+    ]
+
+
+def test_get_of_a_missing_node_leaves_no_watch(store: CoordinationStore) -> None:
+    with pytest.raises(NoNode):
+        store.get("/a", watch=True)
+    store.create("/a")
+    store.exists("/a", watch=True)
+    store.set_data("/a", b"1")
+    assert await_events(store, 1) == [WatchFired(WatchKind.CHANGED, "/a")]
+
+
+def test_a_child_watch_fires_once_for_children_and_not_for_data(store: CoordinationStore) -> None:
+    store.create("/a")
+    store.children("/a", watch=True)
+    store.set_data("/a", b"1")
+    store.create("/a/b")
+    store.create("/a/c")
+    assert await_events(store, 1) == [WatchFired(WatchKind.CHILDREN, "/a")]
+    store.children("/a", watch=True)
+    store.set_data("/a/b", b"grandchildren and data of children are not children")
+    store.delete("/a/b")
+    assert await_events(store, 1) == [WatchFired(WatchKind.CHILDREN, "/a")]
+    assert store.events() == []
+
+
+def test_deletion_fires_the_data_and_the_child_watch(store: CoordinationStore) -> None:
+    store.create("/a")
+    store.get("/a", watch=True)
+    store.children("/a", watch=True)
+    store.delete("/a")
+    assert await_events(store, 2) == [WatchFired(WatchKind.DELETED, "/a")] * 2
+
+
+def test_the_descriptor_is_readable_only_while_there_are_events(store: CoordinationStore) -> None:
+    assert select.select([store.fileno()], [], [], 0)[0] == []
+    store.exists("/a", watch=True)
+    store.create("/a")
+    assert select.select([store.fileno()], [], [], 20)[0]
+    store.events()
+    assert select.select([store.fileno()], [], [], 0)[0] == []
+
+
+def test_ephemeral_nodes_carry_their_session_and_bear_no_children(store: CoordinationStore) -> None:
+    store.create("/a", b"", ephemeral=True)
+    assert store.get("/a").stat.ephemeral_owner == store.session_id != 0
+    with pytest.raises(NoChildrenForEphemerals):
+        store.create("/a/b")
+
+
+def test_a_lost_session_takes_its_ephemerals_along_and_stays_lost(backend: Backend, store: CoordinationStore) -> None:
+    store.create("/p")
+    store.create("/p/mine", ephemeral=True)
+    before = store.state
+    assert before is SessionState.CONNECTED
+    backend.expire(store)
+    await_state(store, SessionState.LOST)
+    assert store.state is SessionState.LOST
+    for operation in (
+        lambda: store.get("/p"),
+        lambda: store.create("/q"),
+        lambda: store.children("/p"),
+        lambda: store.transaction([Create("/q")]),
+        lambda: store.pipelined([Create("/q")]),
+        lambda: store.get_many(["/p"]),
+    ):
+        with pytest.raises(SessionLost):
+            operation()
+    store.close()
+    successor = backend.open()
+    assert successor.session_id != store.session_id
+    assert successor.children("/p") == []
+    successor.create("/p/mine", ephemeral=True)
+
+
+def test_a_process_that_is_restarted_resumes_its_session(backend: Backend, store: CoordinationStore) -> None:
+    store.create("/p")
+    store.create("/p/mine", b"1", ephemeral=True)
+    successor = backend.resume(store)
+    assert successor.session_id == store.session_id
+    assert successor.get("/p/mine").stat.ephemeral_owner == successor.session_id
+    successor.set_data("/p/mine", b"2")
+
+
+def test_zookeeper_tells_suspension_and_return_in_the_same_session(
+    zookeeper_backend: ZookeeperBackend,
+) -> None:
+    store = zookeeper_backend.open()
+    store.create("/p", ephemeral=True)
+    store.get("/p", watch=True)
+    store.events()
+    zookeeper_backend.server.pause()
+    try:
+        await_state(store, SessionState.SUSPENDED)
+        with pytest.raises(SessionSuspended):
+            store.get("/p")
+    finally:
+        zookeeper_backend.server.resume()
+    await_state(store, SessionState.CONNECTED)
+    assert store.get("/p").stat.ephemeral_owner == store.session_id
+    # The watch went with the connection: only reading again sets it again.
+    store.set_data("/p", b"1")
+    store.exists("/q", watch=True)
+    store.create("/q")
+    assert await_events(store, 1) == [WatchFired(WatchKind.CREATED, "/q")]
+
+
+def test_zookeeper_session_that_has_expired_is_not_resumed(zookeeper_backend: ZookeeperBackend) -> None:
+    store = zookeeper_backend.open()
+    zookeeper_backend.expire(store)
+    await_state(store, SessionState.LOST)
+    with pytest.raises(SessionLost):
+        zookeeper_backend.open(store.session)
+
+
+def test_embedded_nodes_survive_reopening(tmp_path: Path) -> None:
+    store = EmbeddedStore(tmp_path / FILE_NAME, 1)
+    store.create("/a", b"kept")
+    before = store.get("/a").stat
+    store.close()
+    again = EmbeddedStore(tmp_path / FILE_NAME, 2)
+    assert again.get("/a").data == b"kept"
+    again.create("/b")
+    assert again.get("/b").stat.created_id > before.modified_id
+
+
+def test_embedded_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"not a database at all" * 100)
+    with pytest.raises(StorageFailed, match=FILE_NAME):
+        EmbeddedStore(tmp_path / FILE_NAME, 1)
+
+
+def test_embedded_store_makes_ten_thousand_partitions_in_one_transaction(tmp_path: Path) -> None:
+    store = EmbeddedStore(tmp_path / FILE_NAME, 1)
+    operations = [Create("/t")]
+    for partition in range(10_000):
+        operations.append(Create(f"/t/{partition}"))
+        operations.append(Create(f"/t/{partition}/state", b'{"leader":1,"leader_epoch":0,"isr":[1]}'))
+    started = time.process_time()
+    store.transaction(operations)
+    assert time.process_time() - started < 1.5
+    assert len(store.children("/t")) == 10_000
+
+
+def _fill(store: EmbeddedStore) -> int:
+    """Until there is room for no more; how many nodes there are then."""
+    for number in itertools.count():
+        try:
+            store.create(f"/{number}", b"x" * 2_000)
+        except NoSpaceLeft:
+            return number
+    raise AssertionError("endless")
+
+
+def _limit(monkeypatch: pytest.MonkeyPatch, pages: int) -> None:
+    """SQLite's own limit of a database's size, which it reports as it reports a full disk."""
+    connect = sqlite3.connect
+
+    def limited(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        database: sqlite3.Connection = connect(*args, **kwargs)
+        database.execute(f"PRAGMA max_page_count = {pages}")
+        return database
+
+    monkeypatch.setattr(sqlite3, "connect", limited)
+
+
+def test_embedded_change_that_does_not_fit_is_taken_back_and_the_store_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _limit(monkeypatch, pages=100)
+    store = EmbeddedStore(tmp_path / FILE_NAME, 1)
+    store.create("/watched")
+    store.get("/watched", watch=True)
+    count = _fill(store)
+    with pytest.raises(NoSpaceLeft):
+        store.transaction([SetData("/watched", b"new"), Create("/large", b"x" * 1_000_000)])
+    assert (store.get("/watched").data, store.exists("/large"), store.events()) == (b"", None, [])
+    store.delete("/0")
+    store.set_data("/watched", b"new")
+    assert (len(store.children("/")), len(store.events())) == (count, 1)
+    store.close()
+    again = EmbeddedStore(tmp_path / FILE_NAME, 1)
+    assert again.get("/watched").data == b"new"
+
+
+def test_embedded_store_keeps_room_for_small_changes(tmp_path: Path) -> None:
+    for session in (1, 2):
+        store = EmbeddedStore(tmp_path / FILE_NAME, session)
+        reserved = (tmp_path / f"{FILE_NAME}-wal").stat().st_size
+        for number in range(10):
+            store.create(f"/{session}-{number}", b"x" * 100)
+        assert (tmp_path / f"{FILE_NAME}-wal").stat().st_size == reserved >= 64 * 4096
+        store.close()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+        assert database.execute("PRAGMA freelist_count").fetchone()[0] >= 32
+
+
+def test_embedded_store_without_room_to_begin_leaves_the_file_to_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full, pytest.raises(NoSpaceLeft):
+        _limit(full, pages=2)
+        EmbeddedStore(tmp_path / FILE_NAME, 1)
+    assert EmbeddedStore(tmp_path / FILE_NAME, 2).children("/") == []

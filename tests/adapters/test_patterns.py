@@ -1,0 +1,26 @@
+"""Patterns of clients: RE2's rules, its reasons, and no way to make a match take long."""
+
+import pytest
+
+from kafkad.adapters.patterns import compile_pattern
+
+
+def test_the_whole_text_has_to_match() -> None:
+    pattern = compile_pattern("ord.*|pay")
+    assert pattern.fullmatch("orders")
+    assert pattern.fullmatch("pay")
+    assert pattern.fullmatch("payments") is None
+
+
+def test_letters_of_all_languages_match() -> None:
+    assert compile_pattern(r"\pL+-\d").fullmatch("größe-1")
+
+
+@pytest.mark.parametrize("pattern", ["(", "a**", "[z-a]", r"\1", "(?=a)", "(?P<n"])
+def test_what_is_no_pattern_is_refused_with_a_reason(pattern: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        compile_pattern(pattern)
+
+
+def test_a_pattern_that_would_take_years_elsewhere_answers_at_once() -> None:
+    assert compile_pattern("(a+)+$").fullmatch("a" * 50_000 + "b") is None

@@ -1,0 +1,100 @@
+"""A real ZooKeeper server (Debian package `zookeeper`) on a free loopback port, for contract tests.
+
+Missing Java or jars fail the tests: a contract that is skipped proves nothing.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+JARS = ("zookeeper.jar", "slf4j-log4j12.jar", "log4j-1.2.jar")
+JAR_DIRECTORY = Path("/usr/share/java")
+
+
+class ZookeeperServer:
+    def __init__(self, directory: Path) -> None:
+        java = shutil.which("java")
+        missing = [name for name in JARS if not (JAR_DIRECTORY / name).exists()]
+        assert java and not missing, f"ZooKeeper can't be started: java={java}, missing jars {missing}"
+        self.port = _free_port()
+        self._directory = directory
+        (directory / "zoo.cfg").write_text(
+            "tickTime=200\n"
+            f"dataDir={directory}/data\n"
+            f"clientPort={self.port}\n"
+            "clientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\n"
+            "4lw.commands.whitelist=srvr\n"
+            "maxClientCnxns=0\n"
+            "minSessionTimeout=400\n"
+            "maxSessionTimeout=60000\n"
+        )
+        (directory / "log4j.properties").write_text(
+            "log4j.rootLogger=WARN, C\n"
+            "log4j.appender.C=org.apache.log4j.ConsoleAppender\n"
+            "log4j.appender.C.layout=org.apache.log4j.PatternLayout\n"
+            "log4j.appender.C.layout.ConversionPattern=%d %-5p %c{1} %m%n\n"
+        )
+        classpath = ":".join([str(directory), *(str(JAR_DIRECTORY / name) for name in JARS)])
+        options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        self._log = (directory / "log").open("wb")
+        self._process = subprocess.Popen(
+            [java, *options, "-cp", classpath, main, str(directory / "zoo.cfg")],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+        self._wait_until_serving()
+
+    @property
+    def hosts(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def pause(self) -> None:
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        self.resume()
+        self._process.terminate()
+        self._process.wait(20)
+        self._log.close()
+
+    def _wait_until_serving(self) -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            assert self._process.poll() is None, (self._directory / "log").read_text()
+            if b"Mode:" in _four_letters(self.port, b"srvr"):
+                return
+        raise AssertionError("ZooKeeper did not serve within 60 s")
+
+
+def _four_letters(port: int, word: bytes) -> bytes:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+            connection.sendall(word)
+            return connection.recv(4096)
+    except OSError:
+        # Not listening yet. Wait for the connection to be possible by waiting on a socket that never is.
+        with socket.socket() as nothing:
+            nothing.settimeout(0.05)
+            nothing.bind(("127.0.0.1", 0))
+            nothing.listen()
+            with suppress(TimeoutError):
+                nothing.accept()
+        return b""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,114 @@
+"""Kafka Connect, distributed, with its file connectors: lines of a file go through a topic into another file."""
+
+import json
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tools.broker import RunningBroker
+from tests.tools.jars import kafka_libs
+from tests.tools.java import class_path
+from tests.tools.ports import free_port
+from tests.tools.processes import eventually
+
+NewTopic = Callable[[str], str]
+_SETTINGS = """\
+bootstrap.servers={bootstrap}
+group.id={name}
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+offset.storage.topic={name}-offsets
+offset.storage.replication.factor=1
+offset.storage.partitions=3
+config.storage.topic={name}-configs
+config.storage.replication.factor=1
+status.storage.topic={name}-status
+status.storage.replication.factor=1
+status.storage.partitions=3
+offset.flush.interval.ms=500
+exactly.once.source.support=enabled
+listeners=http://127.0.0.1:{port}
+plugin.discovery=service_load
+plugin.path={plugins}
+"""
+_FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+_FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+
+
+class ConnectWorker:
+    """One worker of Connect, asked through its REST interface."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        content = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(self._url + path, content, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
+    def is_up(self) -> bool:
+        try:
+            return bool(self.ask("/"))
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    def runs(self, connector: str) -> bool:
+        try:
+            status = self.ask(f"/connectors/{connector}/status")
+        except urllib.error.HTTPError:
+            return False
+        states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+        assert "FAILED" not in states, status
+        return len(states) > 1 and set(states) == {"RUNNING"}
+
+
+@contextmanager
+def connect_worker(broker: RunningBroker, name: str, folder: Path) -> Iterator[ConnectWorker]:
+    folder.mkdir()
+    port = free_port()
+    settings = _SETTINGS.format(bootstrap=broker.bootstrap, name=name, port=port, plugins=kafka_libs())
+    (folder / "connect.properties").write_text(settings)
+    command = ["java", "-Xmx384M", "-XX:TieredStopAtLevel=1", *class_path()]
+    command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(folder / "connect.properties")]
+    with open(folder / "output.log", "wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        worker = ConnectWorker(port)
+        eventually(worker.is_up, within=90, what="Connect answers")
+        yield worker
+        process.terminate()
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.timeout(400)
+def test_a_file_goes_through_a_topic_into_a_file(broker: RunningBroker, new_topic: NewTopic, tmp_path: Path) -> None:
+    name = new_topic("connect")
+    source, sink = tmp_path / "source.txt", tmp_path / "sink.txt"
+    source.write_text("".join(f"line {number}\n" for number in range(1_000)))
+    sink.touch()
+    with connect_worker(broker, name, tmp_path / "first") as worker:
+        _connect(worker, "source", _FILE_SOURCE, file=str(source), topic=name, **{"exactly.once.support": "required"})
+        _connect(worker, "sink", _FILE_SINK, file=str(sink), topics=name)
+        eventually(lambda: sink.read_text() == source.read_text(), within=60, what="the file has come through")
+    # Another worker takes over: connectors, offsets and state are in the topics, and nothing comes twice.
+    with open(source, "a") as more:
+        more.write("".join(f"line {number}\n" for number in range(1_000, 1_500)))
+    with connect_worker(broker, name, tmp_path / "second") as worker:
+        assert set(worker.ask("/connectors")) == {"source", "sink"}
+        eventually(lambda: sink.read_text() == source.read_text(), within=60, what="the rest has come through")
+
+
+def _connect(worker: ConnectWorker, name: str, kind: str, **settings: str) -> None:
+    config = {"connector.class": kind, "tasks.max": "1", **settings}
+    worker.ask("/connectors", {"name": name, "config": config})
+    eventually(lambda: worker.runs(name), within=60, what=f"{name} runs")

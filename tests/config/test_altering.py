@@ -1,0 +1,51 @@
+"""The tables as the controller's config rules ask for them."""
+
+import pytest
+
+from kafkad.config.altering import ConfigTables
+from kafkad.core.controller.configs import ConfigRules, ResourceType
+from kafkad.core.errors import ErrorCode, KafkaError
+from tests.config.configurations import configured
+
+RULES: ConfigRules = ConfigTables(
+    broker=configured(("log.cleanup.policy", "compact")), cleanup_policies=frozenset({"archive"})
+)
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "key", "expected"),
+    [
+        (ResourceType.TOPIC, "cleanup.policy", True),
+        (ResourceType.TOPIC, "retention.ms", False),
+        (ResourceType.TOPIC, "log.dirs", False),
+        (ResourceType.BROKER, "log.cleanup.policy", True),
+        (ResourceType.BROKER, "nosuch", False),
+    ],
+)
+def test_only_lists_can_be_appended_to(resource_type: ResourceType, key: str, expected: bool) -> None:
+    assert RULES.is_list(resource_type, key) is expected
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "key", "expected"),
+    [
+        (ResourceType.TOPIC, "cleanup.policy", "compact"),
+        (ResourceType.TOPIC, "leader.replication.throttled.replicas", ""),
+        (ResourceType.BROKER, "log.cleanup.policy", "delete"),
+        (ResourceType.BROKER, "nosuch", None),
+    ],
+)
+def test_appending_starts_from_what_is_inherited(resource_type: ResourceType, key: str, expected: str | None) -> None:
+    assert RULES.default_value(resource_type, key) == expected
+
+
+def test_policy_of_a_plugin_is_accepted() -> None:
+    RULES.validate_topic({"cleanup.policy": "archive"})
+
+
+def test_refusals_carry_kafkas_codes() -> None:
+    with pytest.raises(KafkaError) as topic:
+        RULES.validate_topic({"nosuch": "1"})
+    with pytest.raises(KafkaError) as broker:
+        RULES.validate_broker({"broker.id": "1"}, per_broker=False)
+    assert (topic.value.code, broker.value.code) == (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST)

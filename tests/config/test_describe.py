@@ -1,0 +1,125 @@
+"""DescribeConfigs, held against what Apache Kafka 4.3.0 answered for the same configuration.
+
+The data file holds the answers for one topic, one broker and the cluster default, recorded from a real broker:
+name → value, source, sensitive, read only, type, synonyms.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkad.config.describe import (
+    ConfigSource,
+    DescribedConfig,
+    describe_broker,
+    describe_cluster_default,
+    describe_topic,
+)
+from kafkad.config.dynamic import apply_dynamic
+from kafkad.core.settings import SettingType
+from tests.config.configurations import configured
+
+ANSWERS: dict[str, dict[str, list[Any]]] = json.loads(
+    (Path(__file__).parent / "described_by_kafka_4_3.json").read_text()
+)
+STATIC = (
+    ("process.roles", "broker,controller"),
+    ("node.id", "1"),
+    ("controller.quorum.voters", "1@localhost:39093"),
+    ("listeners", "PLAINTEXT://127.0.0.1:39092,CONTROLLER://127.0.0.1:39093"),
+    ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
+    ("controller.listener.names", "CONTROLLER"),
+    ("log.dirs", "/var/lib/kafka"),
+    ("offsets.topic.replication.factor", "1"),
+    ("log.retention.hours", "100"),
+    ("log.retention.minutes", "600"),
+    ("log.roll.hours", "20"),
+    ("log.cleanup.policy", "delete,compact"),
+)
+CLUSTER = {
+    "log.retention.ms": "777",
+    "log.cleaner.threads": "1",
+    "log.segment.bytes": "3000000",
+    "min.insync.replicas": "1",
+}
+BROKER = {"log.cleaner.threads": "2", "log.segment.bytes": "2000000"}
+TOPIC = {"retention.ms": "5000", "cleanup.policy": "compact", "segment.ms": "99999"}
+CONFIG = apply_dynamic(configured(*STATIC), CLUSTER, BROKER)
+
+# Kafka needs no line in the protocol map for a controller's listener, and has other defaults for these.
+DIFFERENT = {"listener.security.protocol.map", "log.dir", "listeners", "metric.reporters", "controller.listener.names"}
+# After a dynamic change, Kafka 4.3 answers the default for these two as their value, beside the true synonyms.
+DIFFERENT |= {"log.retention.hours", "log.retention.minutes"}
+# Kafka 4.3 has no default for them.
+DIFFERENT |= {"node.id", "process.roles"}
+
+
+def as_recorded(config: DescribedConfig) -> list[Any]:
+    def source(number: ConfigSource) -> str:
+        return number.name + "_CONFIG"
+
+    return [
+        config.value,
+        source(config.source),
+        config.is_sensitive,
+        config.read_only,
+        SettingType(config.config_type).name,
+        [[name, value, source(origin)] for name, value, origin in config.synonyms],
+    ]
+
+
+def test_topic_is_described_as_kafka_describes_it() -> None:
+    described = {config.name: as_recorded(config) for config in describe_topic(CONFIG, TOPIC)}
+    assert described == ANSWERS["topic"]
+
+
+def test_broker_is_described_as_kafka_describes_it() -> None:
+    described = {config.name: as_recorded(config) for config in describe_broker(CONFIG)}
+    assert set(ANSWERS["broker"]) - set(described) == set()
+    for name, answer in ANSWERS["broker"].items():
+        if name not in DIFFERENT:
+            assert described[name] == answer, name
+
+
+def test_cluster_default_is_described_as_kafka_describes_it() -> None:
+    described = {config.name: as_recorded(config) for config in describe_cluster_default(CONFIG)}
+    assert described == ANSWERS["default"]
+
+
+def broker_option(name: str, *overrides: tuple[str, str]) -> DescribedConfig:
+    return next(config for config in describe_broker(configured(*overrides)) if config.name == name)
+
+
+def test_secret_is_never_shown() -> None:
+    config = broker_option("ssl.key.password", ("ssl.key.password", "secret"))
+    assert config.is_sensitive
+    assert (config.value, config.synonyms) == (None, (("ssl.key.password", None, ConfigSource.STATIC_BROKER),))
+
+
+def test_override_of_a_listener_has_the_general_option_behind_it() -> None:
+    config = broker_option("listener.name.plaintext.max.connections", ("listener.name.plaintext.max.connections", "5"))
+    assert config.synonyms == (
+        ("listener.name.plaintext.max.connections", "5", ConfigSource.STATIC_BROKER),
+        ("max.connections", "2147483647", ConfigSource.DEFAULT),
+    )
+    assert config.read_only
+
+
+def test_capped_default_is_shown_as_it_is_in_force() -> None:
+    described = {config.name: config for config in describe_broker(configured(cores=4))}
+    config = described["num.io.threads"]
+    assert (config.value, config.is_default) == ("2", True)
+    assert config.synonyms == (("num.io.threads", "2", ConfigSource.DEFAULT),)
+
+
+@pytest.mark.parametrize("name", ["internal.segment.bytes", "message.format.version"])
+def test_hidden_topic_option_is_described_only_when_set(name: str) -> None:
+    text = {"internal.segment.bytes": "1000", "message.format.version": "3.0"}[name]
+    assert name not in {config.name for config in describe_topic(CONFIG, {})}
+    assert name in {config.name for config in describe_topic(CONFIG, {name: text})}
+
+
+def test_every_described_option_has_a_documentation() -> None:
+    assert all(config.documentation for config in (*describe_broker(CONFIG), *describe_topic(CONFIG, {})))

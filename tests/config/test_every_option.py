@@ -1,0 +1,64 @@
+"""Every option of Apache Kafka 3.9 and 4.3 is known, with Kafka's type and default.
+
+The data files hold what the brokers' own tables say: name → type, default, importance, update mode.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkad.config.table import BROKER_TABLE, TOPIC_TABLE
+
+FOLDER = Path(__file__).parent
+# Where kafkad says something else, and why: no KRaft roles, a local listener, no data under /tmp, no JMX.
+OWN_DEFAULTS = {"process.roles", "controller.listener.names", "node.id", "listeners", "log.dir", "metric.reporters"}
+
+Facts = dict[str, dict[str, list[str | None]]]
+
+
+def facts(version: str) -> Facts:
+    loaded: Facts = json.loads((FOLDER / f"kafka_{version}.json").read_text())
+    return loaded
+
+
+@pytest.mark.parametrize("version", ["3_9", "4_3"])
+def test_no_option_of_kafka_is_unknown(version: str) -> None:
+    known = facts(version)
+    assert set(known["broker"]) - set(BROKER_TABLE) == set()
+    assert set(known["topic"]) - set(TOPIC_TABLE) == set()
+
+
+def test_type_default_importance_and_update_mode_are_those_of_kafka() -> None:
+    # Kafka 4.3 wins where both versions have an option.
+    for scope, table in (("broker", BROKER_TABLE), ("topic", TOPIC_TABLE)):
+        known = {**facts("3_9")[scope], **facts("4_3")[scope]}
+        for name, (kind, default, importance, mode) in known.items():
+            setting = table[name]
+            found = (setting.type.name, setting.importance.name, setting.update_mode.value)
+            assert found == (kind, importance, mode if name != "advertised.listeners" else "read-only"), name
+            if name not in OWN_DEFAULTS:
+                assert setting.default_text == default, name
+
+
+def test_own_options_carry_the_prefix() -> None:
+    known = set(facts("3_9")["broker"]) | set(facts("4_3")["broker"])
+    elsewhere_in_kafka = {
+        "super.users",
+        "allow.everyone.if.no.acl.found",
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "quota.producer.default",
+        "quota.consumer.default",
+        "kafka.csv.metrics.dir",
+        "kafka.csv.metrics.reporter.enabled",
+    }
+    own = set(BROKER_TABLE) - known - elsewhere_in_kafka
+    assert all(name.startswith("kafkad.") for name in own)
+
+
+def test_every_option_has_a_sentence_and_every_restriction_a_reason() -> None:
+    for setting in (*BROKER_TABLE.values(), *TOPIC_TABLE.values()):
+        assert setting.documentation.endswith("."), setting.name
+        assert setting.status.support.value == "working" or setting.status.reason, setting.name

@@ -1,0 +1,131 @@
+"""A topic's own options: what they mean, and Kafka's words for what they may not be."""
+
+import pytest
+
+from kafkad.config import topic_log_config, validate_topic_config, validate_topic_configs
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.settings import LogConfig
+from tests.config.configurations import configured
+
+BROKER = configured(("log.retention.hours", "1"), ("log.cleaner.max.compaction.lag.ms", "1000"))
+
+
+def test_topic_without_options_shares_the_brokers_settings() -> None:
+    assert topic_log_config(BROKER, {}) is BROKER.log
+
+
+def test_default_broker_gives_the_default_settings() -> None:
+    assert configured().log == LogConfig()
+
+
+def test_option_of_the_topic_wins() -> None:
+    log = topic_log_config(BROKER, {"retention.ms": " 5 ", "cleanup.policy": "compact, delete", "preallocate": "TRUE"})
+    assert (log.retention_ms, log.cleanup_policy, log.preallocate) == (5, frozenset({"compact", "delete"}), True)
+    assert log.max_compaction_lag_ms == 1000
+
+
+def test_tests_may_ask_for_small_segments() -> None:
+    assert topic_log_config(BROKER, {"internal.segment.bytes": "1000"}).segment_bytes == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("retention.ms", "abc", "Invalid value abc for configuration retention.ms: Not a number of type LONG"),
+        ("retention.ms", "-2", "Invalid value -2 for configuration retention.ms: Value must be at least -1"),
+        ("segment.bytes", "10", "Invalid value 10 for configuration segment.bytes: Value must be at least 1048576"),
+        (
+            "segment.bytes",
+            "99999999999",
+            "Invalid value 99999999999 for configuration segment.bytes: Not a number of type INT",
+        ),
+        (
+            "cleanup.policy",
+            "foo",
+            "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            "compression.type",
+            "foo",
+            "Invalid value foo for configuration compression.type:"
+            " String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer",
+        ),
+        (
+            "preallocate",
+            "yes",
+            "Invalid value yes for configuration preallocate: Expected value to be either true or false",
+        ),
+        ("nosuch", "1", "Unknown topic config name: nosuch"),
+        (
+            "min.cleanable.dirty.ratio",
+            "2",
+            "Invalid value 2.0 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+        ),
+        (
+            "compression.gzip.level",
+            "0",
+            "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
+        ),
+        (
+            "message.timestamp.type",
+            "x",
+            "Invalid value x for configuration message.timestamp.type:"
+            " String must be one of: CreateTime, LogAppendTime",
+        ),
+        (
+            "leader.replication.throttled.replicas",
+            "abc",
+            "Invalid value [abc] for configuration leader.replication.throttled.replicas:"
+            " leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following"
+            " format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        ),
+        (
+            "remote.storage.enable",
+            "true",
+            "Tiered Storage functionality is disabled in the broker."
+            " Topic cannot be configured with remote log storage.",
+        ),
+        ("max.message.bytes", "", "Invalid value  for configuration max.message.bytes: Not a number of type INT"),
+    ],
+)
+def test_wrong_option_is_refused_in_kafkas_words(name: str, text: str, message: str) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        validate_topic_config(name, text)
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_CONFIG, message)
+
+
+def test_option_without_a_value_is_refused() -> None:
+    with pytest.raises(KafkaError) as refusal:
+        validate_topic_config("retention.ms", None)
+    assert refusal.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cleanup.policy", ""),
+        ("cleanup.policy", "delete,delete"),
+        ("min.cleanable.dirty.ratio", "1e-1"),
+        ("retention.bytes", "-5"),
+        ("max.message.bytes", "+5"),
+        ("remote.storage.enable", "false"),
+        ("message.format.version", "3.0"),
+    ],
+)
+def test_whatever_kafka_or_its_tools_accept_is_accepted(name: str, text: str) -> None:
+    validate_topic_config(name, text)
+
+
+def test_lags_of_compaction_have_to_agree_with_what_is_inherited() -> None:
+    with pytest.raises(KafkaError) as refusal:
+        validate_topic_configs(BROKER, {"min.compaction.lag.ms": "1001"})
+    message = "conflict topic config setting min.compaction.lag.ms (1001) > max.compaction.lag.ms (1000)"
+    assert refusal.value.message == message
+
+
+def test_plugins_may_add_cleanup_policies() -> None:
+    value = validate_topic_config("cleanup.policy", "delete,archive", cleanup_policies=("archive",))
+    assert value == ("delete", "archive")
+    assert topic_log_config(BROKER, {"cleanup.policy": "archive"}).cleanup_policy == frozenset({"archive"})
+    with pytest.raises(KafkaError, match="archive"):
+        validate_topic_config("cleanup.policy", "delete,archive")

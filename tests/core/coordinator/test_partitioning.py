@@ -1,0 +1,39 @@
+"""Java's String.hashCode, by values that Java gives, and the partition that Kafka makes of it."""
+
+import pytest
+
+from kafkad.core.coordinator.partitioning import java_hash, partition_for
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99162322),
+        ("Aa", 2112),
+        ("BB", 2112),
+        ("é", 233),
+        # Two UTF-16 units: 0xD83D * 31 + 0xDE00.
+        ("😀", 1_772_899),
+        # A lone surrogate is a unit like any other.
+        ("\ud83d", 0xD83D),
+        ("polygenelubricants", -2147483648),
+        ("group-1", 293427299),
+    ],
+)
+def test_strings_hash_as_in_java(text: str, value: int) -> None:
+    assert java_hash(text) == value
+
+
+def test_the_absolute_value_counts_and_the_smallest_number_is_0() -> None:
+    negative = next(key for number in range(100) if java_hash(key := f"consumers-{number}") < 0)
+    assert partition_for(negative, 50) == -java_hash(negative) % 50
+    assert partition_for("polygenelubricants", 50) == 0
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 50, 1000])
+def test_every_key_has_a_partition(partitions: int) -> None:
+    found = {partition_for(f"group-{number}", partitions) for number in range(5_000)}
+    assert found <= set(range(partitions))
+    assert len(found) >= min(partitions, 900)

@@ -1,0 +1,136 @@
+"""Members of KIP-848 groups on the bed of all coordinators: each behaves as a client does, a heartbeat at a time."""
+
+from dataclasses import replace
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.groups.assignors import NOTHING, Assignment
+from kafkad.core.groups.consumer_group import ConsumerGroup
+from kafkad.core.groups.consumer_member import LEFT, LEFT_FOR_NOW
+from kafkad.core.groups.consumer_messages import ConsumerHeard, ConsumerHeartbeat
+from tests.core.groups.classic_bed import ClassicBed
+
+GROUP = "modern-service"
+REBALANCE_MS = 30_000
+RETRY = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
+BEGIN_ANEW = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+class ConsumerBed(ClassicBed):
+    """`say` sends one heartbeat and gives its answer, which comes at once."""
+
+    def divide_once_in(self, interval_ms: int) -> None:
+        """Kafka's default is 1,000 ms; other tests divide whenever there is a reason."""
+        self.consumer_config = replace(self.consumer_config, assignment_interval_ms=interval_ms)
+        self.crash()
+
+    def say(self, heartbeat: ConsumerHeartbeat) -> ConsumerHeard:
+        token = self.ask(lambda asked: self.shard.consumer.heartbeat(heartbeat, asked.token, self.moment))
+        answer = self.answers[token]
+        assert isinstance(answer, ConsumerHeard), answer
+        return answer
+
+    @property
+    def consumers(self) -> ConsumerGroup:
+        return self.consumers_of(GROUP)
+
+    def consumers_of(self, group_id: str) -> ConsumerGroup:
+        group: ConsumerGroup = self.shard.consumer.find(group_id)
+        return group
+
+
+class Client:
+    """One consumer. `owned` is what it reads now; `slow` clients do not give up what they are asked to."""
+
+    def __init__(
+        self,
+        bed: ConsumerBed,
+        member_id: str,
+        *topics: str,
+        regex: str | None = None,
+        instance_id: str | None = None,
+        assignor: str | None = None,
+        group_id: str = GROUP,
+    ) -> None:
+        self.bed = bed
+        self.member_id = member_id
+        self.topics = topics
+        self.regex = regex
+        self.instance_id = instance_id
+        self.assignor = assignor
+        self.group_id = group_id
+        self.epoch = 0
+        self.owned: Assignment = NOTHING
+        self.asked: Assignment = NOTHING
+        self.is_slow = False
+        self.last: ConsumerHeard = ConsumerHeard()
+        self._says_all = True
+
+    def first(self) -> ConsumerHeartbeat:
+        """What it says when it joins."""
+        return ConsumerHeartbeat(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=0,
+            rebalance_timeout_ms=REBALANCE_MS,
+            topics=self.topics,
+            owned=NOTHING,
+        )
+
+    def beat(self, *, lose_answer: bool = False) -> ConsumerHeard:
+        """One heartbeat, and what the client does about the answer."""
+        if not self.is_slow:
+            self.owned = self.asked
+        says_all, self._says_all = self._says_all or self.epoch == 0, False
+        heard = self.bed.say(
+            ConsumerHeartbeat(
+                group_id=self.group_id,
+                member_id=self.member_id,
+                member_epoch=self.epoch,
+                instance_id=self.instance_id,
+                rebalance_timeout_ms=REBALANCE_MS if says_all else -1,
+                topics=self.topics if says_all else None,
+                regex=self.regex if says_all else None,
+                assignor=self.assignor if says_all else None,
+                owned=self.owned,
+            )
+        )
+        if lose_answer:
+            self._says_all = True
+            return heard
+        self._hear(heard)
+        return heard
+
+    def _hear(self, heard: ConsumerHeard) -> None:
+        self.last = heard
+        if heard.code in BEGIN_ANEW:
+            self.epoch, self.owned, self.asked, self._says_all = 0, NOTHING, NOTHING, True
+        elif heard.code is ErrorCode.NONE:
+            self.epoch = heard.member_epoch
+            if heard.assignment is not None:
+                self.asked = heard.assignment
+        elif heard.code not in RETRY and heard.code is not ErrorCode.UNRELEASED_INSTANCE_ID:
+            raise AssertionError(heard)
+
+    def subscribe(self, *topics: str) -> None:
+        self.topics, self._says_all = topics, True
+
+    def leave(self, *, for_now: bool = False) -> ConsumerHeard:
+        heartbeat = ConsumerHeartbeat(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=LEFT_FOR_NOW if for_now else LEFT,
+            instance_id=self.instance_id,
+        )
+        self.epoch, self.owned, self.asked = 0, NOTHING, NOTHING
+        return self.bed.say(heartbeat)
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.asked.values()))
+
+
+def settle(*clients: Client, rounds: int = 8) -> None:
+    """Everybody beats until nothing changes any more."""
+    for _ in range(rounds):
+        for client in clients:
+            client.beat()

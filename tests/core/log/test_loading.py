@@ -1,0 +1,173 @@
+"""What loading makes of a directory: leftovers, missing and orphaned files, the log start."""
+
+from random import Random
+
+import pytest
+
+from kafkad.core.log.layout import CLEANED, DELETED, SWAP
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.settings import LogConfig
+from tests.core.log.batches import NOW, SMALL, append, batch, load
+from tests.core.log.fake_store import Crashed, FakeStore
+from tests.core.log.log_content import batch_offsets, check_indexes, segment_bases
+
+BASE_0 = "00000000000000000000"
+
+
+def closed(store: FakeStore, batches: int = 30) -> PartitionLog:
+    log = load(store)
+    for number in range(batches):
+        append(log, batch(2, timestamp=NOW + number))
+    log.close()
+    return log
+
+
+def test_an_empty_directory_becomes_an_empty_log() -> None:
+    store = FakeStore()
+    log = load(store)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert set(store.sizes()) == {f"{BASE_0}.log", f"{BASE_0}.index", f"{BASE_0}.timeindex"}
+
+
+def test_a_clean_log_is_not_read_beyond_its_end() -> None:
+    store = FakeStore()
+    closed(store)
+    store.reads = 0
+    load(store, was_clean=True, recovery_point=60)
+    assert store.reads <= 8
+
+
+def test_the_log_start_of_the_checkpoint_is_honoured() -> None:
+    store = FakeStore()
+    closed(store)
+    log = load(store, was_clean=True, log_start_offset=17)
+    assert log.log_start_offset == 17
+    assert log.log_end_offset == 60
+
+
+def test_a_log_that_ends_below_its_start_begins_anew_there() -> None:
+    store = FakeStore()
+    closed(store)
+    log = load(store, was_clean=True, log_start_offset=100)
+    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
+    assert log.segments.base_offsets == segment_bases(store) == [100]
+    assert append(log, batch(1)).base_offset == 100
+
+
+@pytest.mark.parametrize("suffix", [DELETED, ".delete", CLEANED, ".tmp"])
+def test_partial_files_are_removed(suffix: str) -> None:
+    store = FakeStore()
+    closed(store)
+    store.replace(f"{500:020d}.log{suffix}", b"whatever")
+    load(store, was_clean=True)
+    assert not [name for name in store.sizes() if name.endswith(suffix)]
+
+
+def test_indexes_without_a_log_are_removed() -> None:
+    store = FakeStore()
+    closed(store)
+    for kind in (".index", ".timeindex", ".txnindex"):
+        store.replace(f"{777:020d}{kind}", bytes(24))
+    load(store, was_clean=True)
+    assert not [name for name in store.sizes() if name.startswith(f"{777:020d}")]
+
+
+def test_files_of_others_are_left_alone() -> None:
+    store = FakeStore()
+    store.replace("notes.txt", b"mine")
+    load(store)
+    assert store.read("notes.txt") == b"mine"
+
+
+@pytest.mark.parametrize("kind", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "odd length"])
+def test_an_index_that_is_missing_or_can_not_be_right_is_rebuilt(kind: str, damage: str) -> None:
+    store = FakeStore()
+    log = closed(store)
+    for base in log.segments.base_offsets:
+        name = f"{base:020d}{kind}"
+        store.unlink(name) if damage == "missing" else store.open(name).truncate(7)
+    again = load(store, was_clean=True, recovery_point=60)
+    assert again.log_end_offset == 60
+    assert check_indexes(store) > 10
+
+
+def test_an_index_with_a_zero_tail_is_used_up_to_the_tail() -> None:
+    store = FakeStore()
+    closed(store)
+    last = segment_bases(store)[-1]
+    for kind in (".index", ".timeindex"):
+        store.open(f"{last:020d}{kind}").truncate(4092)
+    again = load(store, config=LogConfig(index_interval_bytes=0), was_clean=True, recovery_point=60)
+    assert again.log_end_offset == 60
+    append(again, batch(1, timestamp=NOW + 100))
+    append(again, batch(1, timestamp=NOW + 101))
+    again.close()
+    assert check_indexes(store) > 10
+
+
+def test_garbage_after_the_end_of_a_cleanly_closed_log_is_found_and_cut() -> None:
+    store = FakeStore()
+    log = closed(store)
+    last = log.segments.base_offsets[-1]
+    store.open(f"{last:020d}.log").write_at((b"garbage" * 20,), log.segments.active.size)
+    assert load(store, was_clean=True, recovery_point=60).log_end == log.log_end
+
+
+def compacted(store: FakeStore, suffix: str) -> list[int]:
+    """Segments 1 and 2 of a log merged into one file with `suffix`; returns the original base offsets."""
+    log = closed(store, batches=40)
+    bases = log.segments.base_offsets
+    survivors = bytes(batch(2, base_offset=bases[1], leader_epoch=0, timestamp=NOW))
+    survivors += bytes(batch(2, base_offset=bases[3] - 2, leader_epoch=0, timestamp=NOW + 9))
+    store.replace(f"{bases[1]:020d}.log{suffix}", survivors)
+    store.replace(f"{bases[1]:020d}.index{suffix}", b"")
+    store.replace(f"{bases[1]:020d}.timeindex{suffix}", b"")
+    store.sync_directory()
+    for content in store.files.values():
+        content.sync()
+    return bases
+
+
+def test_a_swapped_segment_takes_the_place_of_those_it_covers() -> None:
+    store = FakeStore()
+    bases = compacted(store, SWAP)
+    log = load(store, was_clean=True, recovery_point=80)
+    assert log.segments.base_offsets == [bases[0], bases[1], *bases[3:]]
+    assert (bases[1] + 2, bases[1] + 3) not in batch_offsets(store, 1000)
+    assert log.log_end_offset == 80
+
+
+def test_a_swap_beside_a_cleaned_file_was_not_complete_and_is_undone() -> None:
+    store = FakeStore()
+    bases = compacted(store, SWAP)
+    store.replace(f"{bases[1]:020d}.txnindex{CLEANED}", b"")
+    log = load(store, was_clean=True, recovery_point=80)
+    assert log.segments.base_offsets == bases
+    assert len(batch_offsets(store, 1000)) == 40
+
+
+def test_a_crash_at_any_step_of_completing_a_swap_leads_to_the_same_log() -> None:
+    store = FakeStore()
+    compacted(store, SWAP)
+    before = store.changes
+    load(store, recovery_point=80)
+    expected = batch_offsets(store, 1000)
+    for step in range(1, store.changes - before + 1):
+        store = FakeStore()
+        compacted(store, SWAP)
+        store.crash_at = store.changes + step
+        with pytest.raises(Crashed):
+            load(store, recovery_point=80)
+        store.lose_power(Random(step))
+        load(store, recovery_point=80)
+        assert batch_offsets(store, 1000) == expected
+
+
+def test_snapshots_that_belong_to_no_segment_are_removed_but_the_newest() -> None:
+    store = FakeStore()
+    closed(store)
+    store.replace(f"{3:020d}.snapshot", store.read(f"{60:020d}.snapshot"))
+    load(store, config=SMALL, was_clean=True, recovery_point=60)
+    assert f"{3:020d}.snapshot" not in store.sizes()
+    assert f"{60:020d}.snapshot" in store.sizes()

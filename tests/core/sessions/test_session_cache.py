@@ -1,0 +1,136 @@
+"""Who gets a fetch session, who loses it, and what a stale one is told (KIP-227)."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
+from kafkad.core.sessions.session_cache import SessionCache
+
+EVICTION_MS = 1000
+
+
+def a_cache(slots: int = 2, ids: Iterable[int] = range(1, 100)) -> SessionCache:
+    return SessionCache(slots, iter(ids).__next__, EVICTION_MS)
+
+
+def a_session(partitions: int = 1, now_ms: int = 0, *, privileged: bool = False) -> FetchSession:
+    rows = [CachedPartition(("topic", index), 0, 100) for index in range(partitions)]
+    made = FetchSession(rows, now_ms, uses_topic_ids=True)
+    made.is_privileged = privileged
+    return made
+
+
+def opened(cache: SessionCache, partitions: int = 1, now_ms: int = 0, *, privileged: bool = False) -> FetchSession:
+    made = a_session(partitions, now_ms, privileged=privileged)
+    assert cache.open(made, 0, now_ms)
+    return made
+
+
+def refusal(cache: SessionCache, session_id: int, epoch: int, *, uses_topic_ids: bool = True) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        cache.resume(session_id, epoch, 0, uses_topic_ids=uses_topic_ids)
+    return caught.value.code
+
+
+def test_a_full_request_opens_a_session_that_incremental_ones_continue() -> None:
+    cache = a_cache()
+    made = opened(cache)
+    assert (made.session_id, made.epoch, len(cache), cache.partitions) == (1, 1, 1, 1)
+    assert cache.resume(1, 1, 50, uses_topic_ids=True) is made
+    assert (made.epoch, made.last_used_ms) == (2, 50)
+    assert cache.resume(1, 2, 60, uses_topic_ids=True) is made
+
+
+def test_who_asks_for_no_session_or_for_no_partition_gets_none() -> None:
+    cache = a_cache()
+    assert not cache.open(a_session(), -1, 0)
+    assert not cache.open(a_session(0), 0, 0)
+    assert len(cache) == 0
+
+
+def test_ids_are_never_zero_and_never_given_twice() -> None:
+    cache = a_cache(ids=[0, 5, 5, 0, 6])
+    assert [opened(cache).session_id, opened(cache).session_id] == [5, 6]
+
+
+def test_a_stale_request_is_told_what_is_wrong() -> None:
+    cache = a_cache()
+    opened(cache)
+    assert refusal(cache, 99, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert refusal(cache, 1, 2) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert refusal(cache, 1, 1, uses_topic_ids=False) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_refused_request_leaves_the_session_as_it_was() -> None:
+    cache = a_cache()
+    made = opened(cache)
+    refusal(cache, 1, 7)
+    refusal(cache, 1, 1, uses_topic_ids=False)
+    assert cache.resume(1, 1, 0, uses_topic_ids=True) is made
+
+
+def test_a_full_request_closes_the_session_that_it_names() -> None:
+    cache = a_cache()
+    made = opened(cache)
+    assert cache.begin_full(0) is None
+    assert cache.begin_full(1) is made
+    assert refusal(cache, 1, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert cache.begin_full(1) is None
+
+
+def test_a_session_that_lost_its_last_partition_ends() -> None:
+    cache = a_cache()
+    made = opened(cache)
+    assert not cache.close_if_empty(made)
+    made.update([], [("topic", 0)])
+    assert cache.close_if_empty(made)
+    assert len(cache) == 0
+
+
+def test_a_full_cache_gives_up_the_session_that_was_unused_for_long() -> None:
+    cache = a_cache()
+    old, used = opened(cache, 50), opened(cache, 1)
+    cache.resume(used.session_id, 1, 900, uses_topic_ids=True)
+    made = a_session()
+    assert not cache.open(made, 0, EVICTION_MS)
+    assert cache.open(made, 0, EVICTION_MS + 1)
+    assert (cache.take_evicted(), cache.take_evicted(), cache.evictions) == ([old], [], 1)
+    assert set(cache) == {used, made}
+
+
+def busy(cache: SessionCache, *sessions: FetchSession, until_ms: int) -> None:
+    for each in sessions:
+        cache.resume(each.session_id, each.epoch, until_ms, uses_topic_ids=True)
+
+
+def test_a_larger_newcomer_pushes_out_the_smallest_that_had_its_time() -> None:
+    cache = a_cache()
+    small, large = opened(cache, 2), opened(cache, 5)
+    busy(cache, small, large, until_ms=EVICTION_MS)
+    assert not cache.open(a_session(3), 0, EVICTION_MS)
+    assert not cache.open(a_session(2), 0, EVICTION_MS + 1)
+    assert cache.open(a_session(3), 0, EVICTION_MS + 1)
+    assert cache.take_evicted() == [small]
+
+
+def test_consumers_do_not_push_out_followers_and_followers_do() -> None:
+    cache = a_cache(1)
+    follower = opened(cache, 2, privileged=True)
+    busy(cache, follower, until_ms=EVICTION_MS)
+    assert not cache.open(a_session(50), 0, EVICTION_MS + 1)
+    assert cache.open(a_session(3, privileged=True), 0, EVICTION_MS + 1)
+    assert cache.take_evicted() == [follower]
+
+
+def test_followers_push_out_consumers_of_any_size() -> None:
+    cache = a_cache(1)
+    consumer = opened(cache, 50)
+    busy(cache, consumer, until_ms=EVICTION_MS)
+    assert cache.open(a_session(1, privileged=True), 0, EVICTION_MS + 1)
+    assert cache.take_evicted() == [consumer]
+
+
+def test_without_slots_nobody_gets_a_session() -> None:
+    assert not a_cache(0).open(a_session(), 0, 0)

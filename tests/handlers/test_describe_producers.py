@@ -1,0 +1,80 @@
+"""DescribeProducers, compared with what Apache Kafka 4.3.0 was seen to answer."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from kafkad.core.errors import ErrorCode as Code
+from kafkad.handlers import describe_producers
+from kafkad.handlers.describe_producers import DescribeProducersQuestion
+from kafkad.wire.descriptors import ProducerRow, Producers, ProducersWanted, topic_tag
+from kafkad.wire.primitives import MalformedRequest
+from tests.handlers.kio_calls import KioApi
+from tests.handlers.views import a_partition, a_topic, a_view
+
+API = KioApi("describe_producers", 0)
+
+
+def asked(*topics: tuple[str, tuple[int, ...]]) -> memoryview:
+    return API.request(
+        topics=tuple(API.part("TopicRequest", name=name, partition_indexes=rows) for name, rows in topics)
+    )
+
+
+def answers(question: DescribeProducersQuestion) -> list[tuple[str, list[Any]]]:
+    return [(topic.name, list(topic.partitions)) for topic in API.read(question.body()).topics]
+
+
+def test_each_worker_tells_the_producers_of_what_it_owns() -> None:
+    topic = a_topic("a", 1, a_partition(0, 10, owner=0), a_partition(1, 11, owner=1), a_partition(2, 12, owner=0))
+    question = describe_producers.question(asked(("a", (2, 0, 1))), 0, a_view(topic))
+    tag = topic_tag(topic.id.bytes)
+
+    assert sorted(question.workers()) == [0, 1]
+    assert question.message(0, 5, 99) == ProducersWanted(5, [(12, tag), (10, tag)])
+    assert question.message(1, 6, 99) == ProducersWanted(6, [(11, tag)])
+
+    question.answered(0, Producers(5, [(0, [ProducerRow(1000, 2, 30, 1_700_000_000_000, -1, 40)]), (56, [])]))
+    question.lost(1)
+
+    ((_, (second, first, lost)),) = answers(question)
+    assert [row.partition_index for row in (second, first, lost)] == [2, 0, 1]
+    (producer,) = second.active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (1000, 2, 30)
+    assert (producer.last_timestamp, producer.coordinator_epoch, producer.current_txn_start_offset) == (
+        1_700_000_000_000,
+        -1,
+        40,
+    )
+    assert (first.error_code, first.active_producers) == (ErrorCode.kafka_storage_error, ())
+    assert (lost.error_code, lost.error_message) == (ErrorCode.not_leader_or_follower, None)
+
+
+def test_what_is_wrong_with_a_topic_is_said_in_words() -> None:
+    body = asked(("none", (0,)), ("bad/name", (0,)), ("a", (9,)))
+    question = describe_producers.question(body, 0, a_view(a_topic("a", 1)))
+    assert question.workers() == []
+    assert [(name, row.error_code, row.error_message) for name, (row,) in answers(question)] == [
+        ("none", ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."),
+        (
+            "bad/name",
+            ErrorCode.invalid_topic_exception,
+            "Topic name is invalid: 'bad/name' contains one or more characters other than ASCII alphanumerics,"
+            " '.', '_' and '-'",
+        ),
+        ("a", ErrorCode.unknown_topic_or_partition, None),
+    ]
+
+
+def test_a_topic_named_twice_is_answered_twice() -> None:
+    question = describe_producers.question(asked(("a", (0,)), ("a", (0,))), 0, a_view(a_topic("a", 1)))
+    question.answered(0, Producers(1, [(Code.NONE, []), (Code.NONE, [])]))
+    assert [name for name, _ in answers(question)] == ["a", "a"]
+
+
+def test_a_request_cut_off_anywhere_is_malformed() -> None:
+    body = asked(("a", (0,)))
+    for end in range(len(body)):
+        with pytest.raises(MalformedRequest):
+            describe_producers.question(body[:end], 0, a_view())

@@ -1,0 +1,291 @@
+"""What each partition of a fetch can answer now, and whether that is worth sending."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.partition_slot import (
+    STATE_DELETING,
+    STATE_OFFLINE,
+    STATE_RECOVERING,
+    PartitionSlot,
+)
+from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
+from kafkad.core.types import LogPosition
+from kafkad.handlers.fetch import FetchEvaluator, Measure, Place, rows_of
+from kafkad.handlers.routing import Routing, TopicRoute
+from kafkad.wire.fetch import FileSlice, PartitionData
+from kafkad.wire.fetch_request import FetchedPartition, FetchRequest
+from tests.handlers.views import Slots
+
+TOPIC, SECOND = UUID(int=1), UUID(int=2)
+BYTES_A_RECORD = 10
+
+
+class RegularLogs:
+    """Logs of records of ten bytes in one segment; partitions in `unknown` have no manifest here yet."""
+
+    def __init__(self) -> None:
+        self.unknown: set[int] = set()
+        self.gone: set[int] = set()
+        self.epoch_ends: dict[int, tuple[int, int]] = {}
+        self.released: list[Place] = []
+        self.aborted_transactions: list[tuple[int, int]] = []
+
+    def locate(
+        self, slot: int, published: PartitionSlot, offset: int, upper: LogPosition, max_bytes: int, *, whole: bool
+    ) -> Place | None:
+        if slot in self.unknown:
+            return None
+        room = max(max_bytes, BYTES_A_RECORD) if whole else max_bytes
+        return Place(0, offset * BYTES_A_RECORD, min((upper.offset - offset) * BYTES_A_RECORD, room))
+
+    def aborted(
+        self, slot: int, published: PartitionSlot, offset: int, place: Place, upper: LogPosition
+    ) -> list[tuple[int, int]] | None:
+        return None if slot in self.gone else [row for row in self.aborted_transactions if row[1] < upper.offset]
+
+    def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
+        return None if slot in self.unknown else self.epoch_ends.get(epoch, (-1, -1))
+
+    def open(self, slot: int, published: PartitionSlot, place: Place) -> FileSlice | None:
+        if slot in self.gone:
+            return None
+        return FileSlice(100 + slot, place.position, place.length, lambda: self.released.append(place))
+
+
+class World:
+    """Topic one with partitions in slots 0 to 2, topic two in slot 3; each has offsets 100 to 110 and epoch 5."""
+
+    def __init__(self) -> None:
+        self.slots = Slots()
+        self.logs = RegularLogs()
+        self.bound: list[int] = []
+        routing = Routing([TopicRoute("one", TOPIC, [0, 1, 2]), TopicRoute("two", SECOND, [3])])
+        self.evaluator = FetchEvaluator(routing, self.slots, self.logs, lambda session, slot: self.bound.append(slot))
+        for slot in range(4):
+            self.slots.published[slot] = PartitionSlot(
+                topic_id=(SECOND if slot == 3 else TOPIC).bytes,
+                partition=slot % 3,
+                owner=0,
+                role=1,
+                state=2,
+                leader_epoch=5,
+                log_start=100,
+                hw_offset=110,
+                lso_offset=110,
+                leo_offset=110,
+                segment_count=1,
+            )
+
+    def change(self, slot: int, **values: Any) -> None:
+        self.slots.published[slot] = self.slots.published[slot]._replace(**values)
+
+
+def a_row(topic: str | bytes, partition: int, offset: int, *, max_bytes: int = 1000, **values: int) -> CachedPartition:
+    made = CachedPartition((topic, partition), offset, max_bytes)
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def a_session(*rows: CachedPartition) -> FetchSession:
+    return FetchSession(rows, 0, uses_topic_ids=False)
+
+
+def look(world: World, *rows: CachedPartition, max_bytes: int = 10_000) -> Measure:
+    return world.evaluator.measure(a_session(*rows), max_bytes)
+
+
+def only(world: World, row: CachedPartition) -> PartitionData:
+    """The full answer for one partition."""
+    session = a_session(row)
+    measure = world.evaluator.measure(session, 10_000)
+    ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
+    return data
+
+
+def test_records_from_the_offset_to_the_high_watermark_are_found() -> None:
+    world = World()
+    measure = look(world, a_row("one", 0, 104))
+    assert (measure.bytes_found, measure.is_urgent, measure.needs_manifest) == (60, False, False)
+    data = only(world, a_row("one", 0, 104))
+    assert (data.error, data.high_watermark, data.last_stable_offset, data.log_start_offset) == (0, 110, 110, 100)
+    assert data.records is not None
+    assert (data.records.fd, data.records.position, data.records.length) == (100, 1040, 60)
+    assert measure.readable_slots == [(0, 110)]
+
+
+def test_a_topic_is_found_by_its_id() -> None:
+    assert only(World(), a_row(TOPIC.bytes, 1, 104)).error == 0
+
+
+def test_at_the_high_watermark_there_is_nothing_yet() -> None:
+    world = World()
+    world.change(0, leo_offset=120)
+    for offset in (110, 115, 120):
+        measure = look(world, a_row("one", 0, offset))
+        assert (measure.bytes_found, measure.is_urgent, measure.quiet_slots) == (0, False, [(0, 110)])
+        assert only(world, a_row("one", 0, offset)).records is None
+
+
+@pytest.mark.parametrize("offset", [99, 111, 0, -1])
+def test_an_offset_outside_the_log_is_out_of_range(offset: int) -> None:
+    world = World()
+    assert look(world, a_row("one", 0, offset)).is_urgent
+    data = only(world, a_row("one", 0, offset))
+    assert (data.error, data.high_watermark, data.records) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1, None)
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "error"),
+    [
+        ("none", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (UUID(int=9).bytes, 0, ErrorCode.UNKNOWN_TOPIC_ID),
+        ("one", 3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("one", -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_what_is_not_there_is_told_at_once(topic: str | bytes, partition: int, error: ErrorCode) -> None:
+    assert look(World(), a_row(topic, partition, 0)).is_urgent
+    assert only(World(), a_row(topic, partition, 0)).error == error
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"state": STATE_OFFLINE}, ErrorCode.KAFKA_STORAGE_ERROR),
+        ({"state": STATE_DELETING}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"topic_id": bytes(16)}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"state": STATE_RECOVERING, "segment_count": 0, "leo_offset": 0}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"state": STATE_RECOVERING}, ErrorCode.NONE),
+    ],
+)
+def test_a_log_that_can_not_be_read_now_says_so(values: dict[str, Any], error: ErrorCode) -> None:
+    world = World()
+    world.change(0, **values)
+    assert only(world, a_row("one", 0, 104)).error == error
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [(4, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.NONE), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_who_believes_in_another_leader_epoch_is_fenced(epoch: int, error: ErrorCode) -> None:
+    assert only(World(), a_row("one", 0, 104, current_leader_epoch=epoch)).error == error
+
+
+@pytest.mark.parametrize(
+    ("last_epoch", "offset", "diverging", "error"),
+    [
+        (5, 104, None, 0),
+        (3, 104, None, 0),
+        (3, 107, (3, 106), 0),
+        (4, 104, (3, 106), 0),
+        (2, 104, None, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_a_fetcher_whose_log_parted_is_told_where(
+    last_epoch: int, offset: int, diverging: tuple[int, int] | None, error: int
+) -> None:
+    world = World()
+    world.logs.epoch_ends = {3: (3, 106), 4: (3, 106)}
+    data = only(world, a_row("one", 0, offset, last_fetched_epoch=last_epoch))
+    assert (data.diverging, data.error) == (diverging, error)
+    assert (data.records is None) is (diverging is not None or error != 0)
+
+
+def test_the_present_epoch_is_known_before_its_first_record() -> None:
+    world = World()
+    data = only(world, a_row("one", 0, 110, last_fetched_epoch=5))
+    assert (data.error, data.diverging) == (0, None)
+
+
+def test_the_bytes_of_a_fetch_are_shared_by_its_partitions_in_order() -> None:
+    rows = [a_row("one", index, 100) for index in range(3)]
+    measure = look(World(), *rows, max_bytes=150)
+    assert [finding.place.length if finding.place else 0 for finding in measure.findings] == [100, 50, 0]
+
+
+def test_the_bytes_of_a_partition_are_limited_too() -> None:
+    measure = look(World(), a_row("one", 0, 100, max_bytes=30), a_row("one", 1, 100))
+    assert [finding.place.length for finding in measure.findings if finding.place] == [30, 100]
+
+
+def test_the_first_batch_is_sent_whole_however_small_the_limits() -> None:
+    measure = look(World(), a_row("one", 0, 100, max_bytes=1), a_row("one", 1, 100, max_bytes=1), max_bytes=1)
+    assert measure.bytes_found == BYTES_A_RECORD
+
+
+def test_a_manifest_that_is_not_here_is_waited_for() -> None:
+    world = World()
+    world.logs.unknown.add(0)
+    assert look(world, a_row("one", 0, 104)).needs_manifest
+    assert look(world, a_row("one", 0, 104, last_fetched_epoch=3)).needs_manifest
+
+
+def test_a_file_that_is_gone_meanwhile_answers_nothing() -> None:
+    world = World()
+    world.logs.gone.add(0)
+    data = only(world, a_row("one", 0, 104))
+    assert (data.error, data.records) == (0, None)
+
+
+def test_aborted_transactions_are_listed_for_who_reads_committed_only() -> None:
+    world = World()
+    for committed, aborted in ((False, None), (True, [])):
+        session = a_session(a_row("one", 0, 104))
+        session.read_as(committed=committed)
+        measure = world.evaluator.measure(session, 1000)
+        ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
+        assert data.aborted == aborted
+
+
+def test_partitions_are_grouped_by_topic() -> None:
+    world = World()
+    session = a_session(a_row("one", 0, 104), a_row("two", 0, 104), a_row("one", 2, 104))
+    topics = world.evaluator.answer(session, world.evaluator.measure(session, 1000), full=True)
+    assert [(topic, [row.partition for row in rows]) for topic, rows in topics] == [("one", [0, 2]), ("two", [0])]
+
+
+def incremental(world: World, session: FetchSession) -> list[int]:
+    """The partitions that the next incremental response mentions."""
+    measure = world.evaluator.measure(session, 10_000)
+    return [row.partition for _, rows in world.evaluator.answer(session, measure, full=False) for row in rows]
+
+
+def test_an_incremental_response_mentions_only_what_changed() -> None:
+    world = World()
+    session = a_session(a_row("one", 0, 110), a_row("one", 1, 110))
+    assert incremental(world, session) == [0, 1]
+    assert (incremental(world, session), len(session.dirty)) == ([], 0)
+    world.change(1, hw_offset=111, leo_offset=111)
+    session.moved(1)
+    assert incremental(world, session) == [1]
+
+
+def test_a_session_goes_on_looking_at_what_has_more_to_say() -> None:
+    world = World()
+    session = a_session(a_row("one", 0, 104), a_row("one", 1, 110), a_row("none", 0, 0))
+    incremental(world, session)
+    assert list(session.dirty) == [("one", 0), ("none", 0)]
+
+
+def test_a_session_is_told_which_slots_it_looks_at_once() -> None:
+    world = World()
+    session = a_session(a_row("one", 0, 110), a_row("two", 0, 110))
+    incremental(world, session)
+    for slot in world.bound:
+        session.moved(slot)
+    incremental(world, session)
+    assert world.bound == [0, 3]
+
+
+def test_the_rows_of_a_session_are_those_of_the_request() -> None:
+    request = FetchRequest(-1, 500, 1, 1000, 0)
+    request.topics = [("one", [FetchedPartition(2, 5, 104, 3, 100, 77)])]
+    (row,) = rows_of(request)
+    assert (row.key, row.fetch_offset, row.max_bytes) == (("one", 2), 104, 77)
+    assert (row.current_leader_epoch, row.last_fetched_epoch, row.slot) == (5, 3, -1)

@@ -1,0 +1,98 @@
+"""WriteTxnMarkers: each owner is asked once, and each producer is answered once."""
+
+from typing import Any
+
+import pytest
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.partition_slot import STATE_OFFLINE
+from kafkad.handlers import write_txn_markers
+from kafkad.handlers.view import BrokerView
+from kafkad.handlers.write_txn_markers import WriteTxnMarkersQuestion
+from kafkad.wire.api_table import WRITE_TXN_MARKERS
+from kafkad.wire.descriptors import EndMarkerRow, EndMarkersWanted, EndMarkersWritten, topic_tag
+from kafkad.wire.primitives import MalformedRequest
+from tests.handlers.kio_calls import KioApi, versions_of
+from tests.handlers.views import Slots, a_partition, a_topic, a_view
+
+VERSIONS = versions_of(WRITE_TXN_MARKERS)
+TOPIC = a_topic("a", 1, a_partition(0, 10, owner=0), a_partition(1, 11, owner=1), a_partition(2, 12, owner=0))
+TAG = topic_tag(TOPIC.id.bytes)
+Marker = tuple[int, bool, tuple[int, ...]]
+
+
+def asked(version: int, *markers: Marker, topic: str = "a") -> memoryview:
+    """`markers` are (producer id, whether it commits, partitions)."""
+    api = KioApi("write_txn_markers", version)
+    newer: dict[str, Any] = {"transaction_version": 2} if version >= 2 else {}
+    rows = tuple(
+        api.part(
+            "WritableTxnMarker",
+            producer_id=producer_id,
+            producer_epoch=3,
+            transaction_result=commits,
+            topics=(api.part("WritableTxnMarkerTopic", name=topic, partition_indexes=partitions),),
+            coordinator_epoch=5,
+            **newer,
+        )
+        for producer_id, commits, partitions in markers
+    )
+    return api.request(markers=rows)
+
+
+def answers(question: WriteTxnMarkersQuestion, version: int) -> dict[int, dict[int, int]]:
+    """Error by partition, by producer."""
+    response = KioApi("write_txn_markers", version).read(question.body())
+    return {
+        marker.producer_id: {
+            row.partition_index: row.error_code.value for topic in marker.topics for row in topic.partitions
+        }
+        for marker in response.markers
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_owner_is_asked_once_for_all_its_markers(version: int) -> None:
+    body = asked(version, (7, True, (0, 1)), (8, False, (2, 0)))
+    question = write_txn_markers.question(body, version, a_view(TOPIC))
+    newest = 2 if version >= 2 else 0
+
+    assert sorted(question.workers()) == [0, 1]
+    assert question.message(0, 4, 99) == EndMarkersWanted(
+        4,
+        [
+            EndMarkerRow(7, 3, 5, True, newest, [(10, TAG)]),
+            EndMarkerRow(8, 3, 5, False, newest, [(12, TAG), (10, TAG)]),
+        ],
+    )
+    assert question.message(1, 5, 99) == EndMarkersWanted(5, [EndMarkerRow(7, 3, 5, True, newest, [(11, TAG)])])
+
+    question.answered(0, EndMarkersWritten(4, [[0], [0, 52]]))
+    question.lost(1)
+    assert answers(question, version) == {7: {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}, 8: {2: 0, 0: 52}}
+
+
+def test_two_markers_of_a_producer_are_one_entry_of_the_answer() -> None:
+    question = write_txn_markers.question(asked(2, (7, True, (0,)), (7, True, (2,))), 2, a_view(TOPIC))
+    question.answered(0, EndMarkersWritten(1, [[0], [47]]))
+    assert answers(question, 2) == {7: {0: 0, 2: 47}}
+
+
+def test_no_marker_is_no_question() -> None:
+    question = write_txn_markers.question(asked(2), 2, a_view(TOPIC))
+    assert (question.workers(), answers(question, 2)) == ([], {})
+
+
+def test_what_is_not_there_or_offline_is_unknown() -> None:
+    view: BrokerView = a_view(TOPIC)
+    slots = view.slots
+    assert isinstance(slots, Slots)
+    slots.published[11] = slots.published[11]._replace(state=STATE_OFFLINE)
+    question = write_txn_markers.question(asked(2, (7, True, (1, 9))), 2, view)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (question.workers(), answers(question, 2)) == ([], {7: {1: unknown, 9: unknown}})
+
+
+def test_a_request_that_is_cut_off_is_malformed() -> None:
+    with pytest.raises(MalformedRequest):
+        write_txn_markers.question(asked(2, (7, True, (0,)))[:-3], 2, a_view(TOPIC))

@@ -1,0 +1,57 @@
+"""Plugins on a machine with the package: installed, used by the broker, refused, removed; and the examples."""
+
+from pathlib import Path
+
+from tests.package.machine import Machine
+from tests.tools.processes import eventually
+from tests.tools.wheels import PLUGIN, plugin_wheel
+
+PLUGINS = "/usr/local/lib/kafkad/plugins"
+EXAMPLES = "/usr/share/doc/kafkad/examples"
+
+
+def test_plugin_that_is_dropped_in_is_used(machine: Machine) -> None:
+    machine.run(f"cp {EXAMPLES}/csv_metrics.py {PLUGINS}/")
+    settings = (
+        "kafkad.metrics.reporters=prometheus,csv",
+        "kafka.csv.metrics.dir=/var/lib/kafkad/metrics",
+        "kafka.metrics.polling.interval.secs=1",
+    )
+    machine.run(f"printf '%s\\n' {' '.join(settings)} >>/etc/kafkad/server.properties")
+    machine.run("systemctl restart kafkad")
+    written = "ls /var/lib/kafkad/metrics | grep csv || true"
+    eventually(lambda: machine.run(written), within=20, what="the plugin writes its files")
+
+
+def test_wheel_is_installed_without_a_network_and_used_by_the_broker(machine: Machine, tmp_path: Path) -> None:
+    wheel = plugin_wheel(tmp_path, "my-plugin", requires=["kafkad", "pluggy"])
+    (machine.root / "srv" / wheel.name).write_bytes(wheel.read_bytes())
+    assert "systemctl restart kafkad" in machine.run(f"kafkad plugins install /srv/{wheel.name}")
+    machine.run("systemctl restart kafkad; kafkad topics create t --config cleanup.policy=my-plugin")
+    assert "cleanup policy my-plugin" in machine.run("kafkad plugins list")
+    assert f"{PLUGINS}/packages/my-plugin" in machine.run(f"ls -d {PLUGINS}/packages/*")
+    machine.run("kafkad plugins remove my-plugin; systemctl restart kafkad")
+    assert "my-plugin" not in machine.run("kafkad plugins list")
+
+
+def test_conflict_with_what_the_package_carries_is_refused_by_name(machine: Machine, tmp_path: Path) -> None:
+    wheel = plugin_wheel(tmp_path, "my-plugin", requires=["msgspec<0.1"])
+    (machine.root / "srv" / wheel.name).write_bytes(wheel.read_bytes())
+    said = machine.fails(f"kafkad plugins install /srv/{wheel.name}")
+    assert "my-plugin 1.0 depends on msgspec<0.1" in said and "this kafkad carries msgspec==" in said
+    machine.run(f"test ! -e {PLUGINS}/packages/my-plugin")
+
+
+def test_plugin_that_stops_no_start_is_all_that_gets_in(machine: Machine) -> None:
+    (machine.root / "srv/broken.py").write_text(PLUGIN.format(policy="x") + "raise RuntimeError('broken')\n")
+    assert "RuntimeError: broken" in machine.fails("kafkad plugins install /srv/broken.py")
+    machine.run("systemctl restart kafkad")
+
+
+def test_every_example_can_be_loaded_together(machine: Machine) -> None:
+    machine.run(f"for file in {EXAMPLES}/*.py {EXAMPLES}/*/*.py; do kafkad plugins install $file; done")
+    listed = machine.run("kafkad plugins list")
+    for kind in ("cleanup policy keep-newest-1", "metrics reporter csv", "quota manager client-id-prefix"):
+        assert kind in listed
+    assert "leader election strategy rack-or-last-replica" in listed
+    machine.run("systemctl restart kafkad")

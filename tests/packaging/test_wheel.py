@@ -1,0 +1,73 @@
+"""What people install: the built wheel in an empty virtual environment, away from the checkout."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+_INSTALL = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+
+
+def _run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(
+        [str(each) for each in command],
+        cwd=cwd,
+        # What the checkout puts on the path must not stand in for what is installed.
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, so that the checkout stays as it is."""
+    source = tmp_path_factory.mktemp("source")
+    for name in _run("git", "ls-files", "-co", "--exclude-standard", cwd=CHECKOUT).splitlines():
+        if name.startswith("kafkad/") or "/" not in name:
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((CHECKOUT / name).read_bytes())
+    built = tmp_path_factory.mktemp("wheel")
+    _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", built, source, cwd=source)
+    return next(built.glob("kafkad-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment that has the wheel, pytest and the client of the README, nothing else."""
+    folder = tmp_path_factory.mktemp("environment")
+    _run(sys.executable, "-m", "venv", folder, cwd=folder)
+    _run(folder / "bin" / "python", *_INSTALL, wheel, "pytest", "confluent-kafka", cwd=folder)
+    return folder / "bin"
+
+
+def test_wheel_has_every_module_of_the_tree(wheel: Path) -> None:
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("kafkad/")}
+    there = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "kafkad").rglob("*.py")}
+    assert there - packed == set()
+    assert "kafkad/py.typed" in packed
+
+
+def test_installed_command_says_its_version(environment: Path, tmp_path: Path) -> None:
+    assert re.fullmatch(r"kafkad, version \S+\n", _run(environment / "kafkad", "--version", cwd=tmp_path))
+
+
+def test_test_of_the_readme_passes_as_printed(environment: Path, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
+    (example,) = (block for block in blocks if "def test_" in block)
+    (tmp_path / "test_example.py").write_text(example)
+    assert "1 passed" in _run(environment / "python", "-m", "pytest", cwd=tmp_path)
+
+
+def test_options_of_the_plugin_are_in_pytests_help(environment: Path, tmp_path: Path) -> None:
+    printed = _run(environment / "python", "-m", "pytest", "--help", cwd=tmp_path)
+    for option in ("--kafkad-override", "kafkad_overrides", "kafkad_scope"):
+        assert option in printed

@@ -1,0 +1,155 @@
+"""Each example plugin is installed as its README says, is loaded, and does what it promises."""
+
+import csv
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kafkad.core.cleanup import DeleteSegments, LogSummary, SegmentSummary
+from kafkad.core.election import ElectionContext, elect
+from kafkad.core.groups.assignors import AssigningMember, assign
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.metrics import (
+    MetricFamily,
+    MetricKind,
+    MetricsReporter,
+    MetricsSnapshot,
+    ReporterHost,
+    Sample,
+)
+from kafkad.core.types import BrokerId
+from kafkad.plugin_loading import Plugins, load
+from tests.plugins.reporter_host import RecordedHost
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def install(example: str, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Plugins:
+    """pip install a copy (building writes beside the sources), then load as a start of the broker does."""
+    sources = shutil.copytree(EXAMPLES / example, scratch / "sources")
+    target = scratch / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--no-index", "--target", target, sources], check=True, timeout=100)
+    monkeypatch.syspath_prepend(target)
+    return load()
+
+
+def copy_to_folder(example: str, folder: Path) -> Plugins:
+    shutil.copy(EXAMPLES / example, folder)
+    return load(directory=str(folder))
+
+
+def log_of(*base_offsets: int, high_watermark: int) -> LogSummary:
+    segments = tuple(
+        SegmentSummary(
+            base_offset=base,
+            size_bytes=100,
+            largest_timestamp_ms=0,
+            last_modified_ms=0,
+            is_active=base == base_offsets[-1],
+        )
+        for base in base_offsets
+    )
+    return LogSummary(
+        topic="t",
+        partition=0,
+        log_start_offset=0,
+        high_watermark=high_watermark,
+        log_end_offset=base_offsets[-1] + 10,
+        segments=segments,
+    )
+
+
+def test_keep_newest_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins = install("keep_newest_segments", tmp_path, monkeypatch)
+    policy = plugins.cleanup_policies["keep-newest-3"]
+    config = LogConfig(cleanup_policy=frozenset({"keep-newest-3"}))
+    five = log_of(0, 10, 20, 30, 40, high_watermark=50)
+    assert policy.plan(five, config, 0) == [DeleteSegments(up_to_base_offset=10, reason="keep-newest-3")]
+    assert policy.plan(log_of(0, 10, 20, high_watermark=30), config, 0) == []
+    uncommitted = log_of(0, 10, 20, 30, 40, high_watermark=15)
+    assert policy.plan(uncommitted, config, 0) == [
+        DeleteSegments(up_to_base_offset=0, reason="keep-newest-3")
+    ]
+
+
+def test_rack_election(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = install("rack_election", tmp_path, monkeypatch).leader_election_strategies["rack-or-last-replica"]
+    one, two, three = BrokerId(1), BrokerId(2), BrokerId(3)
+    everyone = frozenset({one, two, three})
+
+    def elected(live: frozenset[BrokerId], racks: dict[BrokerId, str]) -> BrokerId | None:
+        context = ElectionContext(topic="t", partition=0, racks=racks)
+        return elect(strategy, assignment=[one, two, three], isr=everyone, live=live, context=context)
+
+    assert elected(everyone, {two: "main"}) == two
+    assert elected(everyone, {}) == three
+    assert elected(frozenset({one}), {two: "main"}) == one
+    assert elected(frozenset(), {two: "main"}) is None
+
+
+def test_quota_by_prefix(tmp_path: Path) -> None:
+    quotas = copy_to_folder("quota_by_prefix.py", tmp_path).quota_managers["client-id-prefix"]
+    assert quotas.is_unlimited
+    quotas.configure({"kafkad.plugin.quota.prefix.batch": "1000", "log.dirs": "/data"})
+    assert not quotas.is_unlimited
+    assert quotas.record_produce("batch-1", 9_000, 0) == 0
+    assert quotas.record_produce("batch-2", 6_000, 0) == 5_000
+    assert quotas.record_produce("web-1", 10**9, 0) == 0
+    assert quotas.drain_local() == [("batch", 15_000, 0)]
+    assert quotas.max_fetch_bytes("batch-9") == 10_000
+
+
+def csv_reporter(folder: Path) -> MetricsReporter:
+    return copy_to_folder("csv_metrics.py", folder).metrics_reporters["csv"]
+
+
+def snapshot_with(value: float) -> MetricsSnapshot:
+    family = MetricFamily(
+        name="messages",
+        jmx_name="",
+        kind=MetricKind.COUNTER,
+        help="",
+        samples=(Sample(labels=(("topic", "t"), ("partition", "0")), value=value),),
+    )
+    return MetricsSnapshot(taken_ms=1_000, families=(family,))
+
+
+def test_csv_metrics(tmp_path: Path) -> None:
+    host: ReporterHost = RecordedHost(snapshot_with(0))
+    reporter = csv_reporter(tmp_path)
+    folder = tmp_path / "metrics"
+    assert reporter.is_polled
+    reporter.start({"kafka.csv.metrics.dir": str(folder)}, host)
+    reporter.report(snapshot_with(1))
+    reporter.report(snapshot_with(2))
+    reporter.stop()
+    with (folder / "messages.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["time_ms", "labels", "value"],
+            ["1000", "topic=t;partition=0", "1"],
+            ["1000", "topic=t;partition=0", "2"],
+        ]
+
+
+def test_csv_metrics_switched_off_write_nothing(tmp_path: Path) -> None:
+    reporter = csv_reporter(tmp_path)
+    folder = tmp_path / "metrics"
+    settings = {"kafka.csv.metrics.dir": str(folder), "kafka.csv.metrics.reporter.enabled": "false"}
+    reporter.start(settings, RecordedHost(snapshot_with(0)))
+    reporter.report(snapshot_with(1))
+    assert not folder.exists()
+
+
+def test_keep_with_first_divides_nothing(tmp_path: Path) -> None:
+    assignor = copy_to_folder("keep_with_first.py", tmp_path).group_assignors["keep-with-first"]
+    topic = UUID(int=1)
+    members = {name: AssigningMember(member_id=name, topics=frozenset({topic})) for name in ("a", "b")}
+    everything = {topic: frozenset({0, 1, 2})}
+    assert assign(assignor, members, {topic: 3}) == {"a": everything, "b": {}}
+    members["b"] = AssigningMember(member_id="b", topics=frozenset({topic}), assigned=everything)
+    assert assign(assignor, members, {topic: 3}) == {"a": {}, "b": everything}

@@ -1,0 +1,29 @@
+"""A broker in pieces for each test that asks for one."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes.pieces import Pieces
+
+
+@pytest.fixture
+def make_pieces(tmp_path: Path) -> Iterator[Callable[..., Pieces]]:
+    made: list[Pieces] = []
+
+    def make(**settings: str) -> Pieces:
+        overrides = {name.replace("_", "."): value for name, value in settings.items()}
+        pieces = Pieces(tmp_path / str(len(made)), overrides)
+        made.append(pieces)
+        pieces.start()
+        return pieces
+
+    yield make
+    for pieces in made:
+        pieces.close()
+
+
+@pytest.fixture
+def pieces(make_pieces: Callable[..., Pieces]) -> Pieces:
+    return make_pieces()

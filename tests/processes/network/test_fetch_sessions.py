@@ -1,0 +1,42 @@
+"""A fetch session tells of everything once, however the fetches before it ended."""
+
+from kafkad.core.log.partition_log import PartitionLog
+from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
+from tests.simulation.requests import Fetched, Partition, fetch, read_fetched
+from tests.tools.raw_requests import batch, produce, read_produced
+
+
+def _log(pieces: Pieces) -> PartitionLog:
+    partition_log = pieces.worker.partitions.by_slot[pieces.slot()].log
+    assert partition_log is not None
+    return partition_log
+
+
+def _fetched(
+    client: Client, offsets: dict[Partition, int], session: int, epoch: int, max_wait_ms: int
+) -> tuple[int, dict[Partition, Fetched]]:
+    request = fetch(
+        offsets, 1, max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, session=session, epoch=epoch
+    )
+    reply = read_fetched(client.ask(request))
+    assert reply.error == 0
+    return reply.session, reply.partitions
+
+
+def test_quiet_partition_beside_one_whose_files_are_not_known_is_not_forgotten(pieces: Pieces) -> None:
+    """The owner is dead: nobody says where the old segment of the one is, and the fetch expires."""
+    writer, reader = pieces.connect(), pieces.connect()
+    for end in (1, 2):
+        assert read_produced(writer.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0
+        _log(pieces).roll(end, 0)
+    pieces.settle()
+    pieces.kill(WORKER)
+    pieces.tell_roster()
+    pieces.turn(NETWORK)
+    session, _ = _fetched(reader, {(TOPIC, 0): 0, (TOPIC, 1): 0}, 0, 0, 5)
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
+    pieces.settle()
+    _, found = _fetched(reader, {}, session, 1, 0)
+    assert found[TOPIC, 1].records

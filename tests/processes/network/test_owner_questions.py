@@ -1,0 +1,26 @@
+"""What is asked of owners on behalf of a client: with the deadline that the client has set."""
+
+import pytest
+
+from kafkad.wire.descriptors import DeleteRecordsWanted, unpack_control
+from tests.processes.pieces import NETWORK, TOPIC, Pieces
+from tests.tools.raw_requests import delete_records
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 250, 3_600_000])
+def test_owners_are_told_how_long_the_client_waits(pieces: Pieces, timeout_ms: int) -> None:
+    asked: list[DeleteRecordsWanted] = []
+
+    def overhear(_worker: int, frame: bytes) -> bool:
+        message = unpack_control(frame)
+        assert isinstance(message, DeleteRecordsWanted)
+        asked.append(message)
+        return True
+
+    pieces.network.desks.owners._ask = overhear
+    client = pieces.connect()
+    client.send(delete_records(TOPIC, 0, 0, timeout_ms=timeout_ms))
+    pieces.run(lambda: asked, "the owner is asked")
+    begun_ms = pieces.network.clients.now_ms
+    assert begun_ms - 1_000 <= asked[0].deadline_ms - timeout_ms <= begun_ms
+    pieces.turn(NETWORK)

@@ -1,0 +1,102 @@
+"""Large requests that are not received into the arena: claims cost nothing, and what came in is bounded."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kafkad.processes.network.connection import Connection
+from kafkad.processes.network.private_space import FIRST_STEP_BYTES, PrivateSpace, next_step
+from kafkad.processes.network.shell import STALL_MS
+from tests.processes.pieces import TOPIC, Client, Pieces
+from tests.tools.raw_requests import api_versions, create_topic, metadata
+
+LIMIT = 1 << 20
+LARGE = metadata([TOPIC] * 200_000)
+"""Some 600 KB, answered with one topic."""
+
+
+@pytest.fixture
+def bounded(make_pieces: Callable[..., Pieces]) -> Pieces:
+    return make_pieces(queued_max_request_bytes=str(LIMIT))
+
+
+def _begun(pieces: Pieces, request: bytes = LARGE) -> Client:
+    """A client that has sent all of its request but the last byte."""
+    client = pieces.connect()
+    client.send(request[:-1])
+    pieces.run(lambda: client.is_sent or pieces.network.clients.reader.space.crowded, "it is taken or has to wait")
+    pieces.settle()
+    return client
+
+
+def test_claimed_lengths_take_no_memory(bounded: Pieces) -> None:
+    for _ in range(40):
+        bounded.connect().send(LARGE[:200])
+    bounded.settle()
+    space = bounded.network.clients.reader.space
+    assert space.used == 40 * FIRST_STEP_BYTES < LIMIT
+    assert not space.crowded
+
+
+def test_requests_beyond_the_limit_wait_in_line_and_all_are_served(bounded: Pieces) -> None:
+    space = bounded.network.clients.reader.space
+    clients = [_begun(bounded) for _ in range(5)]
+    assert len(space.crowded) == 3
+    assert space.used <= LIMIT + len(LARGE)
+    assert bounded.connect().ask(api_versions())
+    for client in clients:
+        client.send(LARGE[-1:])
+    bounded.run(lambda: all(client.replies for client in clients), "all of them are answered")
+    assert (space.used, len(space.crowded)) == (0, 0)
+
+
+def test_who_waits_in_line_and_leaves_is_forgotten(bounded: Pieces) -> None:
+    space = bounded.network.clients.reader.space
+    clients = [_begun(bounded) for _ in range(4)]
+    for client in clients:
+        client.close()
+        bounded.clients.remove(client)
+    bounded.run(lambda: not len(bounded.network.clients), "they are noticed to be gone")
+    assert (space.used, len(space.crowded)) == (0, 0)
+    patient = bounded.connect()
+    assert patient.ask(LARGE)
+
+
+def test_who_stops_in_the_middle_gives_its_place_to_the_next(bounded: Pieces) -> None:
+    clients = [_begun(bounded) for _ in range(3)]
+    last = clients[-1]
+    last.send(LARGE[-1:])
+    bounded.settle()
+    assert not last.replies
+    network = bounded.network.clients
+    network.now_ms += STALL_MS
+    network.close_stalled(STALL_MS)
+    bounded.run(lambda: last.replies, "the one that waited is served")
+    assert not last.is_closed
+
+
+def test_what_the_controller_has_not_answered_counts(bounded: Pieces) -> None:
+    """The played controller answers nothing."""
+    waiting = bounded.connect()
+    waiting.send(create_topic("x" * 30_000))
+    bounded.settle()
+    held = bounded.network.desks.controller.held_bytes
+    assert held > 30_000
+    space = PrivateSpace(held + 100, lambda: held)
+    first, second = (bounded.network.clients.get(fd) for fd in _descriptors(bounded, 2))
+    assert isinstance(first, Connection) and isinstance(second, Connection)
+    assert space.grow(first, 100)
+    assert space.grow(first, 200), "one goes on whatever there is"
+    assert not space.grow(second, 1)
+
+
+def _descriptors(pieces: Pieces, count: int) -> list[int]:
+    before = set(pieces.network.clients._by_fd)
+    for _ in range(count):
+        pieces.connect()
+    return list(set(pieces.network.clients._by_fd) - before)
+
+
+@pytest.mark.parametrize(("got", "total", "room"), [(0, 10**8, 16384), (200, 300, 300), (50_000, 10**8, 100_000)])
+def test_room_grows_with_what_has_arrived(got: int, total: int, room: int) -> None:
+    assert next_step(got, total) == room

@@ -1,0 +1,153 @@
+"""Whatever bytes come in: the peer is cut off with one line that names it and the cause, and nobody else notices."""
+
+import logging
+import socket
+import struct
+
+import pytest
+
+from kafkad.processes.network.shell import STALL_MS
+from tests.processes.pieces import TOPIC, Client, Pieces
+from tests.tools.raw_requests import api_versions, batch, fetch, framed, produce, read_produced
+
+PRODUCE, FETCH, METADATA = 0, 1, 3
+
+
+def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def _cut_off(pieces: Pieces, client: Client, caplog: pytest.LogCaptureFixture, cause: str) -> None:
+    """The client is closed for `cause`, which is said once; another is served, and nothing is held."""
+    pieces.run(lambda: client.is_closed, "the connection is closed")
+    assert _lines(caplog) == [f"closing the connection from {client.name}: {cause}"]
+    other = pieces.connect()
+    assert read_produced(other.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0
+    assert pieces.has_empty_arena()
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "this looks like an HTTP request"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "this looks like a TLS hello on a PLAINTEXT listener"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "this looks like an SSH client"),
+        (struct.pack(">i", 0), "a request length of 0 bytes is outside 8 to 1048576"),
+        (struct.pack(">i", -1), "a request length of -1 bytes is outside 8 to 1048576"),
+        (struct.pack(">i", -(2**31)), "a request length of -2147483648 bytes is outside 8 to 1048576"),
+        (struct.pack(">i", 2**31 - 1), "a request length of 2147483647 bytes is outside 8 to 1048576"),
+        (struct.pack(">i", (1 << 20) + 1), "a request length of 1048577 bytes is outside 8 to 1048576"),
+        (b"\x00\x00\x00\x07", "a request length of 7 bytes is outside 8 to 1048576"),
+        (framed(999, 0, b""), "unknown API key 999 (version 0)"),
+        (framed(-1, 0, b""), "unknown API key -1 (version 0)"),
+        (framed(METADATA, 99, b""), "Metadata version 99 is not supported"),
+        (framed(PRODUCE, 2, b"\x00\x01" + bytes(8)), "Produce version 2 is not supported"),
+        (framed(FETCH, -1, b""), "Fetch version -1 is not supported"),
+    ],
+)
+def test_what_is_no_request_is_named(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture, data: bytes, cause: str
+) -> None:
+    client = pieces.connect()
+    client.send(data)
+    _cut_off(pieces, client, caplog, cause)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff\xff", b"\xff\xff\x00\x01", b"\xff\xff" + struct.pack(">hiii", 1, 9, 1, 5)]
+)
+def test_produce_that_ends_too_early_gives_its_space_back(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture, body: bytes
+) -> None:
+    client = pieces.connect()
+    client.send(framed(PRODUCE, 7, body))
+    pieces.run(lambda: client.is_closed, "the connection is closed")
+    (line,) = _lines(caplog)
+    assert line.startswith(f"closing the connection from {client.name}: a malformed Produce request (version 7): ")
+    assert pieces.has_empty_arena()
+
+
+def test_large_produce_that_is_malformed_gives_its_space_back(pieces: Pieces, caplog: pytest.LogCaptureFixture) -> None:
+    client = pieces.connect()
+    beginning = b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\x00\x01t" + struct.pack(">iii", 1, 0, 600_000)
+    client.send(framed(PRODUCE, 7, beginning + bytes(500_000)))
+    pieces.run(lambda: client.is_closed, "the connection is closed")
+    assert len(_lines(caplog)) == 1
+    assert pieces.has_empty_arena()
+
+
+@pytest.mark.parametrize("padding", [0, 200_000])
+def test_header_that_can_not_be_read_gives_the_space_back(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture, padding: int
+) -> None:
+    client = pieces.connect()
+    client.send(struct.pack(">ihhih", 10 + padding, PRODUCE, 7, 1, -9 if padding else 999) + bytes(padding))
+    text = f"a string of {-9 if padding else 999} bytes does not fit in what is left of the request"
+    _cut_off(pieces, client, caplog, f"a request header can't be read: {text}")
+
+
+@pytest.mark.parametrize("sent", [2, 10, 100_000])
+def test_half_a_request_and_silence_is_cut_off_after_the_stall_time(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture, sent: int
+) -> None:
+    client = pieces.connect()
+    request = produce({(TOPIC, 0): batch(1, 500_000 if sent > 1000 else 100)})
+    client.send(request[:sent])
+    pieces.settle()
+    clients = pieces.network.clients
+    clients.close_stalled(STALL_MS)
+    assert not _lines(caplog)
+    clients.now_ms += STALL_MS
+    clients.close_stalled(STALL_MS)
+    came = f"{sent} of {len(request)}" if sent > 1000 else str(sent)
+    _cut_off(pieces, client, caplog, f"{came} bytes of a request came, then nothing")
+
+
+def test_half_a_request_behind_a_long_poll_is_not_called_stalled(pieces: Pieces) -> None:
+    from_long_ago = pieces.connect()
+    from_long_ago.send(fetch({(TOPIC, 0): 0}, max_wait_ms=60_000) + produce({(TOPIC, 0): batch()})[:50])
+    pieces.settle()
+    pieces.network.clients.now_ms += 2 * STALL_MS
+    pieces.network.clients.close_stalled(STALL_MS)
+    assert len(pieces.network.clients) == 1
+
+
+def test_unknown_version_of_api_versions_is_answered_and_the_connection_stays(pieces: Pieces) -> None:
+    client = pieces.connect()
+    body = client.ask(api_versions(99))
+    assert struct.unpack_from(">hihhh", body) == (35, 1, 18, 0, 4)
+    assert client.ask(api_versions(0))[:2] == b"\x00\x00"
+
+
+def test_peer_that_closed_its_sending_side_gets_its_replies(pieces: Pieces) -> None:
+    client = pieces.connect()
+    client.send(produce({(TOPIC, 0): batch()}, correlation=1) + api_versions(correlation=2))
+    client.sock.shutdown(socket.SHUT_WR)
+    pieces.run(lambda: client.is_closed, "everything is answered, and then the connection closed")
+    assert [number for number, _ in client.replies] == [1, 2]
+
+
+def test_acks_0_that_fails_closes_the_connection_and_says_why(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = pieces.connect()
+    client.send(produce({("unknown", 0): batch()}, acks=0))
+    _cut_off(pieces, client, caplog, "a Produce with acks=0 failed: 'unknown'-0 UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def test_peer_that_does_not_read_its_replies_is_closed_when_no_byte_moves(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = pieces.connect()
+    for _ in range(8):
+        writer.ask(produce({(TOPIC, 0): batch(1, 900_000)}))
+    stuck = pieces.connect()
+    pieces.clients.remove(stuck)
+    stuck.sock.send(fetch({(TOPIC, 0): 0}))
+    pieces.settle()
+    clients = pieces.network.clients
+    clients.now_ms += 600_001
+    clients.close_idle(600_000)
+    (line,) = _lines(caplog)
+    assert stuck.name in line and line.endswith("bytes of replies are not read")
+    stuck.close()

@@ -1,0 +1,53 @@
+"""What a policy planned is carried out on the log as it is by then: records that came since stay."""
+
+import pytest
+
+from kafkad.adapters.roster import ProcessKey
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.wire.descriptors import CleanupOrdered
+from tests.processes.pieces import TOPIC, Client, Pieces
+from tests.tools.raw_requests import batch, fetch, produce, read_fetched, read_produced
+
+CLEANER = ProcessKey("cleaner", 0)
+
+
+def _log(pieces: Pieces) -> PartitionLog:
+    partition_log = pieces.worker.partitions.by_slot[pieces.slot()].log
+    assert partition_log is not None
+    return partition_log
+
+
+def _write(client: Client) -> None:
+    assert read_produced(client.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0
+
+
+def _clean(pieces: Pieces, *, up_to: int, end: int) -> None:
+    """An order to delete, made when the log ended at `end`."""
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
+    order = CleanupOrdered(owned.slot, owned.tag, False, up_to, end, "a test")
+    pieces.worker.questions.answer(CLEANER, order)
+    pieces.settle()
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_segment_that_has_grown_since_it_was_to_go_stays(pieces: Pieces, is_rolled: bool) -> None:
+    """All of it was below the log start, or too old; what it got meanwhile is neither, and was acknowledged."""
+    client = pieces.connect()
+    _write(client)
+    _write(client)
+    if is_rolled:
+        _log(pieces).roll(2, 0)
+    _clean(pieces, up_to=0, end=1)
+    assert pieces.published().log_start == 0
+    assert len(read_fetched(client.ask(fetch({(TOPIC, 0): 0})))[TOPIC, 0].records) == 2 * len(batch())
+
+
+def test_segments_that_are_as_they_were_go(pieces: Pieces) -> None:
+    client = pieces.connect()
+    _write(client)
+    _log(pieces).roll(1, 0)
+    _write(client)
+    _clean(pieces, up_to=0, end=1)
+    assert pieces.published().log_start == 1
+    _clean(pieces, up_to=1, end=2)
+    assert pieces.published().log_start == 2

@@ -1,0 +1,77 @@
+"""A full disk costs what does not fit on it, and nothing that is there already."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkad.adapters import file_cache, segment_files
+from kafkad.adapters.roster import ProcessKey
+from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
+from kafkad.processes.worker import loading
+from kafkad.wire.controller_messages import LogDirFailed
+from kafkad.wire.descriptors import CleanupOrdered
+from tests.processes.pieces import TOPIC, Client, Pieces
+from tests.simulation.disk import SimulatedDisk, Trouble
+from tests.simulation.scheduler import Scheduler
+from tests.tools.raw_requests import batch, produce, read_produced
+
+CLEANER = ProcessKey("cleaner", 0)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedDisk]:
+    disk = SimulatedDisk(Scheduler(0))
+    monkeypatch.setattr(segment_files, "os", disk)
+    monkeypatch.setattr(file_cache, "os", disk)
+    yield disk
+
+
+def _is_given_up(pieces: Pieces) -> bool:
+    return any(isinstance(message, LogDirFailed) for message in pieces.heard)
+
+
+def _data(pieces: Pieces) -> Path:
+    return pieces.directory().parent
+
+
+def _produced(pieces: Pieces, client: Client, partition: int = 0) -> int:
+    end = pieces.published(partition=partition).leo_offset
+    records = batch(producer_id=7, producer_epoch=0, base_sequence=end)
+    return read_produced(client.ask(produce({(TOPIC, partition): records})))[TOPIC, partition].error
+
+
+def test_cleaning_that_finds_no_room_is_tried_again_and_gives_nothing_up(disk: SimulatedDisk, pieces: Pieces) -> None:
+    """All of the log may go, so a new segment is begun first, and with it a snapshot of the producers."""
+    client = pieces.connect()
+    assert _produced(pieces, client) == 0
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
+    order = CleanupOrdered(owned.slot, owned.tag, False, 0, 1, "a test")
+    disk.trouble(_data(pieces), Trouble.FULL, free=0)
+    pieces.worker.questions.answer(CLEANER, order)
+    pieces.settle()
+    assert (pieces.published().state, pieces.published().log_start) == (STATE_ONLINE, 0)
+    assert not _is_given_up(pieces)
+    disk.heal()
+    pieces.worker.questions.answer(CLEANER, order)
+    pieces.settle()
+    assert pieces.published().log_start == 1
+    assert _produced(pieces, client) == 0
+
+
+def test_partition_that_does_not_fit_on_the_disk_is_the_only_one_that_is_offline(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(directory: Path, topic_id: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
+
+    client = pieces.connect()
+    monkeypatch.setattr(loading, "write_partition_metadata", no_room)
+    pieces.create_topic("late")
+    pieces.run(lambda: pieces.published("late").state == STATE_OFFLINE, "the partition is given up")
+    pieces.run_until_known()
+    pieces.settle()
+    assert not _is_given_up(pieces)
+    assert _produced(pieces, client) == 0

@@ -1,0 +1,161 @@
+"""What a worker makes of its own deaths and those of others: the log is the truth, and nothing is lowered silently."""
+
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
+from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
+from tests.tools.raw_requests import batch, fetch, produce, read_fetched, read_produced
+
+NOT_LEADER, TIMED_OUT, STORAGE_ERROR = 6, 7, 56
+
+
+def _produced(client: Client, partition: int = 0, records: bytes = b"") -> tuple[int, int]:
+    return read_produced(client.ask(produce({(TOPIC, partition): records or batch()})))[TOPIC, partition]
+
+
+def _log_file(pieces: Pieces) -> Path:
+    (file,) = pieces.directory().glob("*.log")
+    return file
+
+
+def test_next_life_goes_on_where_the_log_ends(pieces: Pieces) -> None:
+    client = pieces.connect()
+    assert _produced(client) == (0, 0)
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    assert _produced(client) == (0, 1)
+    assert len(read_fetched(client.ask(fetch({(TOPIC, 0): 0})))[TOPIC, 0].records) == 2 * len(batch())
+
+
+def test_what_was_written_and_not_published_is_part_of_the_log(pieces: Pieces) -> None:
+    """The worker died between the write and the publication: the client was told to retry, the record is there."""
+    client = pieces.connect()
+    client.send(produce({(TOPIC, 0): batch()}))
+    pieces.turn(NETWORK)
+    pieces.turn(NETWORK)
+    pieces.worker.loop.run_once(0)
+    assert (pieces.published().leo_offset, _log_file(pieces).stat().st_size) == (0, len(batch()))
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    assert read_produced(client.reply())[TOPIC, 0].error == TIMED_OUT
+    pieces.run_until_online()
+    assert _produced(client) == (0, 1)
+
+
+def test_retry_of_an_idempotent_producer_is_not_written_twice(pieces: Pieces) -> None:
+    client = pieces.connect()
+    records = batch(producer_id=7, producer_epoch=0, base_sequence=0)
+    client.send(produce({(TOPIC, 0): records}))
+    pieces.turn(NETWORK)
+    pieces.turn(NETWORK)
+    pieces.worker.loop.run_once(0)
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    assert read_produced(client.reply())[TOPIC, 0].error == TIMED_OUT
+    pieces.run_until_online()
+    assert _produced(client, records=records) == (0, 0)
+    assert pieces.published().leo_offset == 1
+
+
+def test_torn_tail_of_a_killed_writer_is_cut_off(pieces: Pieces) -> None:
+    client = pieces.connect()
+    _produced(client)
+    pieces.kill(WORKER)
+    with open(_log_file(pieces), "ab") as file:
+        file.write(batch()[:40])
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    assert _produced(client) == (0, 1)
+
+
+def test_log_that_is_shorter_than_what_was_readable_is_given_up_loudly(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = pieces.connect()
+    for _ in range(3):
+        _produced(client)
+    pieces.kill(WORKER)
+    with open(_log_file(pieces), "r+b") as file:
+        file.truncate(len(batch()))
+    pieces.begin(WORKER)
+    pieces.run(lambda: pieces.published().state == STATE_OFFLINE, "the partition is given up")
+    assert "the log ends at 1, 3 was already readable: the partition stays offline" in caplog.text
+    assert pieces.published().hw_offset == 3
+    assert _produced(client)[0] in (NOT_LEADER, STORAGE_ERROR)
+    assert read_fetched(client.ask(fetch({(TOPIC, 0): 0})))[TOPIC, 0].error == STORAGE_ERROR
+    assert _produced(client, 1) == (0, 0)
+
+
+def test_requests_of_a_dead_network_process_reach_no_log(pieces: Pieces) -> None:
+    client = pieces.connect()
+    client.send(produce({(TOPIC, 0): batch()}))
+    pieces.turn(NETWORK)
+    pieces.turn(NETWORK)
+    pieces.kill(NETWORK)
+    pieces.tell_roster()
+    pieces.turn(WORKER)
+    pieces.begin(NETWORK)
+    pieces.run_until_known()
+    pieces.settle()
+    assert pieces.published().leo_offset in (0, 1)
+    end = pieces.published().leo_offset
+    assert _produced(pieces.connect()) == (0, end)
+    assert pieces.has_empty_arena()
+
+
+def test_network_process_lets_nobody_in_before_the_worker_has_let_go_of_its_predecessor(pieces: Pieces) -> None:
+    client = pieces.connect()
+    client.send(produce({(TOPIC, 0): batch()}))
+    pieces.turn(NETWORK)
+    pieces.kill(NETWORK)
+    pieces.begin(NETWORK)
+    with socket.create_connection(("127.0.0.1", pieces.port)):
+        pieces.run_until_known(NETWORK)
+        assert len(pieces.network.clients) == 0
+        pieces.run(lambda: len(pieces.network.clients) == 1, "the worker has seen the new life")
+
+
+def test_topic_that_is_deleted_before_its_partitions_were_loaded(pieces: Pieces) -> None:
+    pieces.create_topic("brief", 50)
+    slots = [row.slot for row in pieces.image.topics["brief"].partitions]
+    pieces.delete_topic("brief")
+    pieces.run_until_known()
+    pieces.run(lambda: all(pieces.table.read(slot).topic_id == bytes(16) for slot in slots), "the slots are free")
+    # What was loaded meanwhile is renamed, and goes after file.delete.delay.ms.
+    directories = [path.name for path in pieces.directory().parent.glob("brief-*")]
+    assert [name for name in directories if not name.endswith("-delete")] == []
+    assert _produced(pieces.connect()) == (0, 0)
+
+
+def test_log_directory_that_is_gone_costs_the_new_partition_and_nothing_else(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = pieces.directory().parent
+    data.rename(data.with_name("moved"))
+    pieces.create_topic("late")
+    slot = pieces.slot("late")
+    pieces.run(lambda: pieces.table.read(slot).state == STATE_OFFLINE, "the partition is given up")
+    assert any(record.levelno >= logging.ERROR and "late-0" in record.getMessage() for record in caplog.records)
+    assert pieces.published().state == STATE_ONLINE
+    data.with_name("moved").rename(data)
+
+
+def test_delayed_answer_for_a_dead_network_process_is_dropped(pieces: Pieces) -> None:
+    """Its successor numbers its requests anew, and would take it for an answer to its own."""
+    worker = pieces.worker
+    client = pieces.connect()
+    worker.partitions.by_slot[pieces.slot()].in_sync = 2
+    client.send(produce({(TOPIC, 0): batch()}, acks=-1))
+    pieces.settle()
+    assert worker.appending.has_waiting
+    pieces.kill(NETWORK)
+    pieces.begin(NETWORK)
+    next_client = pieces.connect()
+    worker.partitions.by_slot[pieces.slot()].in_sync = 1
+    assert _produced(next_client) == (0, 1)
+    assert not worker.appending.has_waiting

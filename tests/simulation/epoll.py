@@ -1,0 +1,89 @@
+"""An epoll that waits in virtual time: real descriptors are looked at, simulated ones are asked."""
+
+import select
+from typing import Protocol
+
+from tests.simulation.scheduler import Scheduler
+
+FIRST_VIRTUAL = 1 << 20
+"""Descriptors from here on are no descriptors of this process."""
+
+
+class Source(Protocol):
+    """Something with a virtual descriptor."""
+
+    def has_events(self) -> bool: ...
+
+
+class VirtualDescriptors:
+    """Numbers for what has no descriptor of the kernel."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_VIRTUAL
+        self.sources: dict[int, Source] = {}
+
+    def add(self, source: Source) -> int:
+        self._next += 1
+        self.sources[self._next] = source
+        return self._next
+
+    def remove(self, fd: int) -> None:
+        self.sources.pop(fd, None)
+
+
+class SimulatedEpoll:
+    """`select.epoll` as far as the broker uses it."""
+
+    def __init__(self, scheduler: Scheduler, descriptors: VirtualDescriptors) -> None:
+        self._scheduler = scheduler
+        self._descriptors = descriptors
+        self._real = select.epoll()
+        self._virtual: dict[int, int] = {}
+
+    def register(self, fd: int, eventmask: int = select.EPOLLIN) -> None:
+        if fd < FIRST_VIRTUAL:
+            self._real.register(fd, eventmask)
+        else:
+            assert fd not in self._virtual, "registered twice"
+            self._virtual[fd] = eventmask
+
+    def modify(self, fd: int, eventmask: int) -> None:
+        assert fd < FIRST_VIRTUAL, "nobody changes what he wants to hear of a link"
+        self._real.modify(fd, eventmask)
+
+    def unregister(self, fd: int) -> None:
+        if fd < FIRST_VIRTUAL:
+            self._real.unregister(fd)
+        else:
+            del self._virtual[fd]
+
+    def _virtual_events(self) -> list[tuple[int, int]]:
+        sources = self._descriptors.sources
+        return [(fd, select.EPOLLIN) for fd in self._virtual if fd in sources and sources[fd].has_events()]
+
+    def has_events(self) -> bool:
+        return bool(self._virtual_events()) or bool(self._real.poll(0))
+
+    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
+        self._scheduler.sleep(self, timeout)
+        return self._real.poll(0) + self._virtual_events()
+
+    def close(self) -> None:
+        self._real.close()
+
+
+class SimulatedPoll:
+    """`select.poll` for a process that waits for a few descriptors of its own."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._real = select.poll()
+        self.register = self._real.register
+        self.unregister = self._real.unregister
+
+    def has_events(self) -> bool:
+        return bool(self._real.poll(0))
+
+    def poll(self, timeout_ms: float) -> list[tuple[int, int]]:
+        self._scheduler.sleep(self, timeout_ms / 1000)
+        return self._real.poll(0)

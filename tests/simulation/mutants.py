@@ -1,0 +1,206 @@
+"""Brokers with one rule broken each: what the simulation is worth is which of them it finds out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafkad.adapters.descriptor_ring import RingReader
+from kafkad.adapters.roster import ProcessKey, Roster
+from kafkad.adapters.segment_files import SegmentFile
+from kafkad.core.coordinator.runtime import Runtime, State
+from kafkad.core.log.loading import LoadRequest
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.producers import ACCEPT, ProducerStates
+from kafkad.core.partition_slot import PartitionSlot
+from kafkad.core.types import LogPosition
+from kafkad.handlers import fetch
+from kafkad.processes import rings
+from kafkad.processes.child import ChildContext
+from kafkad.processes.controller.departures import Departures
+from kafkad.processes.network.log_readers import LogReaders
+from kafkad.processes.network.produce_desk import ProduceDesk
+from kafkad.processes.worker import loading, questions
+from kafkad.processes.worker.publishing import Publishing
+from kafkad.processes.worker.shell import WorkerProcess
+from kafkad.wire.descriptors import unpack_watches, watched_slot
+from tests.simulation.casting import Shape
+from tests.simulation.ports import Patch
+from tests.simulation.run import Mutation
+
+
+class AnswersBeforeItPublishes(WorkerProcess):
+    """Tells a producer that its records are there before anybody can read them."""
+
+    def _publish_dirty(self) -> None:
+        self.appending.answer()
+        super()._publish_dirty()
+
+
+class DeafToIncarnations(RingReader):
+    """Takes what was queued for, or by, somebody who is dead."""
+
+    def receive(self) -> list[bytes]:
+        before, self._lives = self._lives, _AnyLife()
+        try:
+            return super().receive()
+        finally:
+            self._lives = before
+
+
+class _AnyLife(tuple):  # type: ignore[type-arg]
+    """Equal to whatever it is compared with."""
+
+    def __new__(cls) -> "_AnyLife":
+        return super().__new__(cls, (1 << 30, 1 << 30))
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = tuple.__hash__
+
+
+def _is_always_seen(self: Roster, me: ProcessKey, role: str) -> bool:
+    return True
+
+
+def _accepts(self: ProducerStates, *_: object) -> object:
+    return ACCEPT
+
+
+class _Unwritten:
+    """What a lazy file has put off: one write for each path."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, tuple[bytes, int]] = {}
+
+
+def _writes_later() -> Sequence[Patch]:
+    """The bytes of a batch reach its file with the next batch."""
+    write_at, later = SegmentFile.write_at, _Unwritten()
+
+    def write(self: SegmentFile, buffers: Sequence[Any], position: int) -> None:
+        before = later.by_path.pop(self.path, None)
+        if before is not None:
+            write_at(self, (before[0],), before[1])
+        if self.path.endswith(".log"):
+            later.by_path[self.path] = b"".join(buffers), position
+        else:
+            write_at(self, buffers, position)
+
+    return [(SegmentFile, "write_at", write)]
+
+
+def _believes_every_log(**fields: Any) -> LoadRequest:
+    return LoadRequest(**{**fields, "was_clean": True})
+
+
+def _never_late(self: Publishing, peer: ProcessKey, frame: bytes) -> None:
+    """Whoever asks to be told waits for the next record, though there is one already."""
+    for key, tag, offset in unpack_watches(frame):
+        slot, committed = watched_slot(key)
+        owned = self._by_slot.get(slot)
+        if owned is not None and owned.tag == tag:
+            owned.watchers.append((peer.index, offset, committed))
+
+
+def _keeps_the_arena() -> Sequence[Patch]:
+    finish = ProduceDesk._finish
+
+    def forgetful(self: ProduceDesk, produce: Any, reply: Any, connection: Any) -> None:
+        arena, self._arena = self._arena, _NoArena()  # type: ignore[assignment]
+        try:
+            finish(self, produce, reply, connection)
+        finally:
+            self._arena = arena
+
+    return [(ProduceDesk, "_finish", forgetful)]
+
+
+class _NoArena:
+    def release(self, extent: int) -> None:
+        """Gives nothing back."""
+
+
+def _forgets_the_dead(self: ProduceDesk, worker: int) -> None:
+    """Does not answer for a worker that is dead."""
+    self.reachable[worker] = False
+    self.outgoing[worker].clear()
+
+
+def _below_the_watermark(partition_log: PartitionLog, offset: int) -> int:
+    """Forgets that a segment may have grown since it was to go."""
+    bases = partition_log.segments.base_offsets
+    ends = [*bases[1:], partition_log.log_end_offset]
+    committed = partition_log.high_watermark.offset
+    return max((base for base, end in zip(bases, ends, strict=True) if end <= committed), default=-1)
+
+
+def _keeps_the_ended(self: Departures, worker: int) -> None:
+    """Waits for a dead worker to do what it was never told."""
+
+
+def _reads_to_the_watermark(published: PartitionSlot, measure: Any) -> LogPosition:
+    """Open transactions hold nobody back."""
+    return LogPosition(published.hw_offset, published.hw_segment, published.hw_position)
+
+
+def _names_nobody(self: LogReaders, *_: object) -> list[tuple[int, int]]:
+    """Lets readers of committed records find out by themselves what was aborted."""
+    return []
+
+
+def _remembers_nothing(self: Runtime[Any]) -> Iterator[None]:
+    """A coordinator that begins anew with each life of its worker."""
+    return iter(())
+
+
+def _leaves_undone(self: Runtime[Any], moment: Any) -> bool:
+    """A coordinator that remembers what was decided, and has nothing done about it."""
+    for _ in self._loading:
+        return False
+    self.state = State.ACTIVE
+    return True
+
+
+def rough(shape: Shape) -> Shape:
+    """Where much goes wrong, mistakes show sooner."""
+    return replace(shape, faults=8, pause_chance=max(shape.pause_chance, 0.03), transactors=2)
+
+
+def _crowded(shape: Shape) -> Shape:
+    """One process of each kind and one partition of each topic: everybody is in everybody's way."""
+    return replace(
+        shape, faults=8, pause_chance=0.1, networks=1, workers=1, partitions=1, transactors=0, slowness=0.5
+    )
+
+
+def _mutant(
+    *patches: Patch,
+    worker: Callable[[ChildContext], WorkerProcess] = WorkerProcess,
+    also: Callable[[], Sequence[Patch]] = tuple,
+    shape: Callable[[Shape], Shape] = rough,
+) -> Mutation:
+    return Mutation(shape=shape, worker=worker, patches=lambda: [*patches, *also()])
+
+
+MUTANTS = {
+    "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes),
+    "publishes before it writes": _mutant(also=_writes_later),
+    "hears messages of the dead": _mutant((rings, "RingReader", DeafToIncarnations)),
+    "uses its arena at once": _mutant((Roster, "is_seen_by_all", _is_always_seen), shape=_crowded),
+    "recognizes no repetition": _mutant((ProducerStates, "check", _accepts)),
+    "believes every log": _mutant((loading, "LoadRequest", _believes_every_log)),
+    "tells no latecomer": _mutant((Publishing, "watch", _never_late)),
+    "gives no arena back": _mutant(also=_keeps_the_arena),
+    "cleans what has grown": _mutant(
+        (questions, "_last_segment_below", _below_the_watermark), shape=_crowded
+    ),
+    "leaves deletions to the dead": _mutant((Departures, "worker_ended", _keeps_the_ended)),
+    "reads open transactions": _mutant((fetch, "_upper_bound", _reads_to_the_watermark)),
+    "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody)),
+    "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing)),
+    "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone)),
+    "does not answer for the dead": _mutant((ProduceDesk, "worker_lost", _forgets_the_dead)),
+}
+"""Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation
+and topic id as well; it takes two mistakes for a client to see something."""

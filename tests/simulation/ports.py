@@ -1,0 +1,325 @@
+"""What the broker's processes touch the world with, replaced for the time of a run.
+
+Each stand-in is the real adapter with joints in it where others can see what is done, or, where the real one waits
+(epoll, ZeroMQ, threads, clocks), one that belongs to the scheduler.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from mmap import mmap
+from pathlib import Path
+from random import Random
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from kafkad.adapters import checkpoint_files, event_queue, file_cache, messaging, segment_files
+from kafkad.adapters.descriptor_ring import RingWriter
+from kafkad.adapters.embedded_store import EmbeddedStore
+from kafkad.adapters.file_cache import FileCache
+from kafkad.adapters.log_directory import write_partition_metadata
+from kafkad.adapters.partition_table import PartitionTable
+from kafkad.adapters.shared_region import SharedRegion
+from kafkad.processes import event_loop, peers, rings
+from kafkad.processes.controller import opening
+from kafkad.processes.network import assembly as network_assembly
+from kafkad.processes.network import connection, parting, warming
+from kafkad.processes.supervisor import resources
+from kafkad.processes.worker import assembly as worker_assembly
+from kafkad.processes.worker import closing, loading, partitions, upkeep
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.epoll import SimulatedEpoll, SimulatedPoll, VirtualDescriptors
+from tests.simulation.links import Exchange, SimulatedLink
+from tests.simulation.scheduler import EPOCH_NS, FOREVER, NS, Scheduler, Strand
+
+Patch = tuple[object, str, object]
+"""Whose attribute is what while a run goes on."""
+
+
+class VirtualTime:
+    """The `time` of the broker's modules."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def monotonic_ns(self) -> int:
+        return self._scheduler.now_ns
+
+    def time_ns(self) -> int:
+        return EPOCH_NS + self._scheduler.now_ns
+
+    def monotonic(self) -> float:
+        """Who asks is in the middle of long work, of which each step takes its time."""
+        self._scheduler.now_ns += self._scheduler.random.choice((0, 200_000, 3_000_000))
+        return self._scheduler.now_ns / NS
+
+
+class Threads:
+    """A `ThreadPoolExecutor` of one life: what it was given is done when the scheduler comes to it."""
+
+    deadline_ns = FOREVER
+
+    def __init__(self, scheduler: Scheduler, owner: Strand, max_workers: int) -> None:
+        self._scheduler = scheduler
+        self._owner = owner
+        self._max_workers = max_workers
+        self._jobs: list[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = []
+        scheduler.add(self)
+
+    def submit(self, work: Callable[..., Any], *args: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        self._jobs.append((future, work, args))
+        return future
+
+    def is_ready(self) -> bool:
+        return bool(self._jobs)
+
+    def act(self) -> None:
+        """One job. Several threads may be ready in any order, one keeps it."""
+        at = self._scheduler.random.randrange(min(self._max_workers, len(self._jobs)))
+        future, work, args = self._jobs.pop(at)
+        try:
+            result = work(*args)
+        except Exception as error:  # noqa: BLE001 - as a thread pool does
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        while self._jobs and not cancel_futures:
+            self.act()
+        self.forget()
+
+    def forget(self) -> None:
+        self._jobs.clear()
+        self._scheduler.remove(self)
+
+
+class AtOnce:
+    """A `ThreadPoolExecutor` for a process that only waits for its threads: they may as well be this one."""
+
+    def __init__(self, max_workers: int, thread_name_prefix: str) -> None:
+        """Takes what the real one takes."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """All is done already."""
+
+    def __enter__(self) -> "AtOnce":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def submit(self, work: Callable[..., Any], *args: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*args))
+        except Exception as error:  # noqa: BLE001 - as a thread pool does
+            future.set_exception(error)
+        return future
+
+
+class _SlotMemory:
+    """The memory of the partition table, in which a writer may be stopped half-way, and a reader before it looks."""
+
+    def __init__(self, memory: Any, joint: Callable[[str], object]) -> None:
+        self._memory = memory
+        self._joint = joint
+
+    def __getitem__(self, where: slice) -> bytes:
+        self._joint("looks at a slot")
+        found: bytes = self._memory[where]
+        return found
+
+    def __setitem__(self, where: slice, value: bytes) -> None:
+        self._memory[where] = value
+        self._joint("has written half a slot")
+
+
+class Ports:
+    """All stand-ins of one run, and what belongs to whom."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.descriptors = VirtualDescriptors()
+        self.disk = SimulatedDisk(scheduler)
+        self.exchange = Exchange(scheduler, self.descriptors)
+        self.published: Callable[[int], None] = lambda slot: None
+        """Told of every slot that was written."""
+        self._random = Random(scheduler.random.random())
+        self._belongings: dict[Strand, dict[object, Callable[[], None]]] = {}
+
+    # What is given back when a life ends, however it does.
+
+    def own(self, what: object, give_back: Callable[[], None]) -> None:
+        owner = self.scheduler.current
+        assert owner is not None, "only a process has belongings"
+        self._belongings.setdefault(owner, {})[what] = give_back
+
+    def disown(self, what: object) -> None:
+        for belongings in self._belongings.values():
+            belongings.pop(what, None)
+
+    def bury(self, strand: Strand) -> None:
+        for give_back in self._belongings.pop(strand, {}).values():
+            give_back()
+
+    # The stand-ins.
+
+    def _epoll(self) -> SimulatedEpoll:
+        epoll = SimulatedEpoll(self.scheduler, self.descriptors)
+        self.own(epoll, epoll.close)
+        return epoll
+
+    def _threads(self, max_workers: int, thread_name_prefix: str) -> Threads:
+        owner = self.scheduler.current
+        assert owner is not None, "only a process has threads"
+        threads = Threads(self.scheduler, owner, max_workers)
+        self.own(threads, threads.forget)
+        return threads
+
+    def _descriptor_owner(self) -> SimpleNamespace:
+        """An `os` whose eventfds end with the life that made them."""
+
+        def eventfd(initial: int, flags: int) -> int:
+            fd = os.eventfd(initial, flags)
+            self.own(fd, lambda: os.close(fd))
+            return fd
+
+        def close(fd: int) -> None:
+            self.disown(fd)
+            os.close(fd)
+
+        return SimpleNamespace(**{**vars(os), "eventfd": eventfd, "close": close})
+
+    def _file_cache(self) -> type[FileCache]:
+        ports = self
+
+        class OwnedFileCache(FileCache):
+            """Its files are closed with its process."""
+
+            def __init__(self, budget: int, *, read_only: bool = False) -> None:
+                super().__init__(budget, read_only=read_only)
+                ports.own(self, self.close_descriptors)
+
+            def close_descriptors(self) -> None:
+                for file in {id(file): file for file in self._ring if file.fd >= 0}.values():
+                    self.close(file)
+
+        return OwnedFileCache
+
+    def _ring_writer(self) -> type[RingWriter]:
+        joint = self.scheduler.joint
+
+        class JointedRingWriter(RingWriter):
+            def send(self, message: bytes) -> None:
+                joint("sends by ring")
+                super().send(message)
+                joint("has sent by ring")
+
+        return JointedRingWriter
+
+    def _partition_table(self) -> type[PartitionTable]:
+        ports = self
+
+        class JointedTable(PartitionTable):
+            def __init__(self, region: SharedRegion) -> None:
+                super().__init__(region)
+                # All of an mmap that a table uses.
+                self._mm = cast(mmap, _SlotMemory(self._mm, ports.scheduler.joint))
+
+            def publish(self, slot: int, value: Any) -> None:
+                ports.scheduler.joint("publishes a slot")
+                super().publish(slot, value)
+                ports.published(slot)
+
+        return JointedTable
+
+    def _store(self) -> type[EmbeddedStore]:
+        ports = self
+
+        class JointedStore(EmbeddedStore):
+            is_open = False
+
+            def __init__(self, path: Path, session_id: int) -> None:
+                super().__init__(path, session_id)
+                ports.own(self, self._database.close)
+                self.is_open = True
+
+            def _change(self, path: str, act: Callable[[], Any]) -> Any:
+                if not self.is_open:
+                    return super()._change(path, act)
+                ports.scheduler.joint("changes the store")
+                result = super()._change(path, act)
+                ports.scheduler.joint("has changed the store")
+                return result
+
+        return JointedStore
+
+    def _uuid4(self) -> UUID:
+        return UUID(bytes=self._random.randbytes(16), version=4)
+
+    def _metadata(self, directory: Path | str, topic_id: UUID) -> None:
+        self.scheduler.joint("has made a directory")
+        write_partition_metadata(directory, topic_id)
+        self.scheduler.joint("has written partition.metadata")
+
+    def patches(self) -> list[Patch]:
+        virtual_time = VirtualTime(self.scheduler)
+        context = SimpleNamespace(set=lambda *_: None, term=lambda: None)
+        return [
+            *_everywhere("time", time, virtual_time),
+            *_everywhere("monotonic_ns", time.monotonic_ns, virtual_time.monotonic_ns),
+            *_everywhere("uuid4", uuid4, self._uuid4),
+            *_everywhere("random", sys.modules["random"], self._random),
+            (event_loop, "select", SimpleNamespace(epoll=self._epoll, EPOLLIN=1)),
+            (parting, "select", SimpleNamespace(poll=lambda: SimulatedPoll(self.scheduler), POLLIN=1)),
+            (messaging, "Link", SimulatedLink),
+            (SimulatedLink, "exchange", self.exchange),
+            (peers, "zmq", SimpleNamespace(Context=lambda: context, MAX_SOCKETS=0)),
+            (rings, "RingWriter", self._ring_writer()),
+            (resources, "PartitionTable", self._partition_table()),
+            (upkeep, "ThreadPoolExecutor", self._threads),
+            (closing, "ThreadPoolExecutor", self._threads),
+            (upkeep, "os", self._descriptor_owner()),
+            (closing, "ThreadPoolExecutor", AtOnce),
+            (warming, "ThreadPoolExecutor", self._threads),
+            (warming, "os", self._descriptor_owner()),
+            (event_queue, "os", self._descriptor_owner()),
+            (worker_assembly, "FileCache", self._file_cache()),
+            (network_assembly, "FileCache", self._file_cache()),
+            *((module, "os", self.disk) for module in self._on_disk()),
+            (opening, "EmbeddedStore", self._store()),
+            (loading, "write_partition_metadata", self._metadata),
+        ]
+
+    def _on_disk(self) -> Sequence[ModuleType]:
+        return segment_files, file_cache, checkpoint_files, connection, partitions
+
+
+def _everywhere(name: str, real: object, stand_in: object) -> Iterator[Patch]:
+    """In every module of the broker's processes that has it."""
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("kafkad.processes.") and vars(module).get(name) is real:
+            yield module, name, stand_in
+
+
+@contextmanager
+def installed(patches: Sequence[Patch]) -> Iterator[None]:
+    """All of them, until the block ends."""
+    missing = object()
+    before = [(owner, name, vars(owner).get(name, missing)) for owner, name, _ in patches]
+    try:
+        for owner, name, value in patches:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in reversed(before):
+            if value is missing:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)

@@ -1,0 +1,282 @@
+"""The tree keeps its rules: who may import whom, what the core may touch, how large a file and a function may be.
+
+Each area of `kafkad/` has a row in ALLOWED; what a module may import beyond its area's row stands in EXCEPTIONS
+with its reason. A new rule goes here first.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from kafkad import hookspecs
+from kafkad.plugins import BUILT_IN
+
+ROOT = Path(__file__).parents[1]
+DECISIONS = ROOT / "docs" / "decisions"
+FILE_LINES, FUNCTION_LINES = 350, 50
+"""Where to split at the latest; the aim is far below."""
+
+PLUGINS = ("kafkad.plugin_loading", "kafkad.hookspecs")
+SHARED_BY_PROCESSES = tuple(
+    f"kafkad.processes.{name}" for name in ("child", "event_loop", "peers", "rings", "metrics_view")
+)
+"""What is the same in every process; all else of one process is no other's business."""
+SETTINGS = tuple(f"kafkad.core.{name}" for name in ("setting_limits", "setting_rows", "setting_values", "settings"))
+CORE_KERNEL = (*(f"kafkad.core.{name}" for name in ("types", "errors", "ports")), *SETTINGS)
+
+LOG_RECORDS = tuple(f"kafkad.core.{name}" for name in ("groups.records", "transactions.records", "transactions.state"))
+"""What coordinators keep in internal topics: plain values, whose bytes are made in the wire."""
+
+ALLOWED = {
+    # The sub-packages of the core know the kernel and themselves, not each other.
+    "kafkad.core.log": CORE_KERNEL,
+    "kafkad.core.waiting": CORE_KERNEL,
+    "kafkad.core.sessions": CORE_KERNEL,
+    "kafkad.core.quotas": CORE_KERNEL,
+    "kafkad.core.coordinator": (*CORE_KERNEL, "kafkad.core.log", "kafkad.core.waiting"),
+    "kafkad.core.groups": (*CORE_KERNEL, "kafkad.core.coordinator"),
+    "kafkad.core.transactions": (*CORE_KERNEL, "kafkad.core.coordinator"),
+    "kafkad.core.controller": (*CORE_KERNEL, "kafkad.core.coordination", "kafkad.core.election"),
+    "kafkad.core": ("kafkad.core",),
+    "kafkad.wire": ("kafkad.core.types", "kafkad.core.errors", *LOG_RECORDS),
+    "kafkad.handlers": ("kafkad.core", "kafkad.wire"),
+    "kafkad.adapters": ("kafkad.core.ports", "kafkad.core.types", "kafkad.core.errors"),
+    "kafkad.processes": (
+        *("kafkad.core", "kafkad.wire", "kafkad.handlers", "kafkad.adapters", "kafkad.config"),
+        *(*PLUGINS, *SHARED_BY_PROCESSES),
+    ),
+    "kafkad.plugins": ("kafkad.core", "kafkad.hookspecs"),
+    "kafkad.hookspecs": ("kafkad.core",),
+    "kafkad.plugin_discovery": ("kafkad.plugins",),
+    "kafkad.plugin_loading": ("kafkad.core", "kafkad.hookspecs", "kafkad.plugin_discovery"),
+    "kafkad.config": ("kafkad.core",),
+    # The outermost: they put the rest together, and nobody imports them but each other.
+    "kafkad.banner": ("kafkad.config",),
+    "kafkad.startup": (
+        *("kafkad.config", "kafkad.processes.supervisor", "kafkad.banner", "kafkad.plugin_discovery"),
+        *PLUGINS,
+    ),
+    "kafkad.cli": ("kafkad",),
+    "kafkad.pytest_plugin": ("kafkad.adapters",),
+    "kafkad": ("kafkad.cli",),
+}
+
+EXCEPTIONS = {
+    ("kafkad.core.log.removal", "kafkad.core.cleanup"): "a policy's view of a log is made where the log is known",
+}
+for _module, _target, _reason in (
+    ("arena", "arena_space", "performs what the rule of free space says, on memory"),
+    ("counters", "metrics_catalogue", "how many words a block needs is the catalogue's to say"),
+    ("partition_table", "partition_slot", "stores the value that this module defines"),
+    ("notebook", "partition_slot", "is kept in a slot of that table"),
+    ("checkpoint_files", "log.checkpoints", "stores the format that this module defines"),
+    ("log_directory", "log.checkpoints", "stores the format that this module defines"),
+    ("log_directory", "log.layout", "the names of files on disk"),
+    ("embedded_store", "coordination", "implements this port; it is too large for ports.py"),
+    ("sqlite_tree", "coordination", "implements this port"),
+    ("zookeeper_store", "coordination", "implements this port"),
+    ("prometheus_http", "metrics", "serves the snapshots of this port"),
+):
+    EXCEPTIONS[f"kafkad.adapters.{_module}", f"kafkad.core.{_target}"] = _reason
+
+CORE_MAY_IMPORT = {
+    *("abc", "array", "base64", "binascii", "bisect", "collections", "dataclasses", "enum", "functools", "heapq"),
+    *("itertools", "json", "math", "re", "struct", "typing", "typing_extensions", "uuid", "zlib"),
+    *("crc32c", "cramjam", "msgspec"),
+}
+"""Everything that neither waits nor asks the world: no clock, file, socket, thread, chance or log."""
+BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}
+
+BROAD_EXCEPTS = {
+    "kafkad.processes.child": "a process that met the impossible says so and ends",
+    "kafkad.processes.cleaner.planning": "somebody else's policy failed: it costs that partition its cleaning only",
+}
+
+
+def module_name(path: Path) -> str:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+@cache
+def sources() -> dict[str, ast.Module]:
+    return {module_name(path): ast.parse(path.read_text()) for path in sorted((ROOT / "kafkad").rglob("*.py"))}
+
+
+@cache
+def imports() -> dict[str, frozenset[str]]:
+    """What each module imports, anywhere in it; `from package import module` is an import of that module."""
+    modules = sources()
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, tree in modules.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0 and node.module, f"{name} has a relative import"
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                found[name] |= (inner & modules.keys()) | ({node.module} if inner - modules.keys() else set())
+    return {name: frozenset(targets) for name, targets in found.items()}
+
+
+def is_within(module: str, area: str) -> bool:
+    return module == area or module.startswith(area + ".")
+
+
+def area_of(module: str) -> str:
+    return max((area for area in ALLOWED if is_within(module, area)), key=len)
+
+
+def own_folder(module: str) -> str:
+    """Within it everything may be imported: an area, or of `processes` one process."""
+    parts = module.split(".")
+    return ".".join(parts[:3]) if parts[1:2] == ["processes"] else area_of(module)
+
+
+def inner_imports() -> Iterator[tuple[str, str]]:
+    for module, targets in imports().items():
+        for target in targets:
+            if is_within(target, "kafkad"):
+                yield module, target
+
+
+def is_allowed(module: str, target: str) -> bool:
+    if target == "kafkad" or is_within(target, own_folder(module)):
+        # `kafkad` itself holds nothing but the version.
+        return True
+    others = [area for area in ALLOWED[area_of(module)] if is_within(target, area)]
+    if is_within(target, "kafkad.processes") and is_within(module, "kafkad.processes"):
+        return target in SHARED_BY_PROCESSES
+    return bool(others)
+
+
+def test_imports_go_in_the_directions_of_the_table() -> None:
+    wrong = [pair for pair in inner_imports() if not is_allowed(*pair) and pair not in EXCEPTIONS]
+    assert sorted(wrong) == []
+
+
+def test_exceptions_are_needed() -> None:
+    used = {pair for pair in inner_imports() if not is_allowed(*pair)}
+    assert EXCEPTIONS.keys() - used == set()
+
+
+def test_no_module_needs_itself() -> None:
+    graph: dict[str, set[str]] = defaultdict(set)
+    for module, target in inner_imports():
+        graph[module].add(target)
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " → ".join((*path[path.index(module) :], module))
+        if module not in done:
+            for target in sorted(graph[module]):
+                visit(target, (*path, module))
+            done.add(module)
+
+    for module in sorted(graph):
+        visit(module, ())
+
+
+def test_core_touches_nothing_outside_itself() -> None:
+    core = {module: targets for module, targets in imports().items() if is_within(module, "kafkad.core")}
+    outside = {(module, target) for module, targets in core.items() for target in targets}
+    roots = {(module, target.split(".")[0]) for module, target in outside if not is_within(target, "kafkad")}
+    assert {(module, root) for module, root in roots if root not in CORE_MAY_IMPORT} == set()
+
+
+def test_core_opens_and_prints_nothing() -> None:
+    for module, tree in sources().items():
+        if is_within(module, "kafkad.core"):
+            calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+            names = {call.id for call in calls if isinstance(call, ast.Name)}
+            assert not names & {"open", "print", "input"}, module
+
+
+def test_kio_is_behind_the_wire() -> None:
+    """And in the client that our own commands talk to a broker with, which is no part of the broker."""
+    knowing = {module for module, targets in imports().items() if any(is_within(target, "kio") for target in targets)}
+    outside = {module for module in knowing if not is_within(module, "kafkad.wire")}
+    assert all(module.startswith("kafkad.adapters.broker_") for module in outside), outside
+
+
+def test_every_outside_thing_has_its_adapter() -> None:
+    """zmq, sqlite3, kazoo and mmap are imported in adapters, except where a process makes its own context."""
+    keepers = {"zmq": {"kafkad.processes.peers"}, "sqlite3": set(), "kazoo": set(), "mmap": set()}
+    for module, targets in imports().items():
+        for target in targets:
+            root = target.split(".")[0]
+            if root in keepers and not is_within(module, "kafkad.adapters"):
+                assert module in keepers[root], f"{module} imports {target}"
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    names = {module.split(".")[-1] for module in sources()}
+    assert names & BAD_NAMES == set()
+    assert [name for name in names if re.search(r"_part\d|\d$", name)] == []
+
+
+def test_every_module_says_what_it_answers() -> None:
+    assert [module for module, tree in sources().items() if not ast.get_docstring(tree)] == []
+
+
+@pytest.mark.parametrize("folder", ["kafkad", "bench"])
+def test_files_and_functions_fit_on_few_screens(folder: str) -> None:
+    too_large = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        text = path.read_text()
+        lines = text.count("\n")
+        if lines > FILE_LINES:
+            too_large.append((str(path.relative_to(ROOT)), lines))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+                length = node.end_lineno - node.lineno + 1
+                if length > FUNCTION_LINES:
+                    too_large.append((f"{path.relative_to(ROOT)}:{node.name}", length))
+    assert too_large == []
+
+
+def test_every_hook_has_a_user_among_the_built_ins() -> None:
+    hooks = {name for name in vars(hookspecs) if name.startswith("kafkad_")}
+    used = {name for module in BUILT_IN for name in vars(import_module(module))}
+    assert hooks - used == set()
+
+
+def test_broad_excepts_are_only_where_a_process_ends_or_a_plugin_is_called() -> None:
+    broad = {
+        module
+        for module, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler) and _is_broad(node)
+    }
+    assert broad == BROAD_EXCEPTS.keys()
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    """Takes everything, and does not raise it again."""
+    catches = handler.type is None or (
+        isinstance(handler.type, ast.Name) and handler.type.id in ("Exception", "BaseException")
+    )
+    return catches and not any(isinstance(node, ast.Raise) for node in ast.walk(handler))
+
+
+def decisions() -> list[Path]:
+    return sorted(path for path in DECISIONS.glob("*.md") if path.name != "README.md")
+
+
+def test_decisions_are_numbered_once_and_listed() -> None:
+    numbers = [path.name[:3] for path in decisions()]
+    assert len(set(numbers)) == len(numbers)
+    listed = re.findall(r"\]\((\d{3}-[\w-]+\.md)\)", (DECISIONS / "README.md").read_text())
+    assert listed == [path.name for path in decisions()]
+
+
+def test_decisions_are_titled_by_their_number() -> None:
+    for path in decisions():
+        first = path.read_text().splitlines()[0]
+        assert first.startswith(f"# {path.name[:3]}: "), f"{path.name}: {first}"

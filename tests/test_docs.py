@@ -1,0 +1,36 @@
+"""What the docs name is there: files, pages, modules."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_every_module_that_is_named_is_there(page: Path) -> None:
+    """As the docs write them: from the checkout, or from kafkad/."""
+    named = set(re.findall(r"`([\w.-]+(?:/[\w.-]+)*/(?:[\w.-]+\.py)?)`", page.read_text()))
+    assert [path for path in named if not ((ROOT / path).exists() or (ROOT / "kafkad" / path).exists())] == []
+
+
+def test_architecture_names_every_folder_and_process() -> None:
+    text = (DOCS / "architecture.md").read_text()
+    folders = [path.name for path in (ROOT / "kafkad").iterdir() if path.is_dir() and path.name[0] not in "_."]
+    assert [name for name in folders if f"`kafkad/{name}/`" not in text] == []
+    processes = [path.name for path in (ROOT / "kafkad" / "processes").iterdir() if path.is_dir()]
+    assert [name for name in processes if name[0] not in "_." and f"| `{name}` |" not in text] == []
+
+
+def test_index_names_every_page() -> None:
+    index = (DOCS / "README.md").read_text()
+    assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index] == []

@@ -1,0 +1,125 @@
+"""How does a test get a real broker, Apache's or ours, and how is it surely gone afterwards?
+
+Both kinds are context managers over a folder of their own, on a free port of loopback. `stop` is SIGTERM and
+must succeed; leaving the context kills whatever is left and fails if a process outlived a clean stop.
+"""
+
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.tools.ports import free_port
+from tests.tools.processes import Process, eventually, is_alive, kill_all, process_tree
+from tests.tools.readiness import answers
+
+
+class RunningBroker:
+    """A broker process in `folder`: its port, its tree of processes, start, stop and kill."""
+
+    name = "broker"
+    start_timeout_s = 60.0
+    stop_timeout_s = 60.0
+    clean_exits = frozenset({0})
+
+    def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.log_dir = folder / "data"
+        self.output = folder / "output.log"
+        self.overrides = dict(overrides or {})
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self.name} is not started"
+        return self._process.pid
+
+    @property
+    def working_folder(self) -> Path:
+        return self.folder
+
+    def command(self) -> list[str]:
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """What has to happen once before the first start."""
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start the process; with `wait`, return when it answers requests."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.output, "ab") as output:
+            self._process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.working_folder
+            )
+        if wait:
+            self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Return when requests are answered; an early exit fails with what the broker printed."""
+        eventually(self._ready_or_dead, within=self.start_timeout_s, what=f"{self.name} answers requests")
+
+    def tree(self) -> list[Process]:
+        """The broker's processes now, the first started first."""
+        return process_tree(self.pid) if self._process is not None else []
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code; raises if the broker does not stop, or leaves a child behind."""
+        assert self._process is not None, f"{self.name} is not started"
+        tree = self.tree()
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(self.stop_timeout_s)
+        left = tree[1:]
+        self._process = None
+        eventually(lambda: not _living(left), within=60, what=f"the children of {self.name} end: {left}")
+        return code
+
+    def kill(self) -> None:
+        """SIGKILL to every process of the tree at once."""
+        tree = self.tree()
+        kill_all(tree)
+        if self._process is not None:
+            self._process.wait(60)
+            self._process = None
+        eventually(lambda: not _living(tree), within=60, what=f"the killed processes of {self.name} end")
+
+    def tail(self, lines: int = 40) -> str:
+        """The last lines of what the broker printed."""
+        if not self.output.exists():
+            return ""
+        return "\n".join(self.output.read_text(errors="replace").splitlines()[-lines:])
+
+    def _ready_or_dead(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise AssertionError(f"{self.name} exited with {self._process.returncode}:\n{self.tail()}")
+        return answers(self.port)
+
+    def __enter__(self) -> Self:
+        self.prepare()
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is None:
+            return
+        if kind is not None:
+            self.kill()
+            return
+        try:
+            code = self.stop()
+        finally:
+            self.kill()
+        assert code in self.clean_exits, f"{self.name} stopped with {code}:\n{self.tail()}"
+
+
+def _living(processes: list[Process]) -> list[Process]:
+    return [process for process in processes if is_alive(process)]

@@ -1,0 +1,26 @@
+"""kafkad as a user starts it: `python -m kafkad start`, in a folder of its own."""
+
+import sys
+from pathlib import Path
+
+from tests.tools.broker import RunningBroker
+
+
+class Kafkad(RunningBroker):
+    """The daemon under test; its settings are those of `server.properties`."""
+
+    name = "kafkad"
+    start_timeout_s = 60.0
+    stop_timeout_s = 180.0
+    """As long as the broker itself gives the stages of a stop: ten thousand logs to sync, on a loaded machine."""
+
+    @property
+    def working_folder(self) -> Path:
+        """The checkout, so that `-m kafkad` is its code whether or not it is installed."""
+        return Path(__file__).parents[2]
+
+    def command(self) -> list[str]:
+        settings = {"listeners": f"PLAINTEXT://{self.bootstrap}", "log.dirs": str(self.log_dir)}
+        pairs = [f"{key}={value}" for key, value in (settings | self.overrides).items()]
+        overrides = [part for pair in pairs for part in ("--override", pair)]
+        return [sys.executable, "-m", "kafkad", "start", *overrides]

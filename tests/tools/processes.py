@@ -1,0 +1,84 @@
+"""Which processes belong to a broker, and are they all gone?
+
+Read from /proc: the tree below one pid, by parent; nothing is ever looked up by name alone.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process as /proc shows it; `started` (clock ticks since boot) tells a reused pid apart.
+
+    `name` is what the process calls itself (`worker-0`), `title` its command line.
+    """
+
+    pid: int
+    parent: int
+    state: str
+    started: int
+    name: str
+    title: str
+
+
+def read_process(pid: int) -> Process | None:
+    """The process, or None when it is gone (a zombie is still there, in state Z)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        title = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name in parentheses may hold spaces and parentheses itself: cut at the last one.
+    name_end = stat.rindex(b")")
+    fields = stat[name_end + 2 :].split()
+    return Process(
+        pid=pid,
+        parent=int(fields[1]),
+        state=fields[0].decode(),
+        started=int(fields[19]),
+        name=stat[stat.index(b"(") + 1 : name_end].decode(errors="replace"),
+        title=title.replace(b"\0", b" ").decode(errors="replace").strip(),
+    )
+
+
+def process_tree(root: int) -> list[Process]:
+    """`root` and all its living descendants, parents before children."""
+    everyone = [read_process(int(name)) for name in os.listdir("/proc") if name.isdigit()]
+    children: dict[int, list[Process]] = {}
+    for process in everyone:
+        if process is not None and process.state != "Z":
+            children.setdefault(process.parent, []).append(process)
+    first = read_process(root)
+    tree = [first] if first is not None and first.state != "Z" else []
+    for process in tree:  # grows while it is walked
+        tree.extend(children.get(process.pid, ()))
+    return tree
+
+
+def is_alive(process: Process) -> bool:
+    """Whether this very process, not a later one with its pid, still runs."""
+    now = read_process(process.pid)
+    return now is not None and now.started == process.started and now.state != "Z"
+
+
+def kill_all(processes: list[Process]) -> None:
+    """SIGKILL to those that still live, without a pause between them."""
+    for process in processes:
+        if is_alive(process):
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def eventually(condition: Callable[[], object], *, within: float, what: str) -> None:
+    """Return as soon as `condition()` is truthy; fail, naming `what`, after `within` seconds."""
+    deadline = time.monotonic() + within
+    pause = 0.002
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within} s: {what}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
