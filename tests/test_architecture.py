@@ -86,8 +86,8 @@ for _module, _target, _reason in (
     EXCEPTIONS[f"kafkad.adapters.{_module}", f"kafkad.core.{_target}"] = _reason
 
 CORE_MAY_IMPORT = {
-    *("abc", "array", "base64", "binascii", "bisect", "collections", "dataclasses", "enum", "functools", "heapq"),
-    *("itertools", "json", "math", "re", "struct", "typing", "typing_extensions", "uuid", "zlib"),
+    *("abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "dataclasses", "enum"),
+    *("functools", "heapq", "itertools", "json", "math", "re", "struct", "typing", "typing_extensions", "uuid", "zlib"),
     *("crc32c", "cramjam", "msgspec"),
 }
 """Everything that neither waits nor asks the world: no clock, file, socket, thread, chance or log."""

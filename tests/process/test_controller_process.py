@@ -296,8 +296,8 @@ def test_killed_while_it_creates_topics_it_ends_with_all_of_them_once(broker: Br
     broker.start()
     names = [f"t{number}" for number in range(20)]
     store = broker.data[0] / f"{FILE_NAME}-wal"
-    size, inbox = store.stat().st_size, broker.stage.actors[NETWORK].frames
-    reached = {"asked": lambda: True, "written": lambda: store.stat().st_size > size, "sent": lambda: inbox}
+    before, inbox = store.read_bytes(), broker.stage.actors[NETWORK].frames
+    reached = {"asked": lambda: True, "written": lambda: store.read_bytes() != before, "sent": lambda: inbox}
     token = broker.ask_create(*names)
     broker.stage.until(reached[moment], "it has got so far")
     broker.stage.kill()
