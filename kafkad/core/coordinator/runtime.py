@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Generic, Protocol
 
 from kafkad.core.coordinator.batches import Ended, RecordCodec, pack_records, unpack_batch
-from kafkad.core.coordinator.shard import MarkersWanted, Moment, Outcome, Record, Shard
+from kafkad.core.coordinator.shard import MarkersWanted, Moment, Outcome, Producer, Record, Shard
 from kafkad.core.coordinator.timers import ShardTimer, ShardTimers
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.batch import Codec
@@ -18,6 +18,8 @@ from kafkad.core.waiting.timing_wheel import TimingWheel
 
 STEP_RECORDS = 50
 """A step of loading reads so many records at most: well below the 5 ms that a loop pass may take."""
+SHARED_RECORDS = 500
+"""A batch that outcomes share is written when it has so many records; a single outcome may have more."""
 
 
 class CoordinatorLog(Protocol):
@@ -95,6 +97,9 @@ class Runtime(Generic[Record]):
         self._timers = ShardTimers(wheel, self.expired)
         self._recipient = recipient
         self._open: set[int] = set()
+        self._gathered: list[Outcome[Record]] = []
+        """What shares the next batch: decided, but neither in the log nor replayed."""
+        self._gathered_records = 0
         self._held: deque[_Held[Record]] = deque()
         self._decided: deque[tuple[int, MarkersWanted]] = deque()
         """Markers of decisions that the replicas were too slow for: still to be ordered when they have come so far."""
@@ -128,6 +133,11 @@ class Runtime(Generic[Record]):
     # Working.
 
     @property
+    def has_gathered(self) -> bool:
+        """Whether `settle` has work to do."""
+        return bool(self._gathered)
+
+    @property
     def has_held(self) -> bool:
         """Whether something waits for the high watermark."""
         return bool(self._held) or bool(self._decided)
@@ -147,18 +157,51 @@ class Runtime(Generic[Record]):
         self._refuse(token, code)
 
     def perform(self, outcome: Outcome[Record], moment: Moment) -> None:
-        """Carry out what a request or an event led to, and what follows from it."""
+        """Carry out what a request or an event led to, and what follows from it; one that shares a batch is gathered.
+
+        Whoever decides something that does not share a batch calls `settle` before it looks at the shard.
+        """
         assert self.state is State.ACTIVE
+        if outcome.shares_batch and outcome.records:
+            self._gathered.append(outcome)
+            self._gathered_records += len(outcome.records)
+            if self._gathered_records >= SHARED_RECORDS:
+                self.settle(moment)
+            return
+        self.settle(moment)
         following: Outcome[Record] | None = outcome
         while following is not None:
             following = self._perform_one(following, moment)
 
+    def settle(self, moment: Moment) -> None:
+        """Carry out what was gathered, as one batch."""
+        if not self._gathered:
+            return
+        gathered, self._gathered = self._gathered, []
+        self._gathered_records = 0
+        if len(gathered) > 1:
+            try:
+                self._append([record for outcome in gathered for record in outcome.records], None, moment)
+            except KafkaError as error:
+                if error.code not in _TOO_LARGE:
+                    for outcome in gathered:
+                        self._refuse_outcome(outcome, error.code, moment)
+                    return
+            else:
+                for outcome in gathered:
+                    self._appended(outcome, moment)
+                return
+        for outcome in gathered:
+            self._perform_one(outcome, moment)
+
     def expired(self, timer: ShardTimer, moment: Moment) -> None:
         """The wheel handed `timer` out."""
+        self.settle(moment)
         if self._timers.take(timer):
             self.perform(self.shard.expired(timer.key, moment), moment)
 
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> None:
+        self.settle(moment)
         self.perform(self.shard.markers_written(transactional_id, producer_epoch, moment), moment)
 
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
@@ -191,6 +234,9 @@ class Runtime(Generic[Record]):
         was_active = self.state is State.ACTIVE
         self.state = State.GONE
         self._timers.clear()
+        gathered, self._gathered = self._gathered, []
+        for outcome in gathered:
+            self._refuse_outcome(outcome, ErrorCode.NOT_COORDINATOR, moment)
         held, self._held = self._held, deque()
         self._decided.clear()
         for row in held:
@@ -206,9 +252,13 @@ class Runtime(Generic[Record]):
     def _perform_one(self, outcome: Outcome[Record], moment: Moment) -> Outcome[Record] | None:
         if outcome.records:
             try:
-                self._append(outcome, moment)
+                self._append(outcome.records, outcome.producer, moment)
             except KafkaError as error:
                 return self._refuse_outcome(outcome, error.code, moment)
+        return self._appended(outcome, moment)
+
+    def _appended(self, outcome: Outcome[Record], moment: Moment) -> Outcome[Record] | None:
+        """Its records are in the log: all the rest."""
         for key, deadline_ms in outcome.timers:
             self._timers.set(key, deadline_ms)
         for line in outcome.log_lines:
@@ -223,13 +273,11 @@ class Runtime(Generic[Record]):
         self._held.append(_Held(outcome, up_to, moment.monotonic_ms + self.timeout_ms))
         return None
 
-    def _append(self, outcome: Outcome[Record], moment: Moment) -> None:
-        batch = pack_records(
-            outcome.records, self._codec.encode, moment, producer=outcome.producer, compression=self.compression
-        )
+    def _append(self, records: list[Record], producer: Producer | None, moment: Moment) -> None:
+        batch = pack_records(records, self._codec.encode, moment, producer=producer, compression=self.compression)
         offset = self._log.append(batch, moment)
-        for record in outcome.records:
-            self.shard.replay(record, offset, outcome.producer)
+        for record in records:
+            self.shard.replay(record, offset, producer)
             offset += 1
 
     def _finish(self, outcome: Outcome[Record], moment: Moment) -> Outcome[Record] | None:
@@ -269,6 +317,8 @@ class Runtime(Generic[Record]):
         return self._timers.deadline_of(key)
 
 
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+"""Outcomes that could not share a batch may still have one each."""
 REFUSALS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -63,6 +63,11 @@ class Outcome(Generic[Record]):
     """For people: one line for each rebalance, fenced producer and the like."""
     rebalances_ms: list[int] = field(default_factory=list)
     """How long each rebalance has taken that this completes; for metrics."""
+    shares_batch: bool = False
+    """It may wait for the end of the pass, where such outcomes go into the log together, in their order.
+
+    So no other such outcome may depend on what its records change. It has neither `producer`, `after` nor `markers`.
+    """
 
 
 class MarkersWanted(NamedTuple):

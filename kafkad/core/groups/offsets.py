@@ -57,16 +57,18 @@ class GroupOffsets:
     # Requests.
 
     def commit(self, request: OffsetCommit, asked: Asked, moment: Moment) -> Outcome[GroupRecord]:
-        records, results, timer = self._rules.commit(request, asked.version, moment)
+        records, results, timer, makes_group = self._rules.commit(request, asked.version, moment)
         return Outcome(
             records=list(records),
             replies=[(asked.token, CommitReply(results))],
             timers=[] if timer is None else [timer],
+            # What is committed decides nothing about the next commit; whether there is a group does.
+            shares_batch=not makes_group,
         )
 
     def txn_commit(self, request: TxnOffsetCommit, asked: Asked, moment: Moment) -> Outcome[GroupRecord]:
         """Whether the producer has such a transaction is for the log to check, when the records come to it."""
-        records, results, _ = self._rules.txn_commit(request, asked.version, moment)
+        records, results, _, _ = self._rules.txn_commit(request, asked.version, moment)
         return Outcome(
             records=list(records),
             producer=Producer(request.producer_id, request.producer_epoch) if records else None,

@@ -32,11 +32,12 @@ class OffsetGroups(Protocol):
 
 
 class Committing(NamedTuple):
-    """What a commit leads to. `timer` is the session that it keeps alive."""
+    """What a commit leads to. `timer` is the session that it keeps alive, `makes_group` whether there was no group."""
 
     records: list[OffsetCommitted]
     results: list[TopicResult]
     timer: tuple[Hashable, int] | None = None
+    makes_group: bool = False
 
 
 class OffsetCommitRules:
@@ -60,7 +61,7 @@ class OffsetCommitRules:
         expires = NO_TIMESTAMP if request.retention_ms == NO_RETENTION else moment.wall_ms + request.retention_ms
         records = self._records(request.group_id, known, moment.wall_ms, expires, results)
         timer = None if group is None else group.session_timer(request.member_id, moment)
-        return Committing(records, results.rows(), timer)
+        return Committing(records, results.rows(), timer, makes_group=group is None)
 
     def txn_commit(self, request: TxnOffsetCommit, version: int, moment: Moment) -> Committing:
         known, results = self._resolve(request.topics, by_id=False)

@@ -25,7 +25,7 @@ from kafkad.processes.worker.failing import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.shard_kinds import ShardKind
 from kafkad.processes.worker.shard_loading import Coordinator, ShardLoading, moment_now
-from kafkad.wire.api_table import TXN_OFFSET_COMMIT
+from kafkad.wire.api_table import OFFSET_COMMIT, TXN_OFFSET_COMMIT
 from kafkad.wire.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
@@ -81,6 +81,8 @@ class Coordinating:
         self._leaving: list[Coordinator] = []
         self._pending: dict[int, Answer] = {}
         self._next_token = 1
+        self._gathering: list[Coordinator] = []
+        """Those whose outcomes of this pass share a batch that is not written yet."""
         self._may_hold: dict[int, Coordinator] = {}
         """By slot the shards that may wait for replicas: to look at all of them in each pass cost a tenth of it."""
 
@@ -135,6 +137,14 @@ class Coordinating:
             self._leaving.append(coordinator)
             if self.markers is not None:
                 self.markers.forget(owned)
+
+    def settle(self) -> None:
+        """All that came in this pass has been heard: write what shares a batch."""
+        if self._gathering:
+            gathering, self._gathering = self._gathering, []
+            moment = moment_now()
+            for coordinator in gathering:
+                coordinator.runtime.settle(moment)
 
     def work(self, budget_s: float, now_ms: int) -> None:
         """End of a pass: send away who waits for shards that left, load for about `budget_s`, run timers."""
@@ -195,7 +205,7 @@ class Coordinating:
 
         guarding = self.guarding
         if message.api_key != TXN_OFFSET_COMMIT or guarding is None:
-            self._handle(coordinator, asked, rule)
+            self._handle(coordinator, asked, rule, shares_batch=message.api_key == OFFSET_COMMIT)
             return
         guarding.verify(
             coordinator.owned,
@@ -231,6 +241,8 @@ class Coordinating:
         asked: Asked,
         rule: Callable[[Any, Moment], Outcome[Any]],
         guard: int = NO_GUARD,
+        *,
+        shares_batch: bool = False,
     ) -> None:
         runtime = coordinator.runtime
         if runtime.state is not State.ACTIVE:
@@ -241,6 +253,10 @@ class Coordinating:
             return
         runtime.begin(asked.token)
         moment = moment_now()
+        if not shares_batch:
+            runtime.settle(moment)
+        elif not runtime.has_gathered:
+            self._gathering.append(coordinator)
         try:
             outcome = rule(runtime.shard, moment)
         except KafkaError as error:
@@ -292,6 +308,7 @@ class Coordinating:
         for slot, row in list(self._by_slot.items()):
             if row.runtime.state is State.ACTIVE:
                 self._may_hold[slot] = row
+                row.runtime.settle(moment)
                 outcome = self._kinds[row.owned.name.topic].topics_deleted(row.runtime.shard, topics, moment)
                 row.runtime.perform(outcome, moment)
 

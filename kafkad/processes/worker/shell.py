@@ -193,6 +193,7 @@ class WorkerProcess:
         if not self.loader.is_idle:
             self.loader.work(LOADING_BUDGET_S, self.loaded)
             self._roster.set_progress(self._context.key, *self.loader.progress)
+        self.coordinating.settle()
         self._publish_dirty()
         self.appending.answer()
         self.end_markers.answer_written()

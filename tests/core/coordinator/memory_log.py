@@ -36,6 +36,8 @@ class MemoryLog:
         self.replicated = 0
         self.is_lagging = False
         self.refusal: ErrorCode | None = None
+        self.max_records: int | None = None
+        """A batch with more is too large."""
 
     @property
     def high_watermark(self) -> int:
@@ -49,6 +51,8 @@ class MemoryLog:
     def append(self, batch: bytearray, moment: Moment) -> int:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
+        if self.max_records is not None and read_header(batch).records_count > self.max_records:
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
         return self._write(batch)
 
     def end_transaction(self, producer_id: int, producer_epoch: int, *, is_commit: bool) -> int:
@@ -135,7 +139,21 @@ class Bed(Generic[Record]):
         client_id: str = "client",
         client_host: str = "/127.0.0.1",
     ) -> int:
-        """A request comes, and `rule` says what becomes of it; returns its token."""
+        """A request comes, alone in its pass, and `rule` says what becomes of it; returns its token."""
+        self.runtime.settle(self.moment)
+        token = self.gather(rule, version=version, client_id=client_id, client_host=client_host)
+        self.runtime.settle(self.moment)
+        return token
+
+    def gather(
+        self,
+        rule: Callable[[Asked], Outcome[Record]],
+        *,
+        version: int = 0,
+        client_id: str = "client",
+        client_host: str = "/127.0.0.1",
+    ) -> int:
+        """A request comes that may share a batch, and others may be behind it."""
         token = self._next_token
         self._next_token += 1
         self.asked.append(token)

@@ -36,11 +36,14 @@ class TallyShard:
         self.sums: dict[str, int] = {}
         self.undecided: dict[int, list[Added]] = {}
         self.offsets: list[int] = []
+        self.last: dict[str, int] = {}
+        """By name the offset of what came to it last."""
         self.waiting: dict[str, int] = {}
         self.is_loaded = False
 
     def replay(self, record: Added, offset: int, producer: Producer | None) -> None:
         self.offsets.append(offset)
+        self.last[record.name] = offset
         if producer is not None:
             self.undecided.setdefault(producer.producer_id, []).append(record)
         elif record.amount is None:
@@ -77,6 +80,12 @@ class TallyShard:
     def add(self, asked: Asked, name: str, amount: int, producer: Producer | None = None) -> Outcome[Added]:
         return Outcome(
             records=[Added(name=name, amount=amount)], producer=producer, replies=[(asked.token, ("added", amount))]
+        )
+
+    def share(self, asked: Asked, name: str, amount: int) -> Outcome[Added]:
+        """As `add`, in a batch with others."""
+        return Outcome(
+            records=[Added(name=name, amount=amount)], replies=[(asked.token, ("shared", name))], shares_batch=True
         )
 
     def read(self, asked: Asked, name: str) -> Outcome[Added]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafkad.core.coordinator.runtime import State
+from kafkad.core.coordinator.runtime import SHARED_RECORDS, State
 from kafkad.core.coordinator.shard import Outcome, Producer
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.batch import Codec, read_header
@@ -24,6 +24,8 @@ class SafeBed(Bed[Added]):
     def reply(self, token: int, reply: object) -> None:
         if isinstance(reply, tuple) and reply[0] in ("added", "sum"):
             assert self.log.high_watermark >= self.ends.get(token, self.log.log_end_offset), (token, reply)
+        if isinstance(reply, tuple) and reply[0] == "shared":
+            assert self.log.high_watermark > self.shard.last[reply[1]], (token, reply)
         super().reply(token, reply)
 
     def ask(self, *args: Any, **kwargs: Any) -> int:
@@ -224,6 +226,83 @@ def test_answering_twice_is_our_own_mistake() -> None:
         bed.perform(Outcome(replies=[(token, "again")]))
 
 
+# Outcomes that share a batch.
+
+
+def share(bed: SafeBed, *names: str) -> list[int]:
+    return [bed.gather(lambda asked, name=name: bed.shard.share(asked, name, 1)) for name in names]
+
+
+def test_what_shares_a_batch_is_written_and_replayed_together_in_its_order() -> None:
+    bed = bed_of()
+    tokens = share(bed, "a", "b", "a")
+    assert (bed.log.written, bed.shard.sums, bed.answers) == ([], {}, {})
+    bed.runtime.settle(bed.moment)
+    assert len(bed.log.written) == 1
+    assert (bed.shard.sums, bed.shard.offsets) == ({"a": 2, "b": 1}, [0, 1, 2])
+    assert list(bed.answers.items()) == [(token, ("shared", name)) for token, name in zip(tokens, "aba", strict=True)]
+    bed.runtime.settle(bed.moment)
+    assert len(bed.log.written) == 1
+
+
+def test_what_shares_a_batch_is_written_before_anything_else() -> None:
+    bed = bed_of()
+    share(bed, "a", "b")
+    other = bed.ask(lambda asked: bed.shard.read(asked, "a"))
+    assert bed.answers[other] == ("sum", 1)
+    share(bed, "a")
+    bed.gather(lambda asked: bed.shard.add(asked, "b", 5))
+    assert (bed.shard.sums, len(bed.log.written)) == ({"a": 2, "b": 6}, 3)
+    share(bed, "t")
+    bed.markers_written("t", 0)
+    assert bed.shard.offsets == list(range(6))
+
+
+def test_a_shared_batch_is_safe_for_all_at_once() -> None:
+    bed = bed_of()
+    bed.log.lag()
+    tokens = share(bed, "a", "b")
+    bed.runtime.settle(bed.moment)
+    bed.log.replicated = 1
+    bed.runtime.advanced(bed.moment)
+    assert bed.answers == {}
+    bed.replicate()
+    assert list(bed.answers) == tokens
+
+
+def test_a_shared_batch_that_is_refused_is_refused_for_all() -> None:
+    bed = bed_of()
+    bed.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    tokens = share(bed, "a", "b")
+    bed.runtime.settle(bed.moment)
+    assert bed.answers == dict.fromkeys(tokens, Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assert bed.shard.sums == {}
+
+
+def test_a_shared_batch_that_is_too_large_is_written_one_by_one() -> None:
+    bed = bed_of()
+    bed.log.max_records = 1
+    first, last = share(bed, "a", "b")
+    bed.runtime.settle(bed.moment)
+    assert (len(bed.log.written), bed.answers) == (2, {first: ("shared", "a"), last: ("shared", "b")})
+
+
+def test_a_shared_batch_has_an_end() -> None:
+    bed = bed_of()
+    share(bed, *("a" for _ in range(SHARED_RECORDS - 1)))
+    assert not bed.log.written
+    share(bed, "a")
+    assert len(bed.log.written) == 1
+
+
+def test_what_waits_for_a_shared_batch_is_refused_when_the_shard_goes() -> None:
+    bed = bed_of()
+    (token,) = share(bed, "a")
+    bed.resign()
+    assert bed.answers == {token: Refused(ErrorCode.NOT_COORDINATOR)}
+    assert not bed.log.written
+
+
 # Loading.
 
 
@@ -300,8 +379,8 @@ def test_written_markers_come_back_to_the_shard() -> None:
 
 # Thousands of lives.
 
-ACTIONS = ("add", "transactional", "read", "after", "wait", "release", "decide", "end", "lag", "catch up", "refuse")
-LATER = ("allow", "tick", "crash", "resign")
+ACTIONS = ("add", "share", "share", "share", "transactional", "read", "after", "wait", "release", "decide", "end")
+LATER = ("lag", "catch up", "refuse", "allow", "tick", "crash", "resign", "settle", "narrow")
 
 
 def play(seed: int, length: int = 60) -> None:
@@ -315,6 +394,7 @@ def play(seed: int, length: int = 60) -> None:
         assert len(bed.wheel) >= len(bed.shard.waiting)
     bed.log.refusal = None
     bed.log.is_lagging = False
+    bed.runtime.settle(bed.moment)
     bed.runtime.advanced(bed.moment)
     bed.advance(WAIT_MS + 5_000)
     assert bed.unanswered() == [], f"seed {seed}"
@@ -328,6 +408,8 @@ def act(bed: Bed[Added], action: str, name: str, amount: int) -> None:
     match action:
         case "add":
             bed.ask(lambda asked: shard.add(asked, name, amount))
+        case "share":
+            bed.gather(lambda asked: shard.share(asked, f"{name}{asked.token}", amount))
         case "transactional":
             bed.ask(lambda asked: shard.add(asked, name, amount, Producer(amount, 0)))
         case "read":
@@ -356,6 +438,10 @@ def disturb(bed: Bed[Added], action: str, amount: int) -> None:
             bed.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
         case "allow":
             bed.log.refusal = None
+        case "settle":
+            bed.runtime.settle(bed.moment)
+        case "narrow":
+            bed.log.max_records = None if bed.log.max_records else 2
         case "tick":
             bed.advance(amount * 200)
         case "crash":
