@@ -16,6 +16,7 @@ from kafkad.config import BrokerConfig, Endpoint
 from kafkad.plugin_discovery import PluginFailed
 from kafkad.plugin_loading import Plugins, UnknownObject, chosen, load
 from kafkad.processes.supervisor import run_broker
+from kafkad.standard_streams import say, unbuffer_standard_streams
 
 REFUSED = 2
 
@@ -30,6 +31,7 @@ def start_broker(
     `announce` is called once, when requests are answered; unless given, the banner is printed. `reread` gives
     the configuration as it is written by then (SIGHUP).
     """
+    unbuffer_standard_streams()
     for notice in config.notices:
         _complain(notice)
     for warning in exposed(config):
@@ -83,7 +85,7 @@ def import_kio_alone() -> None:
 
 
 def print_banner(ready: Ready) -> None:
-    print(banner(ready, is_for_terminal="KAFKAD_UNIT" not in os.environ), flush=True)
+    say(banner(ready, is_for_terminal="KAFKAD_UNIT" not in os.environ), sys.stdout)
 
 
 def process_age_s() -> float:
@@ -94,4 +96,4 @@ def process_age_s() -> float:
 
 
 def _complain(line: str) -> None:
-    print(f"kafkad: {line}", file=sys.stderr, flush=True)
+    say(f"kafkad: {line}", sys.stderr)

@@ -58,9 +58,10 @@ ALLOWED = {
     "kafkad.config": ("kafkad.core",),
     # The outermost: they put the rest together, and nobody imports them but each other.
     "kafkad.banner": ("kafkad.config",),
+    "kafkad.standard_streams": (),
     "kafkad.startup": (
         *("kafkad.config", "kafkad.processes.supervisor", "kafkad.banner", "kafkad.plugin_discovery"),
-        *PLUGINS,
+        *("kafkad.standard_streams", *PLUGINS),
     ),
     "kafkad.cli": ("kafkad",),
     "kafkad.pytest_plugin": ("kafkad.adapters",),

@@ -21,6 +21,7 @@ from kafkad.adapters.parent_watch import stop_with_parent
 from kafkad.banner import Ready, banner
 from kafkad.cli.configuring import override_option, parse_overrides, read_configuration
 from kafkad.cli.options import json_option
+from kafkad.standard_streams import say
 from kafkad.startup import start_broker
 
 FOLDER_PREFIX = "kafkad-dev-"
@@ -86,12 +87,12 @@ def _runtime_dir(home: Path) -> list[tuple[str, str]]:
 
 
 def _announce(ready: Ready) -> None:
-    print(banner(ready), "  everything in that folder is removed at exit", sep="\n", flush=True)
+    say(f"{banner(ready)}\n  everything in that folder is removed at exit", sys.stdout)
 
 
 def _announce_json(ready: Ready) -> None:
     facts = {"bootstrap": ready.bootstrap, "log_dir": ready.config.log_dirs.log_dirs[0]}
-    print(json.dumps(facts), flush=True)
+    say(json.dumps(facts), sys.stdout)
 
 
 def _unwind(signal_number: int, frame: FrameType | None) -> None:

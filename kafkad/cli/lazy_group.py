@@ -1,15 +1,19 @@
 """A command group that imports a command's module when the command is used, not before.
 
-Also where Ctrl-C ends: quietly, with the exit code that shells use for SIGINT.
+Also where Ctrl-C ends, quietly, with the exit code that shells use for SIGINT, and output that no disk takes.
 """
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
 
+from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no_room, say
+
 INTERRUPTED = 130
+NOT_WRITTEN = 1
 
 
 class LazyCommand(NamedTuple):
@@ -42,6 +46,17 @@ class LazyGroup(click.Group):
         rows = [(name, entry.summary) for name, entry in self.commands_by_name.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        hold_standard_streams()
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if not is_no_room(error):
+                raise
+            say(f"kafkad: the output can't be written: {error.strerror}", sys.stderr)
+            drop_unwritten()
+            sys.exit(NOT_WRITTEN)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
