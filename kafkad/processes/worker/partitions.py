@@ -79,10 +79,8 @@ class Partitions:
         self._withdrawn = withdrawn
         self._removed = removed
         self._leaving: list[_Leaving] = []
-
-    @property
-    def has_leaving(self) -> bool:
-        return bool(self._leaving)
+        self.removal_due_ms: int | None = None
+        """When to look at them again, if there are any."""
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Make so what `delta` changed; `image` is the metadata after it."""
@@ -202,6 +200,8 @@ class Partitions:
         leaving = self._set_aside(owned) if owned.log_dir >= 0 else None
         due_ms = time.monotonic_ns() // 1_000_000 + delay_ms
         self._leaving.append(_Leaving(owned.slot, owned.topic_id, leaving, due_ms, self._roster.grace_marks()))
+        # At once, whatever the files of earlier deletions wait for: a client waits for the slot of this one.
+        self.removal_due_ms = 0
 
     def _set_aside(self, owned: OwnedPartition) -> Path:
         """Give its name free. The loader may not have come to it yet, so that only the name is known."""
@@ -216,8 +216,8 @@ class Partitions:
             log.warning("%s was deleted, its directory can't be renamed: %s", owned.name, error)
         return leaving
 
-    def remove_left(self, now_ms: int) -> int | None:
-        """Free the slots of deleted partitions and remove their files; when to look again, if ever."""
+    def remove_left(self, now_ms: int) -> None:
+        """Free the slots of deleted partitions and remove their files, when `removal_due_ms` has come."""
         slots: dict[bytes, list[int]] = {}
         staying: list[_Leaving] = []
         for row in self._leaving:
@@ -232,9 +232,10 @@ class Partitions:
         self._leaving = staying
         for topic_id, freed in slots.items():
             self._removed(topic_id, freed)
-        if not staying:
-            return None
-        return now_ms + GRACE_LOOK_MS if any(row.slot >= 0 for row in staying) else min(row.due_ms for row in staying)
+        if any(row.slot >= 0 for row in staying):
+            self.removal_due_ms = now_ms + GRACE_LOOK_MS
+        else:
+            self.removal_due_ms = min((row.due_ms for row in staying), default=None)
 
     def take_offline(self, log_dir: int) -> list[OwnedPartition]:
         """A log directory failed: its partitions answer KAFKA_STORAGE_ERROR from now on."""

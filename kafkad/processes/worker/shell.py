@@ -75,7 +75,6 @@ class WorkerProcess:
         self._is_ready = False
         self._is_done = False
         self._next_notice_ms = 0
-        self._removal_at_ms: int | None = None
         self._early: list[tuple[ProcessKey, bytes]] = []
         """What network processes asked before there was metadata: nothing could be said to it yet."""
         self._networks = context.roster.role("network")
@@ -202,8 +201,9 @@ class WorkerProcess:
         self.coordinating.work(LOADING_BUDGET_S, self._now_ms)
         self.coordination.work(self._now_ms)
         self._note_applied()
-        if self.partitions.has_leaving and (self._removal_at_ms or 0) <= self._now_ms:
-            self._removal_at_ms = self.partitions.remove_left(self._now_ms)
+        removal_due_ms = self.partitions.removal_due_ms
+        if removal_due_ms is not None and removal_due_ms <= self._now_ms:
+            self.partitions.remove_left(self._now_ms)
         self.upkeep.remove_due(wall_ms())
         self.periodic.run(self._now_ms)
 
@@ -295,9 +295,8 @@ class WorkerProcess:
             self.periodic.next_ms,
             self.coordinating.next_deadline_ms,
             self.coordination.next_deadline_ms,
+            self.partitions.removal_due_ms,
         ]
-        if self.partitions.has_leaving:
-            deadlines.append(self._removal_at_ms or now_ms)
         if self.upkeep.next_deadline_ms is not None:
             deadlines.append(now_ms + self.upkeep.next_deadline_ms - wall_ms())
         known = [deadline for deadline in deadlines if deadline is not None]

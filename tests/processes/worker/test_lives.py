@@ -1,7 +1,9 @@
 """What a worker makes of its own deaths and those of others: the log is the truth, and nothing is lowered silently."""
 
+import functools
 import logging
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -125,11 +127,28 @@ def test_topic_that_is_deleted_before_its_partitions_were_loaded(pieces: Pieces)
     slots = [row.slot for row in pieces.image.topics["brief"].partitions]
     pieces.delete_topic("brief")
     pieces.run_until_known()
-    pieces.run(lambda: all(pieces.table.read(slot).topic_id == bytes(16) for slot in slots), "the slots are free")
+    pieces.run(lambda: all(_is_free(pieces, slot) for slot in slots), "the slots are free")
     # What was loaded meanwhile is renamed, and goes after file.delete.delay.ms.
     directories = [path.name for path in pieces.directory().parent.glob("brief-*")]
     assert [name for name in directories if not name.endswith("-delete")] == []
     assert _produced(pieces.connect()) == (0, 0)
+
+
+def _is_free(pieces: Pieces, slot: int) -> bool:
+    return pieces.table.read(slot).topic_id == bytes(16)
+
+
+def test_slots_of_a_deleted_topic_do_not_wait_for_the_files_of_one_that_was_deleted_before(
+    make_pieces: Callable[..., Pieces],
+) -> None:
+    pieces = make_pieces(log_segment_delete_delay_ms="3600000")
+    for name in ("first", "second"):
+        pieces.create_topic(name)
+        pieces.run_until_online(name)
+        slot = pieces.slot(name)
+        pieces.delete_topic(name)
+        pieces.run(functools.partial(_is_free, pieces, slot), f"the slot of {name} is free")
+    assert len(list(pieces.directory().parent.glob("*-delete"))) == 2
 
 
 def test_log_directory_that_is_gone_costs_the_new_partition_and_nothing_else(
