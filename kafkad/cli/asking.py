@@ -48,8 +48,6 @@ def asks_broker(command: Command) -> Command:
     return bootstrap(timeout(command))
 
 
-
-
 @contextmanager
 def asking(bootstrap: str, timeout_s: float) -> Iterator[BrokerClient]:
     """A client for the body; its failures end the command."""

@@ -7,12 +7,10 @@ for topics, in kafkad/core/log/settings.py. Nothing in here keeps state.
 
 from kafkad.config.broker import (
     BrokerConfig,
-    ClientQuota,
     LogDirsConfig,
     MetricsConfig,
     NetworkConfig,
     PluginsConfig,
-    QuotasConfig,
     RuntimeConfig,
     TopicsConfig,
 )
@@ -23,7 +21,6 @@ from kafkad.config.topic import topic_log_config, validate_topic_config, validat
 
 __all__ = [
     "BrokerConfig",
-    "ClientQuota",
     "ConfigProblem",
     "Endpoint",
     "InvalidConfiguration",
@@ -32,7 +29,6 @@ __all__ = [
     "MetricsConfig",
     "NetworkConfig",
     "PluginsConfig",
-    "QuotasConfig",
     "RuntimeConfig",
     "TopicsConfig",
     "default_file",

@@ -39,7 +39,6 @@ class LogDirsConfig:
     """Where data is, and how often it is looked after."""
 
     log_dirs: tuple[str, ...]
-    num_recovery_threads_per_data_dir: int
     log_cleaner_threads: int
     log_retention_check_interval_ms: int
     log_flush_scheduler_interval_ms: int
@@ -62,33 +61,11 @@ class TopicsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientQuota:
-    """Bytes per second of one client id; None is no limit."""
-
-    producer_byte_rate: int | None = None
-    consumer_byte_rate: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotasConfig:
-    """How fast clients may go, over windows of which length."""
-
-    quota_window_num: int
-    quota_window_size_seconds: int
-    default: ClientQuota
-    clients: Mapping[str, ClientQuota]
-
-    def of_client(self, client_id: str) -> ClientQuota:
-        return self.clients.get(client_id, self.default)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsConfig:
     """`listener` None is off; a default listener whose port is taken must not stop the start."""
 
     listener: Endpoint | None
     listener_is_default: bool
-    reporters: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +83,10 @@ class PluginsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeConfig:
-    """Sockets between the processes, shared memory, and the store of cluster state."""
+    """Sockets between the processes, and shared memory."""
 
     dir: str
     arena_bytes: int
-    coordination_store: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +114,6 @@ class BrokerConfig:
     log_dirs: LogDirsConfig
     log: LogConfig
     topics: TopicsConfig
-    quotas: QuotasConfig
     metrics: MetricsConfig
     plugins: PluginsConfig
     runtime: RuntimeConfig

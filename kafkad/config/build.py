@@ -9,12 +9,10 @@ from typing import Any, TypeVar
 
 from kafkad.config.broker import (
     BrokerConfig,
-    ClientQuota,
     LogDirsConfig,
     MetricsConfig,
     NetworkConfig,
     PluginsConfig,
-    QuotasConfig,
     RuntimeConfig,
     Texts,
     TopicsConfig,
@@ -24,8 +22,6 @@ from kafkad.config.log_defaults import log_config, topic_defaults
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.resolve import Resolved, resolve
 from kafkad.config.rules import contradictions
-from kafkad.config.table import CLIENT_QUOTA
-from kafkad.core.setting_limits import UNLIMITED
 from kafkad.core.setting_values import Value
 
 Values = Mapping[str, Value]
@@ -55,11 +51,9 @@ def build(texts: Texts) -> BrokerConfig:
         log_dirs=_part(LogDirsConfig, values, log_dirs=values["log.dirs"] or values["log.dir"]),
         log=log_config(topic_defaults(values)),
         topics=_part(TopicsConfig, values),
-        quotas=_part(QuotasConfig, values, default=_default_quota(values), clients=_client_quotas(values)),
         metrics=MetricsConfig(
             listener=metrics,
             listener_is_default="kafkad.metrics.listener" not in written,
-            reporters=_words(values, "kafkad.metrics.reporters"),
         ),
         plugins=_plugins(values),
         runtime=_runtime(values),
@@ -130,38 +124,6 @@ def _connections_per_ip(values: Values) -> Mapping[str, int]:
     return limits
 
 
-def _rate(values: Values, name: str) -> int | None:
-    rate = _whole(values, name)
-    return rate if 0 <= rate < UNLIMITED else None
-
-
-def _default_quota(values: Values) -> ClientQuota:
-    rates = {}
-    for kind in ("producer", "consumer"):
-        own = _rate(values, f"kafkad.quota.{kind}.byte.rate.default")
-        rates[kind] = own if own is not None else _rate(values, f"quota.{kind}.default")
-    return ClientQuota(producer_byte_rate=rates["producer"], consumer_byte_rate=rates["consumer"])
-
-
-def _client_quotas(values: Values) -> Mapping[str, ClientQuota]:
-    """A client with a rate of its own keeps the default for the other direction."""
-    named = filter(None, map(CLIENT_QUOTA.fullmatch, values))
-    clients = {found[1] for found in named}
-    default = _default_quota(values)
-
-    def rate(client: str, kind: str, otherwise: int | None) -> int | None:
-        name = f"kafkad.quota.client.{client}.{kind}_byte_rate"
-        return _rate(values, name) if name in values else otherwise
-
-    return {
-        client: ClientQuota(
-            producer_byte_rate=rate(client, "producer", default.producer_byte_rate),
-            consumer_byte_rate=rate(client, "consumer", default.consumer_byte_rate),
-        )
-        for client in clients
-    }
-
-
 def _plugins(values: Values) -> PluginsConfig:
     return PluginsConfig(
         dir=_text(values, "kafkad.plugins.dir") or "",
@@ -182,7 +144,6 @@ def _runtime(values: Values) -> RuntimeConfig:
     return RuntimeConfig(
         dir=_text(values, "kafkad.runtime.dir") or "",
         arena_bytes=_whole(values, "kafkad.arena.bytes"),
-        coordination_store=_text(values, "kafkad.coordination.store") or "",
     )
 
 

@@ -26,7 +26,6 @@ _FIXED_AT_START = frozenset(
         "num.network.threads",
         "num.io.threads",
         "log.cleaner.threads",
-        "num.recovery.threads.per.data.dir",
     }
 )
 # Kafka changes these with a restart only, and so no request may; a file that is reread may, as they are but values.

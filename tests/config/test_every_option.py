@@ -3,14 +3,21 @@
 The data files hold what the brokers' own tables say: name → type, default, importance, update mode.
 """
 
+import ast
 import json
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
+import kafkad
+from kafkad.config import broker
 from kafkad.config.table import BROKER_TABLE, TOPIC_TABLE
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.settings import Support
 
 FOLDER = Path(__file__).parent
+CODE = Path(kafkad.__file__).parent
 # Where kafkad says something else, and why: no KRaft roles, a local listener, no data under /tmp, no JMX.
 OWN_DEFAULTS = {"process.roles", "controller.listener.names", "node.id", "listeners", "log.dir", "metric.reporters"}
 
@@ -62,3 +69,17 @@ def test_every_option_has_a_sentence_and_every_restriction_a_reason() -> None:
     for setting in (*BROKER_TABLE.values(), *TOPIC_TABLE.values()):
         assert setting.documentation.endswith("."), setting.name
         assert setting.status.support.value == "working" or setting.status.reason, setting.name
+
+
+def test_every_value_of_the_configuration_is_used_by_somebody() -> None:
+    """An option that nobody reads is not working, whatever its row says."""
+    readers = [path for path in CODE.rglob("*.py") if CODE / "config" not in path.parents]
+    nodes = (node for path in readers for node in ast.walk(ast.parse(path.read_text())))
+    used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    parts = [part for part in vars(broker).values() if isinstance(part, type) and is_dataclass(part)]
+    assert LogConfig in parts
+    values = {field.name for part in parts if part is not broker.Texts for field in fields(part)}
+    without_effect = {
+        name.replace(".", "_") for name, option in TOPIC_TABLE.items() if option.status.support is not Support.WORKING
+    }
+    assert values - used - without_effect == set()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkad.config import ClientQuota, Endpoint, InvalidConfiguration, load
+from kafkad.config import Endpoint, InvalidConfiguration, load
 from kafkad.config.table import BROKER_TABLE
 from tests.config.configurations import configured, problems
 
@@ -194,18 +194,6 @@ def test_broker_options_reach_the_logs() -> None:
     assert log.cleanup_policy == {"compact", "delete"}
     assert (log.segment_ms, log.segment_jitter_ms, log.flush_ms) == (7_200_000, 3_600_000, 77)
     assert (log.max_message_bytes, log.segment_index_bytes) == (5, 8)
-
-
-def test_quotas_of_clients_fall_back_to_the_default() -> None:
-    quotas = configured(
-        ("kafkad.quota.producer.byte.rate.default", "100"),
-        ("quota.consumer.default", "200"),
-        ("kafkad.quota.client.app.one.producer_byte_rate", "5"),
-        ("kafkad.quota.client.free.consumer_byte_rate", "-1"),
-    ).quotas
-    assert quotas.of_client("other") == ClientQuota(producer_byte_rate=100, consumer_byte_rate=200)
-    assert quotas.of_client("app.one") == ClientQuota(producer_byte_rate=5, consumer_byte_rate=200)
-    assert quotas.of_client("free") == ClientQuota(producer_byte_rate=100, consumer_byte_rate=None)
 
 
 def test_metrics_listener_can_be_moved_and_turned_off() -> None:

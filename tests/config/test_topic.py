@@ -19,8 +19,10 @@ def test_default_broker_gives_the_default_settings() -> None:
 
 
 def test_option_of_the_topic_wins() -> None:
-    log = topic_log_config(BROKER, {"retention.ms": " 5 ", "cleanup.policy": "compact, delete", "preallocate": "TRUE"})
-    assert (log.retention_ms, log.cleanup_policy, log.preallocate) == (5, frozenset({"compact", "delete"}), True)
+    unclean = {"unclean.leader.election.enable": "TRUE"}
+    log = topic_log_config(BROKER, {"retention.ms": " 5 ", "cleanup.policy": "compact, delete", **unclean})
+    assert (log.retention_ms, log.cleanup_policy) == (5, frozenset({"compact", "delete"}))
+    assert log.unclean_leader_election_enable
     assert log.max_compaction_lag_ms == 1000
 
 

@@ -37,9 +37,11 @@ def test_one_client_may_have_a_limit_of_its_own_or_none() -> None:
             "kafkad.quota.producer.byte.rate.default": "1000",
             "kafkad.quota.client.team.a.producer_byte_rate": "500",
             "kafkad.quota.client.free.producer_byte_rate": "-1",
+            "kafkad.quota.consumer.byte.rate.default": "1000",
         }
     )
     assert quotas.record_produce("team.a", 10_000, 0) == 10_000
+    assert quotas.record_fetch("team.a", 15_000, 0) == 5_000, "the other direction keeps the default"
     assert quotas.record_produce("free", 10**12, 0) == 0
 
 

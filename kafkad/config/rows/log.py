@@ -1,6 +1,6 @@
 """Options of the log directories, segments, flushing and retention."""
 
-from kafkad.config.rows.reasons import ONE_DISK, REPLACED, SINGLE, V2_ONLY
+from kafkad.config.rows.reasons import BY_WORKERS, GROWS, ONE_DISK, REPLACED, SINGLE, V2_ONLY
 from kafkad.core.setting_limits import Between, EachOneOf, OneOf
 from kafkad.core.setting_rows import (
     BOOLEAN,
@@ -69,7 +69,7 @@ SETTINGS = (
     row("log.initial.task.delay.ms", LONG, 30_000, Between(0), LOW, READ_ONLY,
         "Pause after a start before retention and checkpoints run.", internal=True),
     row("log.preallocate", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
-        "Reserves the space of a new segment at once."),
+        "Reserves the space of a new segment at once.", status=GROWS),
     row("log.message.timestamp.type", STRING, "CreateTime",
         OneOf(("CreateTime", "LogAppendTime")), MEDIUM, CLUSTER_WIDE,
         "Whether records keep the producer's time or get the broker's."),
@@ -92,7 +92,7 @@ SETTINGS = (
         "3.9-IV0", "4.0-IV0", "4.0-IV1")), MEDIUM, READ_ONLY,
         "Batch format of stored records.", status=V2_ONLY),
     row("num.recovery.threads.per.data.dir", INT, 2, Between(1), HIGH, CLUSTER_WIDE,
-        "Partitions per directory that are recovered side by side at a start."),
+        "Partitions per directory that are recovered side by side at a start.", status=BY_WORKERS),
     row("producer.id.expiration.ms", INT, 86_400_000, Between(1), LOW, CLUSTER_WIDE,
         "Idle time after which the sequence numbers of a producer are forgotten."),
     row("producer.id.expiration.check.interval.ms", INT, 600_000, Between(1), LOW, READ_ONLY,

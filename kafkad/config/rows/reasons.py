@@ -1,11 +1,12 @@
 """Why an option has no effect, or is refused, in this version: one line each, told to whoever sets it."""
 
-from kafkad.core.log.settings import COMPACTION, NO_TIERS, SINGLE, TIERED
+from kafkad.core.log.settings import COMPACTION, GROWS, NO_TIERS, SINGLE, TIERED
 from kafkad.core.settings import no_effect, refused
 
 ALL_IN_SYNC = no_effect("a commit waits for all replicas in sync")
 AUTHORIZER = refused("there is no authorization yet, so nothing would be protected; remove the line")
 LOOKED_UP = no_effect("patterns are looked up when topics change")
+BY_WORKERS = no_effect("each worker recovers its own partitions; see num.io.threads")
 ENCODER = no_effect("no passwords are kept in the store")
 JMX = no_effect("there is no JMX without a JVM; see kafkad.metrics.listener")
 JVM = refused("a JVM class can't be loaded here; remove the line or write a kafkad plugin")
@@ -43,4 +44,4 @@ V2_ONLY = no_effect("batches are stored and served in format 2 only")
 WHEEL = no_effect("a finished wait leaves the timing wheel at once")
 ZK = refused("this version keeps its state by itself; remove zookeeper.connect to run a single broker")
 
-__all__ = ["COMPACTION", "NO_TIERS", "SINGLE", "TIERED"]
+__all__ = ["COMPACTION", "GROWS", "NO_TIERS", "SINGLE", "TIERED"]

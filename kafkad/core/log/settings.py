@@ -44,7 +44,6 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
-    preallocate: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
@@ -63,6 +62,7 @@ SINGLE = no_effect("this version runs a single broker")
 TIERED = no_effect("there is no remote storage")
 NO_TIERS = refused("there is no remote storage")
 DROPPED = no_effect("Kafka 4 has dropped it")
+GROWS = no_effect("a segment grows as it is written")
 
 # A formatter would give each row nine lines, and nobody could read the table.
 # fmt: off
@@ -124,7 +124,7 @@ TOPIC_SETTINGS = (
     row("min.insync.replicas", INT, 1, Between(1), MEDIUM, CLUSTER_WIDE,
         "Replicas that must have a record before acks=all is answered."),
     row("preallocate", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
-        "Reserves the space of a new segment at once."),
+        "Reserves the space of a new segment at once.", status=GROWS),
     row("remote.log.copy.disable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
         "Stops copying to remote storage and keeps what is there.", status=TIERED),
     row("remote.log.delete.on.disable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
