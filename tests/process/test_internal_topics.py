@@ -52,6 +52,18 @@ def test_they_are_made_once_with_their_own_settings(tmp_path: Path) -> None:
             assert "is made with 1 replica(s)" in served.one_line(f"{topic} is made with")
 
 
+def test_one_that_can_not_be_made_is_said_once_with_its_reason(tmp_path: Path) -> None:
+    with (
+        Served(tmp_path, {**OVERRIDES, "offsets.topic.segment.bytes": "16384"}) as served,
+        GroupClient(served.broker.port) as client,
+    ):
+        for _ in range(3):
+            row = client.find("g")["g"]
+            assert int(row.error_code) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        line = served.one_line(f"{OFFSETS} can't be made")
+        assert "segment.bytes" in line and "16384" in line and "1048576" in line
+
+
 def test_clients_write_nothing_into_them_and_retention_leaves_them_alone(tmp_path: Path) -> None:
     overrides = {
         **OVERRIDES,

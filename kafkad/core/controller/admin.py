@@ -88,20 +88,20 @@ def _make(controller: Controller, planned: Mapping[str, PlannedTopic]) -> dict[s
 
 def auto_create_topics(
     controller: Controller, names: Sequence[str], rules: ConfigRules, chance: Chance
-) -> dict[str, ErrorCode]:
-    """Topics that a Metadata request named: NONE for each that exists afterwards."""
+) -> dict[str, TopicResult]:
+    """Topics that a request named without asking for them: no error for each that exists afterwards."""
     wanted = [name for name in dict.fromkeys(names) if name not in controller.image.topics]
     internal = controller.settings.internal_topics
     brokers = len(controller.image.brokers)
     requested = [fitted(internal[name], brokers) if name in internal else NewTopic(name=name) for name in wanted]
-    codes = {result.name: result.code for result in create_topics(controller, requested, rules, chance)}
+    results = {result.name: result for result in create_topics(controller, requested, rules, chance)}
     # Being deleted: soon it may be made, so the client is told to ask again.
-    codes |= {
-        name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for name, code in codes.items()
-        if code is ErrorCode.TOPIC_ALREADY_EXISTS
+    results |= {
+        name: _refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being deleted.")
+        for name, result in results.items()
+        if result.code is ErrorCode.TOPIC_ALREADY_EXISTS
     }
-    return {name: codes.get(name, ErrorCode.NONE) for name in names}
+    return {name: results.get(name, TopicResult(name=name)) for name in names}
 
 
 def create_partitions(

@@ -25,7 +25,7 @@ from kafkad.handlers.controller.dispatch import DISPATCH
 from kafkad.processes.child import ChildContext
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.departures import Departures
-from kafkad.processes.controller.internal import warn_of_few_replicas
+from kafkad.processes.controller.internal import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.opening import FIRST_LIFE, Opened, settings_of
 from kafkad.processes.controller.publishing import Publishing
 from kafkad.processes.controller.replies import LONGEST_WAIT_MS, Replies, WaitingReply
@@ -71,6 +71,7 @@ class Acting:
         self._block = context.block
         self._first_version = opened.controller.image.version
         self._is_settled = False
+        self._refusals = Refusals()
         self._offline = opened.offline
         self._tables = LiveTables(context.config, frozenset(context.plugins.cleanup_policies))
         self._tables.overlay(self._controller.image)
@@ -172,11 +173,13 @@ class Acting:
 
     def _create(self, peer: ProcessKey, token: int, names: list[str]) -> None:
         before = self._controller.image
-        codes = auto_create_topics(self._controller, names, self._tables, self._opened.chance)
+        results = auto_create_topics(self._controller, names, self._tables, self._opened.chance)
         created = self._controller.image.topics.keys() - before.topics.keys()
-        warn_of_few_replicas(created, self._controller.settings.internal_topics, len(before.brokers))
+        internal = self._controller.settings.internal_topics
+        warn_of_few_replicas(created, internal, len(before.brokers))
+        self._refusals.tell(results.values(), internal)
         self._publish(before)
-        frame = pack_message(AutoCreated(token, {name: int(code) for name, code in codes.items()}))
+        frame = pack_message(AutoCreated(token, {name: int(result.code) for name, result in results.items()}))
         self._reply_later(peer, frame, self._controller.image.version, (), LONGEST_WAIT_MS)
 
     def _reply_later(

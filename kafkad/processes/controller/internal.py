@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from kafkad.config.broker import BrokerConfig
 from kafkad.core.controller.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from kafkad.core.controller.topics import NewTopic
+from kafkad.core.controller.topics import NewTopic, TopicResult
+from kafkad.core.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,23 @@ def warn_of_few_replicas(created: Iterable[str], wanted: Mapping[str, NewTopic],
                 brokers,
                 wanted[name].replication_factor,
             )
+
+
+class Refusals:
+    """Why an internal topic can't be made, once for each reason: clients hear no reason and ask again all the time."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str | None] = {}
+
+    def tell(self, results: Iterable[TopicResult], wanted: Mapping[str, NewTopic]) -> None:
+        for result in results:
+            if result.name not in wanted or result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            if result.code is ErrorCode.NONE:
+                self._said.pop(result.name, None)
+            elif self._said.get(result.name) != (reason := result.message or result.code.name):
+                self._said[result.name] = reason
+                log.error("%s can't be made, and whoever needs it waits: %s", result.name, reason)
 
 
 def _whole(config: BrokerConfig, name: str) -> int:

@@ -62,6 +62,11 @@ def test_topic_ids_are_written_as_kafka_prints_them() -> None:
     assert encode_id(UUID("ffffffff-ffff-ffff-ffff-ffffffffffff")) == "_____________________w"
 
 
+def auto_created(world: World, *names: str) -> dict[str, ErrorCode]:
+    results = auto_create_topics(world.controller, names, world.rules, world.chance)
+    return {name: result.code for name, result in results.items()}
+
+
 def test_a_deleted_name_is_refused_until_the_directories_are_gone(world: World) -> None:
     world.create("t", partitions=2)
     (first,) = (world.controller.image.topics["t"].id,)
@@ -72,9 +77,7 @@ def test_a_deleted_name_is_refused_until_the_directories_are_gone(world: World) 
         ErrorCode.TOPIC_ALREADY_EXISTS,
         "Topic 't' is marked for deletion.",
     )
-    assert auto_create_topics(world.controller, ["t"], world.rules, world.chance) == {
-        "t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    }
+    assert auto_created(world, "t") == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert not world.controller.slots_deleted(first, slots[:1])
     assert world.controller.slots_deleted(first, slots[1:])
     (result,) = world.create("t")
@@ -96,9 +99,7 @@ def test_slots_of_a_deleted_topic_are_reused_after_everybody_has_seen_it(world: 
 
 
 def test_auto_creation_uses_the_defaults_and_the_settings_of_internal_topics(world: World) -> None:
-    names = ["new", "__consumer_offsets", "x y", "new"]
-    codes = auto_create_topics(world.controller, names, world.rules, world.chance)
-    assert codes == {
+    assert auto_created(world, "new", "__consumer_offsets", "x y", "new") == {
         "new": ErrorCode.NONE,
         "__consumer_offsets": ErrorCode.NONE,
         "x y": ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -106,7 +107,7 @@ def test_auto_creation_uses_the_defaults_and_the_settings_of_internal_topics(wor
     topics = world.controller.image.topics
     assert {name: len(topic.partitions) for name, topic in topics.items()} == {"new": 1, "__consumer_offsets": 5}
     version = world.controller.image.version
-    assert auto_create_topics(world.controller, ["new"], world.rules, world.chance) == {"new": ErrorCode.NONE}
+    assert auto_created(world, "new") == {"new": ErrorCode.NONE}
     assert world.controller.image.version == version
 
 

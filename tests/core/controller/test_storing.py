@@ -31,7 +31,7 @@ def _codes(world: World) -> list[ErrorCode]:
     alterations = [Alteration(kind, name, (AlterEntry(key, 0, "5"),)) for kind, name, key in kinds]
     return [
         *(result.code for result in world.create("new", "other", partitions=2)),
-        auto_create_topics(controller, ["named"], rules, world.chance)["named"],
+        auto_create_topics(controller, ["named"], rules, world.chance)["named"].code,
         create_partitions(controller, [NewPartitions(name="old", count=5)])[0].code,
         *(result.code for result in alter_configs(controller, alterations, rules, incremental=True)),
         delete_topics(controller, [TopicToDelete("old")], version=6)[0].code,
