@@ -66,6 +66,7 @@ class MetricsConfig:
 
     listener: Endpoint | None
     listener_is_default: bool
+    per_partition: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,7 @@ def build(texts: Texts) -> BrokerConfig:
         metrics=MetricsConfig(
             listener=metrics,
             listener_is_default="kafkad.metrics.listener" not in written,
+            per_partition=values["kafkad.metrics.per.partition"] is True,
         ),
         plugins=_plugins(values),
         runtime=_runtime(values),

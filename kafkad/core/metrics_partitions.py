@@ -1,5 +1,6 @@
 """What does the partition table say about topics and about this broker's replicas?"""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -34,26 +35,26 @@ class _Totals:
 def partition_families(
     partitions: Iterable[PartitionReading], *, per_partition: bool
 ) -> Iterator[MetricFamily]:
-    """Traffic by topic, size by topic (by partition too when asked), and how many replicas are what."""
-    totals: dict[Labels, _Totals] = {}
+    """Traffic by topic, size by topic or by partition, and how many replicas are what."""
+    totals: dict[Labels, _Totals] = defaultdict(_Totals)
+    sizes: dict[Labels, _Totals] = defaultdict(_Totals) if per_partition else totals
     hosted = leaders = offline = 0
     offsets: list[tuple[Labels, PartitionSlot]] = []
     for partition in partitions:
         labels: Labels = (("topic", partition.topic),)
-        topic = totals.get(labels)
-        if topic is None:
-            topic = totals[labels] = _Totals()
-        topic.add(partition)
+        totals[labels].add(partition)
         hosted += 1
         leaders += partition.slot.role == ROLE_LEADER
         offline += partition.slot.state == STATE_OFFLINE
         if per_partition:
-            offsets.append(((*labels, ("partition", str(partition.slot.partition))), partition.slot))
+            own: Labels = (*labels, ("partition", str(partition.slot.partition)))
+            sizes[own].add(partition)
+            offsets.append((own, partition.slot))
     yield _gauge("LeaderCount", "Partitions that this broker leads.", leaders)
     yield _gauge("PartitionCount", "Partitions that this broker hosts.", hosted)
     yield _gauge("OfflineReplicaCount", "Partitions in a log directory that is out of use.", offline)
     yield from _traffic(totals)
-    yield from _sizes(totals)
+    yield from _sizes(sizes)
     if per_partition:
         yield from _offsets(offsets)
 

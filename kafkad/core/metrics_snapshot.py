@@ -1,7 +1,7 @@
 """What do the counters of all processes and the partition table say, as metrics?
 
-Blocks are summed, partitions are added up by topic (per partition only on request: thousands of series hurt
-whoever stores them), idle shares come from the difference to the snapshot before. Series that never counted
+Blocks are summed, partitions are added up by topic (per partition only where the configuration wants it: thousands of
+series hurt whoever stores them), idle shares come from the difference to the snapshot before. Series that never counted
 anything are left out, except where a metric has no labels.
 """
 

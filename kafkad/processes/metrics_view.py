@@ -16,8 +16,9 @@ from kafkad.wire.api_table import APIS
 class MetricsView:
     """What a snapshot is made of, wherever it is kept."""
 
-    def __init__(self, shared: SharedState) -> None:
+    def __init__(self, shared: SharedState, *, per_partition: bool) -> None:
         self._shared = shared
+        self._per_partition = per_partition
         self._builder = SnapshotBuilder({key: api.name for key, api in APIS.items()})
         self.image = MetadataImage()
         self.group_lags: dict[ProcessKey, list[GroupLag]] = {}
@@ -38,6 +39,7 @@ class MetricsView:
                     for key in roster.keys
                 ],
                 partitions=self._partitions(),
+                per_partition=self._per_partition,
                 group_lags=[row for rows in self.group_lags.values() for row in rows],
             )
         )

@@ -58,6 +58,19 @@ def test_traffic_is_counted_for_each_topic_and_for_all_together(broker: Measured
     assert page.value(f"{TOPICS}_bytesout_total") == size
 
 
+def test_each_partition_is_shown_where_that_is_wanted(tmp_path: Path) -> None:
+    with MeasuredBroker(tmp_path, {"kafkad.metrics.per.partition": "true"}) as broker:
+        with BrokerClient(broker.bootstrap) as client:
+            client.create_topic("orders", partitions=2, replication_factor=1, configs={})
+        kcat(broker, "-P", "-t", "orders", "-p", "1", text="a\nb\n")
+        page = broker.page
+    assert page.value("kafka_log_log_logendoffset", topic="orders", partition="1") == 2
+    assert page.value("kafka_log_log_numlogsegments", topic="orders", partition="0") == 1
+    # By topic or by partition: whoever adds up must not count twice.
+    assert page.total("kafka_log_log_size") == page.value("kafka_log_log_size", topic="orders", partition="1") > 0
+    assert page.value(f"{TOPICS}_messagesin_total", topic="orders") == 2
+
+
 def test_a_topic_that_is_gone_still_counts_in_the_broker_s_total(broker: MeasuredBroker) -> None:
     produce(broker, "gone", 50)
     with BrokerClient(broker.bootstrap) as client:
