@@ -25,6 +25,12 @@ it was. Only ApiVersions of an unknown version is answered: UNSUPPORTED_VERSION 
 """
 
 
+_BY_CONTENT = """\
+InitProducerId with a transactional id is answered by the worker that coordinates that id. Metadata and FindCoordinator
+wait for the controller if the topic that they need has to be made first.
+"""
+
+
 def apis_page() -> str:
     """The text of docs/apis.md."""
     return "\n".join(_lines()) + "\n"
@@ -38,6 +44,7 @@ def _lines() -> Iterator[str]:
         flexible = str(api.flexible_from) if api.flexible_from <= api.max_version else "never"
         yield f"| {api.key} | {api.name} | {_versions(api)} | {flexible} | {api.runs.value} |"
     yield ""
+    yield _BY_CONTENT
     for api in APIS.values():
         if api.advertised_min != api.min_version:
             yield (

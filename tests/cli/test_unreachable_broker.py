@@ -21,6 +21,10 @@ ASKING = [
     ["groups", "delete", "demo"],
     ["groups", "delete-offsets", "demo", "--topic", "t"],
     ["groups", "reset-offsets", "demo", "--all-topics", "--to-latest"],
+    ["transactions", "list"],
+    ["transactions", "describe", "id"],
+    ["transactions", "find-hanging", "--topic", "demo"],
+    ["transactions", "abort", "--topic", "demo", "--partition", "0", "--start-offset", "0"],
     ["produce", "demo"],
     ["consume", "demo"],
 ]
@@ -44,9 +48,10 @@ def _stranger(answer: bytes | None) -> Iterator[str]:
                     return
                 connection.recv(4096)
                 connection.sendall(answer)
-                # A close with bytes unread is a reset: end the answer, and read until the client has gone.
-                connection.shutdown(socket.SHUT_WR)
-                with suppress(ConnectionResetError):
+                # A close with bytes unread is a reset: end the answer, and read until the client has gone, which it may
+                # be already.
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_WR)
                     while connection.recv(4096):
                         pass
 
