@@ -25,6 +25,7 @@ from kafkad.core.controller.topics import (
     NewPartitions,
     NewTopic,
     TopicResult,
+    adds_too_many,
     asks_for_too_many,
     assign_more_partitions,
     assign_topic,
@@ -32,6 +33,8 @@ from kafkad.core.controller.topics import (
 )
 from kafkad.core.controller.tree import PartitionState
 from kafkad.core.errors import ErrorCode, KafkaError
+
+_TOO_MANY = "Excessively large number of partitions per request."
 
 
 def create_topics(
@@ -44,8 +47,7 @@ def create_topics(
 ) -> list[TopicResult]:
     """CreateTopics: the topics asked for once, then those that were refused as a whole."""
     if asks_for_too_many(requested, controller.settings.defaults):
-        text = "Excessively large number of partitions per request."
-        return [_refused(new.name, ErrorCode.POLICY_VIOLATION, text) for new in requested]
+        return [_refused(new.name, ErrorCode.POLICY_VIOLATION, _TOO_MANY) for new in requested]
     counts = Counter(new.name for new in requested)
     results: dict[str, TopicResult] = {}
     planned: dict[str, PlannedTopic] = {}
@@ -108,6 +110,8 @@ def create_partitions(
     controller: Controller, requested: Sequence[NewPartitions], *, validate_only: bool = False
 ) -> list[TopicResult]:
     """CreatePartitions, each topic on its own."""
+    if adds_too_many(requested, controller.image.topics):
+        return [_refused(new.name, ErrorCode.POLICY_VIOLATION, _TOO_MANY) for new in requested]
     counts = Counter(new.name for new in requested)
     results = [
         _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")

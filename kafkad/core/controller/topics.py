@@ -121,6 +121,12 @@ def asks_for_too_many(topics: Sequence[NewTopic], defaults: TopicDefaults) -> bo
     return total > MAX_PARTITIONS_PER_REQUEST
 
 
+def adds_too_many(requested: Sequence[NewPartitions], topics: Mapping[str, Topic]) -> bool:
+    """Whether a request adds more partitions than one request may; Apache Kafka answers UNKNOWN_SERVER_ERROR then."""
+    known = ((new.count, topics[new.name]) for new in requested if new.name in topics)
+    return sum(max(0, count - len(topic.partitions)) for count, topic in known) > MAX_PARTITIONS_PER_REQUEST
+
+
 def _manual_assignment(new: NewTopic, brokers: Mapping[int, Broker]) -> list[Assignment]:
     for value, what in ((new.replication_factor, "replication factor"), (new.partitions, "numPartitions")):
         if value != DEFAULT:

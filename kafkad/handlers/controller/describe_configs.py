@@ -34,7 +34,7 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
     documented = getattr(request, "include_documentation", False)
     results = []
     for resource in request.resources:
-        code, message, options = ErrorCode.NONE, None, ()
+        code, message, options = ErrorCode.NONE, "", ()
         try:
             options = tuple(
                 _option(messages, option, request.include_synonyms, documented)
@@ -42,7 +42,7 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
                 if not resource.configuration_keys or option.name in resource.configuration_keys
             )
         except KafkaError as error:
-            code, message = error.code, error.message
+            code, message = error.code, error.message or ""  # never null, as in Apache Kafka
         results.append(
             messages.part(
                 "DescribeConfigsResult",

@@ -269,6 +269,8 @@ def test_create_partitions(client: Client, _: int, version: int) -> None:
     assert code(ask("t", 1)) is ErrorCode.INVALID_PARTITIONS
     assert code(ask("missing", 3)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code(ask("t", 4, assignments=())) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert code(ask("t", 2**31 - 1, validate_only=True)) is ErrorCode.POLICY_VIOLATION
+    assert code(ask("t", 10_003)) is ErrorCode.POLICY_VIOLATION
     assert code(ask("t", 4, validate_only=True)) is ErrorCode.NONE
     assert len(client.world.controller.image.topics["t"].partitions) == 2
     assert code(ask("t", 4)) is ErrorCode.NONE
@@ -282,6 +284,7 @@ def test_describe_configs_of_topic_broker_and_loggers(client: Client, _: int, ve
     topic = client.describe(TOPIC, "t", version=version, keys=("retention.ms",))
     (option,) = topic.configs
     assert (option.name, option.value, option.config_source, option.read_only) == ("retention.ms", "5000", 1, False)
+    assert [client.describe(TOPIC, name, version=version).error_message for name in ("t", "missing")] == ["", ""]
     assert (option.synonyms[0].name, option.synonyms[0].source) == ("retention.ms", 1)
     if version >= 3:
         assert option.config_type == 5
