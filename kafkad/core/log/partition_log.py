@@ -168,7 +168,7 @@ class PartitionLog:
         `StorageFailed` for the disk; nothing is appended then.
         """
         batch, header = validate_produce(records, self.config, now_ms, produce_version=produce_version)
-        if header.producer_id >= 0:
+        if header.producer_id >= 0 or header.is_transactional:
             verdict = self.producers.check(header, guard)
             if verdict is not ACCEPT:
                 assert isinstance(verdict, Duplicate)

@@ -73,8 +73,6 @@ class ProducerStates:
         `guard` is what `begin_verification` gave; None: the request has no transactional id.
         """
         producer_id = header.producer_id
-        if producer_id < 0:
-            return ACCEPT
         is_transactional = header.attributes & TRANSACTIONAL_FLAG
         if is_transactional and guard is None:
             raise refusal(
@@ -83,6 +81,8 @@ class ProducerStates:
                 producer_id,
                 "a transactional batch needs a request with a transactional id",
             )
+        if producer_id < 0:
+            return ACCEPT
         entry = self._entries.get(producer_id)
         if entry is not None and header.producer_epoch == entry.producer_epoch:
             is_plain = not is_transactional and entry.current_txn_first_offset is None

@@ -111,6 +111,8 @@ def test_a_request_without_a_transactional_id_brings_no_transactional_batch() ->
     assert refused(lambda: append(log, records)) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     log.producers.verifies_transactions = False
     assert refused(lambda: append(log, records)) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    of_nobody = batch(producer_id=-1, sequence=-1, is_transactional=True)
+    assert refused(lambda: append(log, of_nobody)) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_nothing_is_asked_for_where_verification_is_switched_off() -> None:
