@@ -96,21 +96,28 @@ def validate_follower(records: memoryview, *, log_end_offset: int, leader_epoch:
 
 
 def _sole_header(records: memoryview) -> BatchHeader:
-    """The header of the one whole batch of magic 2 that `records` must be."""
+    """The header of the one whole batch of magic 2 that `records` must be.
+
+    One that is cut short is no batch, as in Apache Kafka: CORRUPT_MESSAGE would have clients send it again and again.
+    """
     length = len(records)
     if length == 0:
         raise KafkaError(ErrorCode.INVALID_RECORD, "expected one record batch for the partition, found none")
     if length <= _MAGIC_AT:
-        raise _corrupt(f"{length} bytes are too few for a record batch")
+        raise _invalid(f"{length} bytes are too few for a record batch")
     magic = records[_MAGIC_AT]
     if magic < MAGIC:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"expected record batches of magic 2, found magic {magic}")
-    if magic != MAGIC or length < HEADER_SIZE:
-        raise _corrupt(f"expected a batch header of magic 2, found magic {magic} in {length} bytes")
+    if magic != MAGIC:
+        raise _corrupt(f"expected a batch of magic 2, found magic {magic}")
+    if length < HEADER_SIZE:
+        raise _invalid(f"{length} bytes are too few for a record batch")
     header = read_header(records)
     size = header.size
-    if header.batch_length < SMALLEST_BATCH_LENGTH or size > length:
-        raise _corrupt(f"the batch claims {size} bytes, {length} were sent")
+    if header.batch_length < SMALLEST_BATCH_LENGTH:
+        raise _corrupt(f"the batch claims {size} bytes, which is less than its header")
+    if size > length:
+        raise _invalid(f"the batch claims {size} bytes, {length} were sent")
     if size < length:
         _refuse_rest(records, size)
     if header.base_offset != 0:

@@ -36,19 +36,26 @@ def test_a_batch_of_each_codec_passes_untouched(codec: Codec) -> None:
     assert validated.header == read_header(content)
 
 
+def of_length(length: int) -> bytes:
+    return BATCH[:8] + length.to_bytes(4, "big", signed=True) + BATCH[12:]
+
+
 def test_no_batch_at_all_is_an_invalid_record() -> None:
     assert refusal(b"") is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("size", [1, 12, 16, 17, 60, 61, len(BATCH) - 1])
-def test_a_batch_that_is_cut_short_is_corrupt(size: int) -> None:
-    assert refusal(BATCH[:size]) is ErrorCode.CORRUPT_MESSAGE
+def test_a_batch_that_is_cut_short_is_no_batch(size: int) -> None:
+    assert refusal(BATCH[:size]) is ErrorCode.INVALID_RECORD
 
 
-@pytest.mark.parametrize("length", [-1, 0, 48, 2**31 - 1])
+@pytest.mark.parametrize("length", [-1, 0, 48])
 def test_an_impossible_length_is_corrupt(length: int) -> None:
-    content = BATCH[:8] + length.to_bytes(4, "big", signed=True) + BATCH[12:]
-    assert refusal(content) is ErrorCode.CORRUPT_MESSAGE
+    assert refusal(of_length(length)) is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_length_beyond_what_was_sent_is_no_batch() -> None:
+    assert refusal(of_length(2**31 - 1)) is ErrorCode.INVALID_RECORD
 
 
 def test_bytes_after_the_batch_are_corrupt() -> None:
