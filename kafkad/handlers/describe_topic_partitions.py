@@ -31,7 +31,7 @@ def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
     request = messages.decode(body)
     start = _START if request.cursor is None else Cursor(request.cursor.topic_name, request.cursor.partition_index)
     named = {topic.name for topic in request.topics}
-    if start.partition < 0 or (start.topic and named and start.topic not in named):
+    if start.partition < 0 or (request.cursor is not None and named and start.topic not in named):
         return _refuse(messages, [topic.name for topic in request.topics])
     names = sorted(name for name in named or view.image.topics if name >= start.topic)
     limit = max(1, min(request.response_partition_limit, view.max_partitions_described))

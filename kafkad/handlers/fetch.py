@@ -145,7 +145,7 @@ class FetchEvaluator:
         error = _refusal(row, published, self._routing.find(row.key[0]))
         if error:
             return Finding(row, error, None, None, None)
-        if row.last_fetched_epoch != UNKNOWN:
+        if row.last_fetched_epoch >= 0:
             end = self._epoch_end(slot, published, row.last_fetched_epoch)
             if end is None:
                 measure.needs_manifest = True
@@ -273,6 +273,6 @@ def _refusal(row: CachedPartition, published: PartitionSlot, route: object) -> i
         # Nothing is known of the log yet. Where a dead worker's is loaded again, what it had published still holds.
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     epoch = row.current_leader_epoch
-    if epoch != UNKNOWN and epoch != published.leader_epoch:
+    if epoch >= 0 and epoch != published.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < published.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
     return 0

@@ -96,7 +96,7 @@ def test_a_cursor_past_the_end_of_its_topic_costs_an_empty_entry() -> None:
     assert told(ask(view, cursor=("a", 5))) == [("a", []), ("b", [0])]
 
 
-@pytest.mark.parametrize("cursor", [("a", -1), ("other", 0)])
+@pytest.mark.parametrize("cursor", [("a", -1), ("other", 0), ("", 0)])
 def test_a_cursor_that_can_not_be_is_refused(cursor: Cursor) -> None:
     response = ask(a_view(a_topic("a", 1)), "a", cursor=cursor)
     assert [(topic.name, topic.error_code, topic.partitions) for topic in response.topics] == [

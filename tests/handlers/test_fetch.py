@@ -171,7 +171,12 @@ def test_a_log_that_can_not_be_read_now_says_so(values: dict[str, Any], error: E
 
 @pytest.mark.parametrize(
     ("epoch", "error"),
-    [(4, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.NONE), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+    [
+        (-2, ErrorCode.NONE),
+        (4, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, ErrorCode.NONE),
+        (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
 )
 def test_who_believes_in_another_leader_epoch_is_fenced(epoch: int, error: ErrorCode) -> None:
     assert only(World(), a_row("one", 0, 104, current_leader_epoch=epoch)).error == error
@@ -181,6 +186,7 @@ def test_who_believes_in_another_leader_epoch_is_fenced(epoch: int, error: Error
     ("last_epoch", "offset", "diverging", "error"),
     [
         (5, 104, None, 0),
+        (-2, 104, None, 0),
         (3, 104, None, 0),
         (3, 107, (3, 106), 0),
         (4, 104, (3, 106), 0),
