@@ -72,6 +72,15 @@ def test_topic_is_created_listed_described_and_deleted(kafkad: CommandLine, new_
     assert kafkad.refusal("topics", "describe", topic) == f"kafkad: there is no topic {topic!r}"
 
 
+def test_internal_topics_are_left_out_when_asked(kafkad: CommandLine, new_topic: NewTopic) -> None:
+    topic = new_topic("read")
+    kafkad.output("topics", "create", topic)
+    kafkad.output("groups", "reset-offsets", topic, "--topic", topic, "--to-latest", "--execute")
+    assert "__consumer_offsets" in kafkad.output("topics", "list").decode().split()
+    without = kafkad.output("topics", "list", "--exclude-internal").decode().split()
+    assert topic in without and "__consumer_offsets" not in without
+
+
 def test_topic_that_is_there_or_not_is_refused_unless_that_is_fine(kafkad: CommandLine, new_topic: NewTopic) -> None:
     topic = new_topic("twice")
     assert "UNKNOWN_TOPIC_OR_PARTITION" in kafkad.refusal("topics", "delete", topic)

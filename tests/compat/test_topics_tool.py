@@ -8,6 +8,7 @@ from tests.compat.side_by_side import Tools
 
 NewTopic = Callable[[str], str]
 TOPICS = "kafka-topics"
+INTERNAL = "__consumer_offsets"
 
 
 def test_a_topic_is_created_and_described(tools: Tools, new_topic: NewTopic) -> None:
@@ -24,6 +25,18 @@ def test_topics_are_listed(tools: Tools, new_topic: NewTopic) -> None:
     assert names <= set(ours.out.split())
     assert names <= set(theirs.out.split())
     assert ours.out.split() == sorted(ours.out.split())
+
+
+def test_internal_topics_are_listed_and_hidden_when_asked(tools: Tools, new_topic: NewTopic) -> None:
+    topic = tools.create(new_topic("read"))
+    reset = ("--group", topic, "--topic", topic, "--reset-offsets", "--to-latest", "--execute")
+    tools.both("kafka-consumer-groups", *reset)
+    for broker in tools.brokers:
+        assert INTERNAL in tools.on(broker, TOPICS, "--list").out.split()
+        without = tools.on(broker, TOPICS, "--list", "--exclude-internal").out.split()
+        assert topic in without and INTERNAL not in without
+        described = tools.on(broker, TOPICS, "--describe", "--exclude-internal").out
+        assert f"Topic: {topic}\t" in described and INTERNAL not in described
 
 
 def test_partitions_are_added_but_not_removed(tools: Tools, new_topic: NewTopic) -> None:
