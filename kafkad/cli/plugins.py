@@ -23,7 +23,7 @@ def plugins() -> None:
 
 
 Command = TypeVar("Command", bound=Callable[..., object])
-_RESTART = "A broker uses what is installed from its next start on: systemctl restart kafkad"
+_RESTART = "A broker uses what is installed from its next start on"
 
 
 def in_folder(command: Command) -> Command:
@@ -61,7 +61,7 @@ def install(what: str, folder: str | None) -> None:
         raise WrongConfiguration([f"{what} is not installed: {refusal}"]) from None
     except OSError as error:
         raise WrongConfiguration([f"{what} is not installed: {error.filename}: {error.strerror}"]) from None
-    click.echo(_RESTART)
+    click.echo(_next_start(target))
 
 
 @plugins.command(epilog="\b\nExample:\n  kafkad plugins remove my_plugin")
@@ -69,13 +69,20 @@ def install(what: str, folder: str | None) -> None:
 @in_folder
 def remove(name: str, folder: str | None) -> None:
     """Take a plugin out of the plugins folder: by the name of its file, its package, or itself."""
+    target = _folder(folder)
     try:
-        click.echo(f"removed {_folder(folder).remove(name)}")
+        click.echo(f"removed {target.remove(name)}")
     except NotInstalled as refusal:
         raise WrongConfiguration([str(refusal)]) from None
     except OSError as error:
         raise WrongConfiguration([f"{name} is not removed: {error.filename}: {error.strerror}"]) from None
-    click.echo(_RESTART)
+    click.echo(_next_start(target))
+
+
+def _next_start(folder: PluginFolder) -> str:
+    """What is to be done now; for the service of the package, the command."""
+    is_packages = str(folder.path) == default_plugins_dir(os.environ)
+    return f"{_RESTART}: systemctl restart kafkad" if is_packages else f"{_RESTART}."
 
 
 def _folder(named: str | None) -> PluginFolder:
@@ -91,16 +98,17 @@ def _folder(named: str | None) -> PluginFolder:
     epilog="\b\nExample:\n  kafkad plugins list\n  kafkad plugins list server.properties --json",
 )
 @configures
+@in_folder
 @json_option
-def list_plugins(file: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+def list_plugins(file: str | None, overrides: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     """Load every plugin and show where it comes from and what it has registered.
 
-    The configuration says whether and where to look. A plugin that can't be loaded is exit code 2, as it
+    The configuration says whether and where to look, unless --folder does. A plugin that can't be loaded is exit code 2, as it
     would be for a broker.
     """
     chosen = configuration_from_arguments(file, overrides).plugins
     try:
-        loaded = load(directory=chosen.dir, enabled=chosen.enabled).loaded
+        loaded = load(directory=folder or chosen.dir, enabled=folder is not None or chosen.enabled).loaded
     except PluginFailed as failed:
         raise WrongConfiguration([str(failed)]) from None
     if as_json:

@@ -45,7 +45,7 @@ class Folder:
         return self.kafkad("remove", name, "--folder", str(self.path))
 
     def listed(self) -> str:
-        done = self.kafkad("list", "--override", f"kafkad.plugins.dir={self.path}")
+        done = self.kafkad("list", "--folder", str(self.path))
         assert done.returncode == 0, done.stderr
         return " ".join(done.stdout.split())
 
@@ -58,7 +58,8 @@ def folder(tmp_path: Path) -> Folder:
 def test_file_is_installed_listed_and_removed(folder: Folder, tmp_path: Path) -> None:
     file = tmp_path / "quick.py"
     file.write_text(PLUGIN.format(policy="quick"))
-    assert "next start" in folder.install(file)
+    said = folder.install(file)
+    assert "next start" in said and "systemctl" not in said, "no service reads this folder"
     assert "cleanup policy quick" in folder.listed()
     assert folder.remove("quick").returncode == 0
     assert "quick" not in folder.listed()
