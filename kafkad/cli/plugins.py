@@ -103,8 +103,8 @@ def _folder(named: str | None) -> PluginFolder:
 def list_plugins(file: str | None, overrides: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     """Load every plugin and show where it comes from and what it has registered.
 
-    The configuration says whether and where to look, unless --folder does. A plugin that can't be loaded is exit code 2, as it
-    would be for a broker.
+    The configuration says whether and where to look, unless --folder does. A plugin that can't be loaded is exit
+    code 2, as it would be for a broker.
     """
     chosen = configuration_from_arguments(file, overrides).plugins
     try:
