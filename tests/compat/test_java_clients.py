@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.python_clients import ConfluentKafka, KafkaPython
-from tests.compat.records import Record
+from tests.compat.records import AN_HOUR_AGO_MS, Record
 from tests.compat.side_by_side import Tools
 from tests.tools.broker import RunningBroker
 from tests.tools.java import class_path, kafka_tool
@@ -41,9 +41,9 @@ def test_the_console_consumer_prints_keys_headers_nulls_and_timestamps(
 ) -> None:
     topic = tools.create(new_topic("printed"))
     records = [
-        Record(b"value", b"key", (("name", b"content"),), timestamp=1_700_000_000_001),
-        Record(None, b"deleted", timestamp=1_700_000_000_002),
-        Record(b"", None, timestamp=1_700_000_000_003),
+        Record(b"value", b"key", (("name", b"content"),), timestamp=AN_HOUR_AGO_MS + 1),
+        Record(None, b"deleted", timestamp=AN_HOUR_AGO_MS + 2),
+        Record(b"", None, timestamp=AN_HOUR_AGO_MS + 3),
     ]
     ConfluentKafka().produce(broker.bootstrap, topic, records, compression="none", idempotent=True)
     args = ["--bootstrap-server", broker.bootstrap, "--topic", topic, "--partition", "0", "--offset", "0"]
@@ -52,9 +52,9 @@ def test_the_console_consumer_prints_keys_headers_nulls_and_timestamps(
         args += ["--formatter-property", f"{setting}=true"]
     done = kafka_tool("kafka-console-consumer", *args)
     assert done.stdout.decode().splitlines() == [
-        "CreateTime:1700000000001\tPartition:0\tOffset:0\tname:content\tkey\tvalue",
-        "CreateTime:1700000000002\tPartition:0\tOffset:1\tNO_HEADERS\tdeleted\tnull",
-        "CreateTime:1700000000003\tPartition:0\tOffset:2\tNO_HEADERS\tnull\t",
+        f"CreateTime:{AN_HOUR_AGO_MS + 1}\tPartition:0\tOffset:0\tname:content\tkey\tvalue",
+        f"CreateTime:{AN_HOUR_AGO_MS + 2}\tPartition:0\tOffset:1\tNO_HEADERS\tdeleted\tnull",
+        f"CreateTime:{AN_HOUR_AGO_MS + 3}\tPartition:0\tOffset:2\tNO_HEADERS\tnull\t",
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.python_clients import ConfluentKafka
-from tests.compat.records import Record
+from tests.compat.records import AN_HOUR_AGO_MS, Record
 from tests.compat.side_by_side import Tools
 from tests.tools.log_dump import complaints
 
@@ -21,7 +21,7 @@ def segment(tools: Tools, new_topic: NewTopic, tmp_path: Path) -> Path:
     _, broker = tools.brokers
     topic = tools.create(new_topic("judged"), "--config", "index.interval.bytes=1000")
     for start in range(0, 2_000, 200):
-        records = [Record(b"x" * 100, timestamp=1_700_000_000_000 + start) for _ in range(200)]
+        records = [Record(b"x" * 100, timestamp=AN_HOUR_AGO_MS + start) for _ in range(200)]
         ConfluentKafka().produce(broker.bootstrap, topic, records, compression="none", idempotent=False)
     for suffix in ("log", "index", "timeindex"):
         shutil.copy(broker.log_dir / f"{topic}-0" / f"{BASE}.{suffix}", tmp_path)

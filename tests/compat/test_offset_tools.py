@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from tests.compat.records import AN_HOUR_AGO_MS
 from tests.compat.side_by_side import Tools
 
 NewTopic = Callable[[str], str]
 OFFSETS = "kafka-get-offsets"
 DELETE = "kafka-delete-records"
-FIRST_TIMESTAMP = 1_700_000_000_000
+FIRST_TIMESTAMP = AN_HOUR_AGO_MS
 
 
 @pytest.fixture

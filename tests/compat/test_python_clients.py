@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.compat.python_clients import CLIENTS, Client
-from tests.compat.records import Record
+from tests.compat.records import AN_HOUR_AGO_MS, Record
 from tests.compat.side_by_side import Tools
 from tests.tools.broker import RunningBroker
 
@@ -15,7 +15,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BY_NAME = {client.name: client for client in CLIENTS}
 EACH_CLIENT = pytest.mark.parametrize("client", CLIENTS, ids=list(BY_NAME))
 
-FIRST_TIMESTAMP = 1_700_000_000_000
+FIRST_TIMESTAMP = AN_HOUR_AGO_MS
 RECORDS = tuple(
     Record(b"value %d " % index + b"x" * (index * 7 % 300), b"key %d" % (index % 5), timestamp=FIRST_TIMESTAMP + index)
     for index in range(400)
