@@ -50,6 +50,7 @@ def dump_log(
 ) -> None:
     """See `_HELP`."""
     exit_code = 0
+    unknown: list[UnknownFile] = []
     for path in files:
         if not as_json:
             click.echo(f"Dumping {path}")
@@ -57,8 +58,14 @@ def dump_log(
             exit_code |= _dump_file(
                 path, deep=deep_iteration, with_data=print_data, quiet=verify_index_only, as_json=as_json
             )
-        except (UnknownFile, FileNotFoundError, PermissionError) as error:
+        except UnknownFile as error:
+            # Whoever says data/orders-0/* means the others.
+            click.echo(f"{path} is ignored: {error}", err=True)
+            unknown.append(error)
+        except (FileNotFoundError, PermissionError) as error:
             raise click.UsageError(f"{path}: {error}") from error
+    if len(unknown) == len(files):
+        raise click.UsageError(str(unknown[0]))
     if exit_code:
         raise click.exceptions.Exit(exit_code)
 
@@ -117,6 +124,8 @@ def _show(path: Path, item: Line | Problem, as_json: bool) -> None:
         click.echo(json.dumps({"file": str(path), **facts}, default=_printable))
     elif isinstance(item, Problem):
         click.echo(f"{path.name}: {item.message}", err=True)
+    elif item.kind == "empty":
+        click.echo(f"{path} is empty.")
     elif item.kind == "gap":
         click.echo(f"Non-consecutive offsets: {item.fields['offset']} is followed by {item.fields['next']}")
     else:

@@ -117,6 +117,20 @@ def test_an_unknown_file_is_wrong_usage(tmp_path: Path, name: str) -> None:
     assert run(tmp_path / name).exit_code == 2
 
 
+def test_what_else_is_in_the_folder_of_a_partition_is_ignored(partition: Path) -> None:
+    (partition / "partition.metadata").write_text("version: 0\n")
+    (partition / f"{NAME}.txnindex").touch()
+    result = run(*sorted(partition.iterdir()))
+    assert result.exit_code == 0
+    assert result.stderr.count("\n") == 1 and "partition.metadata is ignored" in result.stderr
+    assert f"Dumping {partition}/partition.metadata\n" in result.stdout
+
+
+def test_an_index_without_entries_is_called_empty(partition: Path) -> None:
+    (partition / f"{NAME}.index").write_bytes(b"")
+    assert f"{partition}/{NAME}.index is empty.\n" in run("--verify-index-only", partition / f"{NAME}.index").stdout
+
+
 def test_a_missing_file_or_none_at_all_is_wrong_usage(tmp_path: Path) -> None:
     assert run(tmp_path / f"{NAME}.log").exit_code == 2
     assert run().exit_code == 2

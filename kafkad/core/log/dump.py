@@ -34,7 +34,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One thing found in a file; `kind` is batch, record, gap, index, timeindex, txnindex, producer or epoch."""
+    """One thing found; `kind` is batch, record, gap, index, empty, timeindex, txnindex, producer or epoch."""
 
     kind: str
     fields: dict[str, Any] = field(default_factory=dict)

@@ -17,8 +17,10 @@ _TIME_ENTRY = Struct(">qi")
 
 
 def dump_offset_index(index: Source, log: Source, base_offset: int) -> Found:
-    """Every entry, and where it does not name a batch of the log."""
+    """Every entry, and where it does not name a batch of the log; an index without entries says so."""
     previous = base_offset - 1
+    if not index.size:
+        yield Line(kind="empty", fields={})
     for relative, position in _entries(index.content(), _OFFSET_ENTRY, relative_at=0):
         offset = base_offset + relative
         yield Line(kind="index", fields={"offset": offset, "position": position})

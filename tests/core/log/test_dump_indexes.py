@@ -88,7 +88,7 @@ def test_an_offset_that_ends_no_batch_is_named(relative: int, found: int) -> Non
 
 
 def test_an_empty_index_is_right() -> None:
-    assert offsets() == [] and times() == []
+    assert offsets() == [Line(kind="empty")] and times() == []
 
 
 def test_an_index_is_checked_against_what_is_intact_in_the_log() -> None:
