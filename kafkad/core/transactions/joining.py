@@ -3,7 +3,7 @@
 All or nothing: if one partition does not exist none joins.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -15,14 +15,18 @@ from kafkad.core.transactions.state import TransactionState
 Results = tuple[PartitionResult, ...]
 
 
-def unknown_partitions(partitions: Sequence[Partition], topics: Topics) -> Results | None:
-    """The results when some don't exist; None: all do."""
+def kept_out(partitions: Sequence[Partition], topics: Topics, closed: Set[str]) -> Results | None:
+    """The results when some don't exist, or are of topics that are `closed` to who asks; None: all may join."""
     known = {topic: topics.partitions_of(topic) or 0 for topic, _ in partitions}
-    codes = [
-        ErrorCode.OPERATION_NOT_ATTEMPTED if 0 <= index < known[topic] else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for topic, index in partitions
-    ]
-    if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION not in codes:
+    codes = []
+    for topic, index in partitions:
+        if topic in closed:
+            codes.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif not 0 <= index < known[topic]:
+            codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            codes.append(ErrorCode.OPERATION_NOT_ATTEMPTED)
+    if all(code is ErrorCode.OPERATION_NOT_ATTEMPTED for code in codes):
         return None
     return tuple(PartitionResult(*each, code) for each, code in zip(partitions, codes, strict=True))
 

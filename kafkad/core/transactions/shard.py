@@ -17,7 +17,7 @@ from kafkad.core.transactions.decisions import Decisions, Result, timeout_key, t
 from kafkad.core.transactions.ending import Verdict, judge
 from kafkad.core.transactions.expiration import EXPIRATION_KEY, expire
 from kafkad.core.transactions.initializing import check_producer, check_request, next_record
-from kafkad.core.transactions.joining import Results, same_for_all, unknown_partitions, verify, who_joins
+from kafkad.core.transactions.joining import Results, kept_out, same_for_all, verify, who_joins
 from kafkad.core.transactions.ledger import Ledger
 from kafkad.core.transactions.records import AnyTransactionRecord, TransactionRecord
 from kafkad.core.transactions.requests import (
@@ -34,6 +34,8 @@ from kafkad.core.transactions.requests import (
 from kafkad.core.transactions.state import TransactionState
 
 OFFSETS_TOPIC = "__consumer_offsets"
+_CLOSED_TO_CLIENTS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+"""To AddPartitionsToTxn, that is: groups' offsets join by AddOffsetsToTxn."""
 
 
 class TransactionShard:
@@ -104,8 +106,9 @@ class TransactionShard:
         """`client_version`: the transaction version that the request speaks, 2 since AddPartitionsToTxn 4."""
         outcome: Result = Outcome()
         rows: list[tuple[str, Results]] = []
+        closed = frozenset() if client_version else _CLOSED_TO_CLIENTS
         for each in asked:
-            results = unknown_partitions(each.partitions, self._topics)
+            results = kept_out(each.partitions, self._topics, closed)
             if results is None:
                 results = self._join_or_verify(each, client_version, moment, outcome)
             rows.append((each.transactional_id, results))

@@ -51,6 +51,19 @@ def test_one_partition_that_does_not_exist_keeps_all_out() -> None:
     assert bed.state() == "Empty"
 
 
+def test_clients_add_no_partition_of_an_internal_topic_themselves() -> None:
+    bed = TransactionBed()
+    producer = bed.started()
+    internal = (OFFSETS_TOPIC, 0)
+    assert bed.add(producer, T0, internal) == (
+        PartitionResult(*T0, ErrorCode.OPERATION_NOT_ATTEMPTED),
+        PartitionResult(*internal, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    )
+    assert bed.state() == "Empty"
+    (of_a_broker,) = bed.add(producer, internal, client_version=2)
+    assert of_a_broker.code is ErrorCode.NONE
+
+
 @pytest.mark.parametrize("verify_only", [False, True])
 @pytest.mark.parametrize(
     ("producer", "transactional_id", "code"),
