@@ -7,7 +7,7 @@ by `describe_stranger`, so that the log line says "TLS hello" instead of a huge 
 from struct import Struct
 
 from kafkad.wire.api_table import API_VERSIONS, APIS
-from kafkad.wire.primitives import MalformedRequest, read_text, skip_tags
+from kafkad.wire.primitives import MalformedRequest, skip_tags
 
 LENGTH = Struct(">i")
 HEADER = Struct(">hhi")
@@ -45,10 +45,13 @@ def read_header(frame: memoryview) -> RequestHeader:
         api_key, version, correlation_id = HEADER.unpack_from(frame)
         return RequestHeader(api_key, version, correlation_id, None, 8)
     api_key, version, correlation_id, length = HEADER_AND_CLIENT_LENGTH.unpack_from(frame)
-    if length == -1:
+    if length < 0:
         client_id, position = None, 10
+    elif 10 + length > size:
+        raise MalformedRequest(f"a client id of {length} bytes does not fit in what is left of the request")
     else:
-        client_id, position = read_text(frame, 10, length)
+        # Some clients send a name in another encoding; Apache Kafka puts up with it too.
+        client_id, position = str(frame[10 : 10 + length], "utf-8", "replace"), 10 + length
     api = APIS.get(api_key)
     if api is not None and api.flexible_from <= version <= api.max_version:
         position = skip_tags(frame, position)

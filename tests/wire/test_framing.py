@@ -34,6 +34,12 @@ def test_every_request_header_is_read_to_where_its_body_begins(key: int, version
     assert read.body_at == len(raw)
 
 
+def test_a_client_id_in_another_encoding_is_taken_as_far_as_it_can_be_read() -> None:
+    raw = header(METADATA, 9, "Mxller", flexible=True).replace(b"x", b"\xfc")
+    read = read_header(memoryview(raw))
+    assert (read.client_id, read.body_at) == ("M\ufffdller", len(raw))
+
+
 def test_of_an_unknown_version_only_the_fields_that_never_change_are_read() -> None:
     raw = header(API_VERSIONS, 99, "client", flexible=False)
     read = read_header(memoryview(raw + b"\xff\xff"))
