@@ -40,6 +40,6 @@ def _joining_problem(request: ConsumerHeartbeat) -> str | None:
         return "RebalanceTimeoutMs must be provided in first request."
     if request.owned is None or request.owned:
         return "TopicPartitions must be empty when (re-)joining."
-    if not request.topics and not request.regex:
-        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null and non-empty."
+    if request.topics is None and request.regex is None:
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
     return None

@@ -199,6 +199,8 @@ class ConsumerProtocol:
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
         """Raises nothing: what is wrong is in the answer."""
+        if not group_id:
+            return DescribedConsumerGroup(group_id=group_id, code=ErrorCode.INVALID_GROUP_ID)
         try:
             group = self.find(group_id)
         except KafkaError as error:

@@ -84,7 +84,7 @@ def _member(messages: Codec, member: DescribedConsumer, reply: Described, versio
         "client_id": member.client_id,
         "client_host": member.client_host,
         "subscribed_topic_names": member.topics,
-        "subscribed_topic_regex": member.regex,
+        "subscribed_topic_regex": member.regex or "",
         "assignment": _assignment(messages, member.assignment, reply),
         "target_assignment": _assignment(messages, member.target, reply),
     }

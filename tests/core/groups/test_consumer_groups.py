@@ -190,6 +190,20 @@ def test_a_member_that_was_told_to_begin_anew_keeps_what_it_has() -> None:
     assert (again.beat().assignment, again.epoch) == (had, epoch)
 
 
+def test_a_member_may_join_without_a_topic_and_gets_its_own_later() -> None:
+    client = Client(ConsumerBed(), "a")
+    heard = client.beat()
+    assert (heard.code, heard.member_epoch, heard.assignment) == (ErrorCode.NONE, 1, {})
+    client.subscribe("orders")
+    settle(client)
+    assert client.asked == ALL_ORDERS
+
+
+def test_nobody_asks_for_a_group_without_a_name() -> None:
+    described = ConsumerBed().shard.consumer.describe("")
+    assert (described.code, described.message) == (ErrorCode.INVALID_GROUP_ID, None)
+
+
 def test_a_pattern_finds_topics_by_their_whole_names() -> None:
     bed = ConsumerBed()
     client = Client(bed, "a", regex="ord.*|pay")
@@ -272,7 +286,7 @@ def test_the_assignor_is_the_one_that_most_name() -> None:
         ({"instance_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"rack_id": " "}, ErrorCode.INVALID_REQUEST),
         ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
-        ({"topics": ()}, ErrorCode.INVALID_REQUEST),
+        ({"topics": None}, ErrorCode.INVALID_REQUEST),
         ({"owned": None}, ErrorCode.INVALID_REQUEST),
         ({"owned": ALL_ORDERS}, ErrorCode.INVALID_REQUEST),
         ({"member_epoch": -3}, ErrorCode.INVALID_REQUEST),
