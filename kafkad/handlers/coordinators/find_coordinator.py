@@ -31,6 +31,8 @@ class _Found(NamedTuple):
     key: str
     error: ErrorCode
     node: tuple[int, str, int] = (-1, "", -1)
+    message: str = ""
+    """What versions with many keys say beside the code."""
 
 
 _TOPICS = {KeyType.GROUP: GROUP_METADATA_TOPIC, KeyType.TRANSACTION: TRANSACTION_STATE_TOPIC}
@@ -41,11 +43,8 @@ _MESSAGES = {
         "This most likely occurs because of a request being malformed by the client library or the message was sent "
         "to an incompatible broker. See the broker logs for more details."
     ),
-    ErrorCode.UNKNOWN_SERVER_ERROR: (
-        "The server experienced an unexpected error when processing the request."
-    ),
 }
-"""What the first versions say beside the code, in Apache Kafka's words."""
+"""What the first versions say beside the code, and the later ones of an unknown key type, in Apache Kafka's words."""
 
 
 def wanted_topics(body: memoryview, version: int, view: BrokerView) -> frozenset[str]:
@@ -70,7 +69,7 @@ def handle(body: memoryview, version: int, view: BrokerView, errors: Mapping[str
             host=row.node[1],
             port=row.node[2],
             error_code=row.error,
-            error_message="",
+            error_message=row.message,
         )
         for row in found
     )
@@ -87,7 +86,7 @@ def _find(key_type: int, key: str, view: BrokerView) -> _Found:
     if key_type == KeyType.SHARE:
         return _Found(key, ErrorCode.INVALID_REQUEST)
     if key_type not in _TOPICS:
-        return _Found(key, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return _Found(key, ErrorCode.INVALID_REQUEST, message=_MESSAGES[ErrorCode.INVALID_REQUEST])
     topic = view.image.topics.get(_TOPICS[KeyType(key_type)])
     if topic is None:
         return _Found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
