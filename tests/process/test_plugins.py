@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from kafkad.adapters.broker_client import BrokerClient
 from kafkad.adapters.broker_connection import BrokerCallFailed
+from kafkad.adapters.broker_groups import describe_group
 from tests.tools.daemon import Kafkad
 from tests.tools.processes import eventually
 
@@ -126,6 +127,48 @@ def test_quota_by_prefix(tmp_path: Path) -> None:
         assert max(produce(broker, "limited", "batch-1", [bytes(110_000)])) > 0
         assert max(produce(broker, "limited", "batch-2", [bytes(1_000)])) > 0
         assert produce(broker, "limited", "web-2", [bytes(1_000)]) == []
+
+
+def test_keep_with_first(tmp_path: Path) -> None:
+    settings = {
+        "kafkad.plugins.dir": folder_with("keep_with_first.py", tmp_path),
+        "group.consumer.assignors": "uniform,range,keep-with-first",
+        "group.consumer.assignment.interval.ms": "0",
+    }
+    with Kafkad(tmp_path / "broker", settings) as broker:
+        with BrokerClient(broker.bootstrap) as client:
+            client.create_topic("undivided", partitions=4, replication_factor=1, configs={})
+        first, second = (member(broker, "undivided") for _ in range(2))
+        eventually(lambda: owned(first) == 4, within=WITHIN_S, what="the first member has everything")
+        eventually(lambda: owned(second) == 0 and members(broker) == 2, within=WITHIN_S, what="a second one has come")
+        assert owned(first) == 4
+        first.close()
+        eventually(lambda: owned(second) == 4, within=WITHIN_S, what="its work goes to the second")
+        second.close()
+
+
+def member(broker: Kafkad, topic: str) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "workers",
+            "group.protocol": "consumer",
+            "group.remote.assignor": "keep-with-first",
+        }
+    )
+    consumer.subscribe([topic])
+    return consumer
+
+
+def owned(consumer: Consumer) -> int:
+    """Partitions that the member has, after another look at the broker."""
+    consumer.poll(0.1)
+    return len(consumer.assignment())
+
+
+def members(broker: Kafkad) -> int:
+    with BrokerClient(broker.bootstrap) as client:
+        return len(describe_group(client, "workers", is_consumer_type=True).members)
 
 
 def test_csv_metrics(tmp_path: Path) -> None:
