@@ -45,9 +45,9 @@ def read_header(frame: memoryview) -> RequestHeader:
         api_key, version, correlation_id = HEADER.unpack_from(frame)
         return RequestHeader(api_key, version, correlation_id, None, 8)
     api_key, version, correlation_id, length = HEADER_AND_CLIENT_LENGTH.unpack_from(frame)
-    if length < 0:
+    if length == -1:
         client_id, position = None, 10
-    elif 10 + length > size:
+    elif length < 0 or 10 + length > size:
         raise MalformedRequest(f"a client id of {length} bytes does not fit in what is left of the request")
     else:
         # Some clients send a name in another encoding; Apache Kafka puts up with it too.
