@@ -212,8 +212,9 @@ class FetchEvaluator:
                 topics.setdefault(row.key[0], []).append(data)
             elif data.records is not None:
                 data.records.release()
-            has_more = has_records or data.error != 0 or published is None or _has_more(row, published, measure)
-            session.served(row.key, has_more=has_more)
+            is_open = data.error != 0 or finding.diverging is not None
+            has_more = has_records or is_open or published is None or _has_more(row, published, measure)
+            session.served(row.key, has_more=has_more, has_records=has_records and not full)
         return list(topics.items())
 
     def _data(self, finding: Finding, measure: Measure) -> PartitionData:
@@ -223,7 +224,10 @@ class FetchEvaluator:
             # No list with what is there and can't be read, an empty one with what is not there: as Apache Kafka.
             return PartitionData(partition, finding.error, aborted=() if finding.error in _NOT_THERE else None)
         try:
-            records, aborted = self._content(row, published, finding.place, measure)
+            aborted: Sequence[tuple[int, int]] | None = None
+            records: FileSlice | None = None
+            if finding.diverging is None:
+                records, aborted = self._content(row, published, finding.place, measure)
         except KafkaError as unreadable:
             return PartitionData(partition, unreadable.code)
         return PartitionData(

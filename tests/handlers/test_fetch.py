@@ -220,6 +220,27 @@ def test_the_bytes_of_a_partition_are_limited_too() -> None:
     assert [finding.place.length for finding in measure.findings if finding.place] == [30, 100]
 
 
+def test_a_partition_that_got_no_room_comes_first_the_next_time() -> None:
+    world = World()
+    session = a_session(a_row("one", 0, 100), a_row("one", 1, 100))
+    served = []
+    for full in (True, False, False):
+        measure = world.evaluator.measure(session, BYTES_A_RECORD)
+        topics = world.evaluator.answer(session, measure, full=full)
+        served.append([row.partition for _, rows in topics for row in rows if row.records is not None])
+    assert served == [[0], [0], [1]]
+
+
+def test_a_divergence_is_told_until_the_fetcher_has_acted_on_it() -> None:
+    world = World()
+    world.logs.epoch_ends = {3: (3, 106)}
+    session = a_session(a_row("one", 0, 107, last_fetched_epoch=3))
+    session.read_as(committed=True)
+    for _ in range(2):
+        ((_, (data,)),) = world.evaluator.answer(session, world.evaluator.measure(session, 1000), full=False)
+        assert (data.diverging, data.aborted) == ((3, 106), None)
+
+
 def test_the_first_batch_is_sent_whole_however_small_the_limits() -> None:
     measure = look(World(), a_row("one", 0, 100, max_bytes=1), a_row("one", 1, 100, max_bytes=1), max_bytes=1)
     assert measure.bytes_found == BYTES_A_RECORD
@@ -276,7 +297,7 @@ def test_a_session_goes_on_looking_at_what_has_more_to_say() -> None:
     world = World()
     session = a_session(a_row("one", 0, 104), a_row("one", 1, 110), a_row("none", 0, 0))
     incremental(world, session)
-    assert list(session.dirty) == [("one", 0), ("none", 0)]
+    assert list(session.dirty) == [("none", 0), ("one", 0)]
 
 
 def test_a_session_is_told_which_slots_it_looks_at_once() -> None:

@@ -143,8 +143,12 @@ class FetchSession:
         if key is not None:
             self.dirty[key] = None
 
-    def served(self, key: PartitionKey, *, has_more: bool) -> None:
-        """The partition was evaluated. With more to say it goes to the end of the line, for fairness."""
-        self.dirty.pop(key, None)
+    def served(self, key: PartitionKey, *, has_more: bool, has_records: bool = True) -> None:
+        """The partition was evaluated. With more to say it goes to the end of the line, for fairness.
+
+        One that got no room keeps its place: some batches fit in only where nothing comes before them.
+        """
+        if has_records or not has_more:
+            self.dirty.pop(key, None)
         if has_more:
             self.dirty[key] = None

@@ -30,6 +30,13 @@ def test_a_partition_with_more_to_say_goes_to_the_end_of_the_line() -> None:
     assert list(made.dirty) == [B, A]
 
 
+def test_a_partition_that_got_no_room_keeps_its_place() -> None:
+    made = session(A, B)
+    made.served(A, has_more=True, has_records=True)
+    made.served(B, has_more=True, has_records=False)
+    assert list(made.dirty) == [B, A]
+
+
 def test_a_request_changes_what_it_names_and_has_it_looked_at() -> None:
     made = session(A, B)
     for key in (A, B):
