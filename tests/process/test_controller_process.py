@@ -488,6 +488,7 @@ def test_a_partition_that_is_not_loaded_yet_keeps_its_checkpoints(broker: Broker
     (row,) = broker.topic("t").partitions
     broker.stage.stop()
     write_offsets(broker.data[row.log_dir], LOG_START_OFFSETS, {TopicPartition("t", 0): 41})
+    (broker.data[row.log_dir] / "t-0").mkdir(exist_ok=True)
     broker.stage.end_broker()
     broker.stage.begin_broker()
     broker.stage.fork(CONTROLLER, main)

@@ -4,13 +4,14 @@
 receiver asks for a snapshot instead of guessing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from uuid import UUID
 
 from msgspec import Struct, msgpack, structs
 
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
+from kafkad.core.types import TopicPartition
 
 
 class TopicCreated(Struct, frozen=True, array_like=True, tag=True):
@@ -132,6 +133,16 @@ def snapshot(image: MetadataImage) -> MetadataDelta:
         {group_id: dict(configs) for group_id, configs in image.group_configs.items()},
     )
     return MetadataDelta(image.version, (everything,))
+
+
+def partitions_made(deltas: Iterable[MetadataDelta]) -> Iterator[TopicPartition]:
+    """The partitions that were not there before."""
+    for delta in deltas:
+        for change in delta.changes:
+            if isinstance(change, TopicCreated):
+                yield from (TopicPartition(change.topic.name, row.index) for row in change.topic.partitions)
+            elif isinstance(change, PartitionsAdded):
+                yield from (TopicPartition(change.name, row.index) for row in change.partitions)
 
 
 def apply(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:

@@ -1,7 +1,8 @@
 """What the log directories hold against what the store knows: which partition is where, and what to do with the rest.
 
 Data is never lost silently: a directory whose topic the store does not know is adopted, one that belongs to another
-life of a topic is set aside, and only what a recorded deletion names is deleted.
+life of a topic is set aside, and only what a recorded deletion names is deleted. Nor is anything believed that makes
+partitions by the thousand: a folder that somebody called `orders-99999999` is set aside too.
 """
 
 import re
@@ -9,11 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from kafkad.core.controller.topic_names import CLUSTER_METADATA_TOPIC
+from kafkad.core.controller.topic_names import CLUSTER_METADATA_TOPIC, is_legal
 from kafkad.core.types import TopicPartition
 
 # <topic>-<partition>.<unique>-delete, as Kafka and kafkad rename what is to go.
 _RENAMED_FOR_DELETION = re.compile(r"\S+-\S+\.\S+-delete")
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
+_LARGEST_PARTITION = 2**31 - 1
+_MOST_MISSING = 10_000
+"""A topic may have this many partitions more than are known or found, as many as one request makes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +42,8 @@ class KnownTopic:
 
 @dataclass(frozen=True, slots=True)
 class StrayDirectory:
-    """It carries another topic id than the topic of this name has: renamed to `…-stray`, with a loud line."""
+    """It carries another topic id than the topic of this name has, or can't be a partition of it: renamed to
+    `…-stray`, with a loud line."""
 
     directory: FoundDirectory
     expected_id: UUID | None
@@ -71,11 +77,12 @@ class Reconciliation:
 
 
 def parse_directory(name: str) -> TopicPartition | None:
-    """`<topic>-<partition>`, or None for anything else."""
-    topic, dash, partition = name.rpartition("-")
-    if not (dash and topic and partition.isascii() and partition.isdigit()):
+    """`<topic>-<partition>` as Kafka writes it, or None for anything else."""
+    topic, _, number = name.rpartition("-")
+    if not (_PARTITION.fullmatch(number) and is_legal(topic)):
         return None
-    return TopicPartition(topic, int(partition))
+    partition = int(number)
+    return TopicPartition(topic, partition) if partition <= _LARGEST_PARTITION else None
 
 
 def reconcile(
@@ -102,7 +109,9 @@ def reconcile(
             result.stray.append(StrayDirectory(directory, deletions[partition.topic]))
         elif topic is None:
             unknown.setdefault(partition.topic, []).append((partition.partition, directory))
-        elif directory.topic_id not in (None, topic.id):
+        elif (
+            directory.topic_id not in (None, topic.id) or partition.partition >= topic.partitions + _MOST_MISSING
+        ):
             result.stray.append(StrayDirectory(directory, topic.id))
         else:
             _locate(result, partition, directory)
@@ -136,12 +145,14 @@ def _adopt(result: Reconciliation, name: str, found: Sequence[tuple[int, FoundDi
     topic_id = next((directory.topic_id for _, directory in found if directory.topic_id), None)
     partitions = 0
     for partition, directory in found:
-        if topic_id is not None and directory.topic_id not in (None, topic_id):
+        is_another = topic_id is not None and directory.topic_id not in (None, topic_id)
+        if is_another or partition >= len(found) + _MOST_MISSING:
             result.stray.append(StrayDirectory(directory, topic_id))
             continue
         _locate(result, TopicPartition(name, partition), directory)
         partitions = max(partitions, partition + 1)
-    result.adopted.append(AdoptedTopic(name, topic_id, partitions))
+    if partitions:
+        result.adopted.append(AdoptedTopic(name, topic_id, partitions))
 
 
 def _find_missing(result: Reconciliation, known: Mapping[str, KnownTopic]) -> None:

@@ -25,6 +25,10 @@ def check_topic_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
+def is_legal(name: str) -> bool:
+    return _why_illegal(name) is None
+
+
 def is_internal(name: str) -> bool:
     return name in INTERNAL_TOPICS
 

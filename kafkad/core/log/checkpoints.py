@@ -16,6 +16,10 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 
 _VERSION = "0"
+_LARGEST_OFFSET = 2**63 - 1
+_LARGEST_PARTITION = 2**31 - 1
+_MOST_DIGITS = 20
+_MOST_SHOWN = 60
 
 
 class CheckpointCorrupt(Exception):
@@ -37,9 +41,10 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
         if not line.strip():
             continue
         fields = line.split()
-        if len(fields) != 3 or not _is_number(fields[1]) or not _is_number(fields[2]):
-            raise CheckpointCorrupt(f"expected 'topic partition offset', found {line!r}")
-        offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+        partition, offset = map(_number, fields[1:]) if len(fields) == 3 else (None, None)
+        if partition is None or offset is None or partition > _LARGEST_PARTITION or offset > _LARGEST_OFFSET:
+            raise CheckpointCorrupt(f"expected 'topic partition offset', found {_shown(line)}")
+        offsets[TopicPartition(fields[0], partition)] = offset
     if len(offsets) != expected:
         raise CheckpointCorrupt(f"expected {expected} entries, found {len(offsets)}")
     return offsets
@@ -48,15 +53,24 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
 def _entry_count(lines: Iterator[str]) -> int:
     version = next(lines, "")
     if version.strip() != _VERSION:
-        raise CheckpointCorrupt(f"expected version {_VERSION}, found {version!r}")
-    count = next(lines, "")
-    if not _is_number(count.strip()):
-        raise CheckpointCorrupt(f"expected the number of entries, found {count!r}")
-    return int(count)
+        raise CheckpointCorrupt(f"expected version {_VERSION}, found {_shown(version)}")
+    line = next(lines, "")
+    count = _number(line.strip())
+    if count is None:
+        raise CheckpointCorrupt(f"expected the number of entries, found {_shown(line)}")
+    return count
 
 
-def _is_number(field: str) -> bool:
-    return field.isascii() and field.removeprefix("-").isdigit()
+def _number(field: str) -> int | None:
+    """None for what is no number, or more than any that these files hold."""
+    if not (field.isascii() and field.removeprefix("-").isdigit() and len(field) <= _MOST_DIGITS):
+        return None
+    return int(field)
+
+
+def _shown(text: str) -> str:
+    """What was found, for a line of the log: a damaged file may be one line of any length."""
+    return repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
 
 
 def format_partition_metadata(topic_id: UUID) -> str:
@@ -67,9 +81,9 @@ def format_partition_metadata(topic_id: UUID) -> str:
 def parse_partition_metadata(text: str) -> UUID:
     fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     if fields.get("version", "").strip() != _VERSION or "topic_id" not in fields:
-        raise CheckpointCorrupt(f"expected 'version: 0' and 'topic_id: …', found {text!r}")
+        raise CheckpointCorrupt(f"expected 'version: 0' and 'topic_id: …', found {_shown(text)}")
     try:
         raw = base64.b64decode(fields["topic_id"].strip() + "==", altchars=b"-_", validate=True)
         return UUID(bytes=raw)
     except (binascii.Error, ValueError) as error:
-        raise CheckpointCorrupt(f"expected a topic id of 22 characters, found {text!r}") from error
+        raise CheckpointCorrupt(f"expected a topic id of 22 characters, found {_shown(text)}") from error

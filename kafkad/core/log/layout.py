@@ -24,6 +24,8 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 
 _FILE_NAME = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)?")
+_LARGEST_BASE_OFFSET = 2**63 - 2**31
+"""A segment reaches up to 2**31 - 1 offsets beyond its first, and offsets have 63 bits."""
 _LONGEST_NAME = 255
 """NAME_MAX of the usual file systems, which the longest legal topic name nearly fills."""
 
@@ -52,7 +54,7 @@ def file_name(base_offset: int, kind: str, suffix: str = "") -> str:
 def parse_file_name(name: str) -> SegmentFileName | None:
     """None for what is not a segment's file (checkpoints, metadata, strangers' files: left alone)."""
     match = _FILE_NAME.fullmatch(name)
-    if match is None:
+    if match is None or int(match[1]) > _LARGEST_BASE_OFFSET:
         return None
     return SegmentFileName(int(match[1]), match[2], match[3] or "")
 

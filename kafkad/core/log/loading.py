@@ -73,6 +73,8 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         index_from = segments.from_offset(request.recovery_point)[0].base_offset
         yield from recover_segments(store, segments, epochs, request.recovery_point)
     end = segments.active.next_offset() if len(segments) else -1
+    if end < max(request.recovery_point, request.log_start_offset):
+        yield Progress(0, 0, _what_is_gone(end, request))
     if end < request.log_start_offset:
         _start_anew(store, segments, request)
         end = request.log_start_offset
@@ -102,6 +104,15 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         producers=producers,
         snapshot_offset=end if has_nothing_to_remember else newest_snapshot,
     )
+
+
+def _what_is_gone(end: int, request: LoadRequest) -> str:
+    """It was synced up to the recovery point, so somebody else has taken from its files; or a checkpoint is wrong."""
+    found = f"its log ends at {end}" if end >= 0 else "it has no segment"
+    text = f"{found}, where the checkpoints say that it was synced up to {request.recovery_point}"
+    if end >= request.log_start_offset:
+        return text
+    return f"{text} and begins at {request.log_start_offset}: it begins anew there, without what is left"
 
 
 def _find_segments(store: SegmentStore, request: LoadRequest, sizes: dict[str, int]) -> Segments:

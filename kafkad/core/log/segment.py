@@ -7,6 +7,7 @@ the largest timestamp so far. A segment loaded from disk reads its indexes when 
 
 from struct import Struct
 
+from kafkad.core.log.batch import CorruptBatch
 from kafkad.core.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexAppender, used_entries
 from kafkad.core.log.layout import LOG, OFFSET_INDEX, PRODUCER_SNAPSHOT, TIME_INDEX, TXN_INDEX, file_name
 from kafkad.core.log.scan import find_batch, largest_timestamp, position_from_index, walk_batches
@@ -176,13 +177,20 @@ class Segment:
         return self.max_timestamp
 
     def next_offset(self) -> int:
-        """The offset after the last batch: from the last index entry the headers are walked to the end."""
+        """The offset after the last batch: from the last index entry the headers are walked to the end.
+
+        Raises `CorruptBatch` where file and index contradict each other: one of them is not as it was written.
+        """
         if self.size == 0:
             return self.base_offset
         position = max(self.offset_index.last[1], 0)
+        if position >= self.size:
+            raise CorruptBatch(self.size, f"the index has a batch at byte {position}")
         next_offset = self.base_offset
-        for _, header in walk_batches(self.log, position, self.size):
-            next_offset = header.last_offset + 1
+        for at, header in walk_batches(self.log, position, self.size):
+            if header.base_offset < next_offset or not 0 <= header.last_offset - self.base_offset < 1 << 31:
+                raise CorruptBatch(at, f"expected offset {next_offset} or a little more, found {header.base_offset}")
+            next_offset = header.next_offset
         return next_offset
 
     def position_of(self, offset: int) -> int:

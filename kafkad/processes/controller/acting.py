@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from kafkad.adapters.notebook import Notebook
 from kafkad.adapters.roster import ProcessKey
 from kafkad.core.controller.admin import auto_create_topics
-from kafkad.core.controller.deltas import BrokerConfigChanged
+from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIds
 from kafkad.core.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
@@ -23,7 +23,7 @@ from kafkad.core.ports import NoSpaceLeft
 from kafkad.handlers.controller.context import ControllerContext, ReplyAfter
 from kafkad.handlers.controller.dispatch import DISPATCH
 from kafkad.processes.child import ChildContext
-from kafkad.processes.controller.checkpoints import Checkpoints
+from kafkad.processes.controller.checkpoints import Checkpoints, say_what_is_gone
 from kafkad.processes.controller.departures import Departures
 from kafkad.processes.controller.internal import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.opening import FIRST_LIFE, Opened, settings_of
@@ -91,6 +91,8 @@ class Acting:
             _intervals_ms(context),
             failed=self._directory_failed,
         )
+        say_what_is_gone(opened.found.missing, self._checkpoints)
+        self._checkpoints.begin_anew(opened.found.missing)
 
     def begin(self) -> None:
         """The first version goes out."""
@@ -212,6 +214,7 @@ class Acting:
             return
         self._keep()
         self._departures.began(before, changes)
+        self._checkpoints.begin_anew(list(partitions_made(changes)))
         self._publishing.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._tables.overlay(self._controller.image)

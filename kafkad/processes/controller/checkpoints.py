@@ -1,7 +1,8 @@
 """Recovery points, log start offsets and high watermarks of all partitions, in a file each for each log directory.
 
 Written from what the workers publish, and only while logs move: a worker says so at most every few seconds, and
-no timer runs in a broker at rest. A partition that is not online keeps the value that is on disk.
+no timer runs in a broker at rest. A partition that is not online keeps the value that is on disk. The files know
+partitions by name: what they say of a topic that was deleted must be gone before another of its name has records.
 """
 
 import logging
@@ -64,6 +65,20 @@ class Checkpoints:
         """The directory is offline."""
         self._paths.pop(log_dir, None)
 
+    def begin_anew(self, partitions: Collection[TopicPartition]) -> None:
+        """These have no directory yet: no file may say where another partition of their name began and ended.
+
+        A log start beyond its end would empty the new log after a crash.
+        """
+        for (log_dir, name), offsets in self._written.items():
+            if log_dir in self._paths and any(offsets.get(partition) for partition in partitions):
+                others = offsets.keys() - set(partitions)
+                self._write_one(log_dir, name, {each: offset for each, offset in offsets.items() if each in others})
+
+    def synced_up_to(self, partition: TopicPartition) -> int:
+        """The greatest recovery point that any of the directories has of it; 0 for none."""
+        return max(self._written[log_dir, RECOVERY_POINTS].get(partition, 0) for log_dir in self._paths)
+
     def write_due(self, image: MetadataImage, now_ms: int) -> None:
         due = [name for name, due_ms in self._due_ms.items() if due_ms <= now_ms]
         if not due:
@@ -116,9 +131,17 @@ class Checkpoints:
         return found
 
 
+def say_what_is_gone(missing: Collection[TopicPartition], checkpoints: Checkpoints) -> None:
+    """Partitions without a directory are made anew, those that had records in one too."""
+    for partition in missing:
+        if synced := checkpoints.synced_up_to(partition):
+            log.error("%s: its directory is gone, with its records up to %d; it is made anew, empty", partition, synced)
+
+
 def _on_disk(path: Path, name: str) -> Offsets:
+    """What the file says. The workers read it too, and leave it to this process to say that it is no use."""
     try:
         return read_offsets(path, name)
-    except CheckpointCorrupt as error:
-        log.warning("%s/%s is written anew: %s", path, name, error)
+    except (CheckpointCorrupt, StorageFailed) as error:
+        log.warning("%s/%s is ignored, and what it covers is checked; it is written anew: %s", path, name, error)
         return {}

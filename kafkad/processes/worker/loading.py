@@ -9,7 +9,7 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from pathlib import Path
 from uuid import UUID
 
@@ -43,14 +43,19 @@ class DirectoryState:
         self.recovery_points = _offsets(directory, RECOVERY_POINTS)
         self.log_starts = _offsets(directory, LOG_START_OFFSETS)
 
+    def begin_anew(self, partition: TopicPartition) -> None:
+        """What was said is about another partition of this name, of a topic that was deleted."""
+        self.recovery_points.pop(partition, None)
+        self.log_starts.pop(partition, None)
 
-def _offsets(directory: LogDirectory, name: str) -> Mapping[TopicPartition, int]:
+
+def _offsets(directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
     if not directory.is_online:
         return {}
     try:
         return read_offsets(directory.path, name)
-    except (CheckpointCorrupt, StorageFailed) as error:
-        log.warning("%s/%s is ignored, everything it covers is checked: %s", directory.path, name, error)
+    except (CheckpointCorrupt, StorageFailed):
+        # The controller reads it as well, and says what is wrong with it: once, not once a worker.
         return {}
 
 
@@ -121,6 +126,8 @@ class Loader:
         state = self._directories[owned.log_dir]
         directory = state.path / str(owned.name)
         is_new = _make(directory, owned.topic_id)
+        if is_new:
+            state.begin_anew(owned.name)
         follows_a_dead_worker = before.topic_id == owned.topic_id
         recovery_point = state.recovery_points.get(owned.name, 0)
         request = LoadRequest(
@@ -129,7 +136,9 @@ class Loader:
             was_clean=is_new or (state.was_clean and not follows_a_dead_worker),
             now_ms=time.time_ns() // 1_000_000,
             recovery_point=max(recovery_point, before.leo_offset) if follows_a_dead_worker else recovery_point,
-            log_start_offset=max(state.log_starts.get(owned.name, 0), before.log_start),
+            log_start_offset=max(
+                state.log_starts.get(owned.name, 0), before.log_start if follows_a_dead_worker else 0
+            ),
             roll_jitter_ms=random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms else 0,
             producer_expiration_ms=self.producer_expiration_ms,
             verifies_transactions=self.verifies_transactions,

@@ -31,6 +31,13 @@ def found(name: str, topic_id: UUID | None = ID, log_dir: int = 0) -> FoundDirec
         ("t-", None),
         ("t-x", None),
         ("lost+found", None),
+        ("t-00", None),
+        ("t-²", None),
+        ("a b-0", None),
+        ("..-0", None),
+        ("\udcff-0", None),
+        ("t-2147483647", TopicPartition("t", 2**31 - 1)),
+        ("t-2147483648", None),
     ],
 )
 def test_directory_names_are_parsed(name: str, partition: TopicPartition | None) -> None:
@@ -54,6 +61,22 @@ def test_a_topic_that_only_the_disk_knows_is_adopted_with_its_id() -> None:
     result = reconcile({}, {}, [found("t-2", None, 0), found("t-0", OTHER, 1)])
     assert result.adopted == [AdoptedTopic("t", OTHER, 3)]
     assert result.located == {TopicPartition("t", 2): 0, TopicPartition("t", 0): 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "topic_id"),
+    [("t-10002", None), ("t-99999999", ID), ("unknown-99999999", None), ("unknown-99999999", OTHER)],
+)
+def test_a_folder_that_would_make_partitions_out_of_nothing_is_set_aside(name: str, topic_id: UUID | None) -> None:
+    directory = found(name, topic_id)
+    result = reconcile(KNOWN, {}, [directory, found("t-0"), found("t-1")])
+    assert [stray.directory for stray in result.stray] == [directory]
+    assert result.located.keys() == {TopicPartition("t", 0), TopicPartition("t", 1)}
+    assert result.adopted == []
+
+
+def test_a_partition_of_the_topic_that_the_store_does_not_know_yet_is_located() -> None:
+    assert TopicPartition("t", 10_001) in reconcile(KNOWN, {}, [found("t-10001")]).located
 
 
 def test_of_two_lives_of_an_unknown_topic_one_is_adopted() -> None:

@@ -33,11 +33,21 @@ def test_what_was_written_is_read_back(offsets: dict[TopicPartition, int]) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["", "0\n", "1\n0\n", "0\nx\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 b\n", "0\n1\na 0 1 2\n", "\0\0\0"],
+    [
+        f"0\n{'1' * 5_000}\n",
+        f"0\n1\na 0 {2**63}\n",
+        f"0\n1\na {2**31} 0\n",
+        *["", "0\n", "1\n0\n", "0\nx\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 b\n", "0\n1\na 0 1 2\n", "\0\0\0"],
+    ],
 )
 def test_a_damaged_checkpoint_is_refused(text: str) -> None:
     with pytest.raises(CheckpointCorrupt):
         parse_offsets(text)
+
+
+def test_what_is_said_of_a_damaged_checkpoint_fits_a_line() -> None:
+    with pytest.raises(CheckpointCorrupt, match=r"expected version 0, found '.{240}'…$"):
+        parse_offsets("\0" * 100_000)
 
 
 def test_partition_metadata_holds_the_topic_id_as_kafka_prints_it() -> None:

@@ -1,12 +1,16 @@
 """What loading makes of a directory: leftovers, missing and orphaned files, the log start."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
 from kafkad.core.log.layout import CLEANED, DELETED, SWAP
+from kafkad.core.log.loading import LoadRequest, load_steps
 from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.scan import walk_batches
 from kafkad.core.log.settings import LogConfig
+from kafkad.core.types import TopicPartition
 from tests.core.log.batches import NOW, SMALL, append, batch, load
 from tests.core.log.fake_store import Crashed, FakeStore
 from tests.core.log.log_content import batch_offsets, check_indexes, segment_bases
@@ -112,6 +116,52 @@ def test_garbage_after_the_end_of_a_cleanly_closed_log_is_found_and_cut() -> Non
     last = log.segments.base_offsets[-1]
     store.open(f"{last:020d}.log").write_at((b"garbage" * 20,), log.segments.active.size)
     assert load(store, was_clean=True, recovery_point=60).log_end == log.log_end
+
+
+def findings(store: FakeStore, **known: Any) -> list[str]:
+    request = LoadRequest(partition=TopicPartition("t", 0), config=SMALL, now_ms=NOW, **known)
+    return [progress.finding for progress in load_steps(store, request) if progress.finding]
+
+
+def test_a_cleanly_closed_log_that_lost_its_end_keeps_what_is_left_of_it() -> None:
+    store = FakeStore()
+    log = closed(store)
+    active = log.segments.active
+    _, second, *_ = [at for at, _ in walk_batches(active.log, 0, active.size)]
+    assert 0 < second < active.offset_index.last[1]
+    store.open(f"{active.base_offset:020d}.log").truncate(second + 5)
+    again = load(store, was_clean=True, recovery_point=60)
+    assert again.log_end_offset == active.base_offset + 2
+    assert again.segments.active.size == second
+    check_indexes(store)
+
+
+def test_an_offset_in_the_last_batch_that_can_not_be_is_not_believed() -> None:
+    store = FakeStore()
+    log = closed(store)
+    active = log.segments.active
+    *_, (last, header) = walk_batches(active.log, 0, active.size)
+    store.open(f"{active.base_offset:020d}.log").write_at(((header.base_offset | 1 << 61).to_bytes(8, "big"),), last)
+    assert load(store, was_clean=True, recovery_point=60).log_end_offset == header.base_offset
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_records_that_were_synced_and_are_gone_are_named(was_clean: bool) -> None:
+    store = FakeStore()
+    log = closed(store)
+    assert findings(store, was_clean=was_clean, recovery_point=60) == []
+    for kind in (".log", ".index", ".timeindex"):
+        store.unlink(f"{log.segments.base_offsets[-1]:020d}{kind}")
+    end = log.segments.base_offsets[-1]
+    (line,) = findings(store, was_clean=was_clean, recovery_point=60)
+    assert line == f"its log ends at {end}, where the checkpoints say that it was synced up to 60"
+
+
+def test_what_a_log_start_beyond_the_end_takes_away_is_named() -> None:
+    store = FakeStore()
+    closed(store)
+    (line,) = findings(store, was_clean=True, recovery_point=60, log_start_offset=100)
+    assert line.startswith("its log ends at 60,") and "begins at 100: it begins anew there" in line
 
 
 def compacted(store: FakeStore, suffix: str) -> list[int]:
