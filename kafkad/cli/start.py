@@ -19,7 +19,7 @@ def start(file: str | None, overrides: tuple[str, ...]) -> None:
 
     Without a file: the system's server.properties if it is there, else the defaults that
     etc/server.properties documents. A configuration that can't be used is exit code 2, one line for each
-    reason. SIGHUP reads the file again.
+    reason. SIGHUP reads the file again; closing the terminal of a broker stops it.
     """
     path, pairs = file_or_default(file), parse_overrides(overrides)
     config = read_configuration(path, pairs)

@@ -26,6 +26,7 @@ from kafkad.adapters.supervision_channel import (
     Stop,
     Stopped,
 )
+from kafkad.adapters.terminal import has_hung_up
 from kafkad.core.broker_state import BrokerState, enter, leaving
 from kafkad.core.restart_backoff import CrashLoop
 from kafkad.core.stop_sequence import StopSequence
@@ -222,7 +223,7 @@ class Supervision:
 
     def _on_signals(self) -> None:
         for number in self._signals.drain():
-            if number == signal.SIGHUP:
+            if number == signal.SIGHUP and not has_hung_up():
                 self._reload()
             elif self._stopping is not None:
                 log.info("%s: the broker is stopping already", number.name)
