@@ -25,6 +25,7 @@ from tests.tools.raw_requests import (
 )
 
 TOPIC = "odd-requests"
+SAFE = "odd-min-insync"
 Asking = Callable[[Member], None]
 
 
@@ -132,6 +133,25 @@ def test_odd_batches_are_answered_as_by_apache_kafka(
             answer = side.member("odd").client.ask(produce({(TOPIC, 0): records}))
             errors.append(read_produced(answer)[TOPIC, 0].error)
     assert errors[0] == errors[1]
+
+
+def test_a_topic_that_asks_for_more_replicas_than_it_has_is_written_to(
+    kafkad_broker: RunningBroker, apache_broker: RunningBroker
+) -> None:
+    create = KioApi("create_topics", 7)
+    wanted = create.part("CreatableTopicConfig", name="min.insync.replicas", value="2")
+    topic = create.part(
+        "CreatableTopic", name=SAFE, num_partitions=1, replication_factor=1, assignments=(), configs=(wanted,)
+    )
+    for broker in (kafkad_broker, apache_broker):
+        with Side(broker, "safe") as side:
+            member = side.member("odd")
+            member.ask("create_topics", 7, topics=(topic,), timeout=timedelta(seconds=30))
+
+            def is_written(member: Member = member) -> bool:
+                return read_produced(member.client.ask(produce({(SAFE, 0): batch()}, acks=-1)))[SAFE, 0].error == 0
+
+            eventually(is_written, within=20, what=f"{broker.name} takes a record with acks=all")
 
 
 def test_a_client_id_in_latin_1_is_no_reason_to_hang_up(

@@ -152,7 +152,7 @@ class Appending:
             return _OFFLINE if is_offline else _NOT_OWNED
         partition_log = owned.log
         try:
-            if answer.acks == ALL_IN_SYNC and owned.in_sync < partition_log.config.min_insync_replicas:
+            if answer.acks == ALL_IN_SYNC and owned.in_sync < owned.min_in_sync(partition_log):
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
             info = partition_log.append_as_leader(
                 arena[offset : offset + length],
@@ -235,7 +235,7 @@ class Appending:
             high_watermark=owned.log.high_watermark.offset,
             required_offset=required_offset,
             in_sync=owned.in_sync,
-            min_in_sync=owned.log.config.min_insync_replicas,
+            min_in_sync=owned.min_in_sync(owned.log),
         )
 
     def advanced(self, slot: int) -> None:

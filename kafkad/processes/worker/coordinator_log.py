@@ -53,7 +53,7 @@ class CoordinatorPartition:
         partition_log = owned.log
         if partition_log is None or not owned.is_online:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if owned.in_sync < partition_log.config.min_insync_replicas:
+        if owned.in_sync < owned.min_in_sync(partition_log):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         try:
             info = append_coordinated(

@@ -25,6 +25,7 @@ class OwnedPartition:
         "log_dir",
         "messages_in",
         "name",
+        "replicas",
         "slot",
         "state",
         "tag",
@@ -47,6 +48,7 @@ class OwnedPartition:
         self.generation_base = 0
         """Generations of a log begin anew with each load; those published never do."""
         self.in_sync = 1
+        self.replicas = 1
         self.state = STATE_RECOVERING
         self.log: PartitionLog | None = None
         self.watchers: list[tuple[int, int, bool]] = []
@@ -67,6 +69,10 @@ class OwnedPartition:
     @property
     def is_recovering(self) -> bool:
         return self.state == STATE_RECOVERING
+
+    def min_in_sync(self, log: PartitionLog) -> int:
+        """`min.insync.replicas` of its `log`, but no more than it has replicas (as Apache Kafka 4.3)."""
+        return min(log.config.min_insync_replicas, self.replicas)
 
     def forget_network(self, network: int) -> None:
         """A network process is dead: nobody waits there any more."""

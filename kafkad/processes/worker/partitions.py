@@ -134,7 +134,7 @@ class Partitions:
             known = self.by_slot.get(row.slot)
             if known is not None and known.topic_id == topic.id.bytes:
                 known.leader_epoch = row.leader_epoch
-                known.in_sync = len(row.isr)
+                known.in_sync, known.replicas = len(row.isr), len(row.replicas)
                 continue
             config = config or self._log_config(topic)
             self._take_one(topic, row, config)
@@ -142,7 +142,7 @@ class Partitions:
     def _take_one(self, topic: Topic, row: Partition, config: LogConfig) -> None:
         name = TopicPartition(topic.name, row.index)
         owned = OwnedPartition(name, row.slot, topic.id.bytes, self._worker, row.log_dir, row.leader_epoch)
-        owned.in_sync = len(row.isr)
+        owned.in_sync, owned.replicas = len(row.isr), len(row.replicas)
         self.by_slot[row.slot] = owned
         before = self._table.read(row.slot)
         if row.log_dir < 0:

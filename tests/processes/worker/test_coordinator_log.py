@@ -1,5 +1,7 @@
 """A coordinator's log as its runtime reads it: every batch, over segments and windows, also what comes meanwhile."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafkad.core.coordinator.shard import Moment
@@ -96,6 +98,18 @@ def test_a_batch_beyond_the_topics_limit_is_refused(pieces: Pieces) -> None:
         partition.append(batch_of(1, size=2 << 20), NOW)
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert partition.log_end_offset == 0
+
+
+def test_no_more_replicas_are_asked_for_than_there_are(pieces: Pieces) -> None:
+    partition = partition_of(pieces)
+    log = partition.owned.log
+    assert log is not None
+    log.update_config(replace(log.config, min_insync_replicas=2))
+    assert partition.append(batch_of(1), NOW) == 0
+    partition.owned.replicas = 3
+    with pytest.raises(KafkaError) as refused:
+        partition.append(batch_of(1), NOW)
+    assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 def test_without_enough_replicas_nothing_is_written(pieces: Pieces) -> None:

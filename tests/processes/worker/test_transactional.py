@@ -249,7 +249,7 @@ def test_what_is_not_here_is_not_asked_about() -> None:
 def test_bytes_that_are_no_batch_are_refused_as_ever() -> None:
     owner = Owner()
     owner.produce(1, (0, memoryview(bytearray(b"short"))))
-    assert owner.answers() == {1: [(ErrorCode.CORRUPT_MESSAGE, -1)]}
+    assert owner.answers() == {1: [(ErrorCode.INVALID_RECORD, -1)]}
 
 
 def test_a_dead_network_process_holds_up_nobody_of_the_next_life() -> None:
