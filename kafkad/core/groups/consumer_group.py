@@ -281,10 +281,10 @@ class ConsumerGroup:
             return True
         return wall_ms >= self.assignment_timestamp + interval_ms
 
-    def preferred_assignor(self) -> str | None:
-        """What most of those members name who name one; the first of its name's letters among equals."""
-        named = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
-        return min(named, key=lambda name: (-named[name], name)) if named else None
+    def preferred_assignor(self, assignors: Iterable[str]) -> str:
+        """That of `assignors` which most members name, and the first of equals: a name may be known no more."""
+        named = Counter(member.assignor for member in self.members.values())
+        return max(assignors, key=lambda name: named[name])
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:

@@ -223,7 +223,7 @@ def update_target(draft: Draft) -> None:
     interval_ms = draft.config.assignment_interval_of(group.group_id)
     if group.epoch <= group.assignment_epoch or not group.may_be_divided(interval_ms, draft.moment.wall_ms):
         return
-    name = group.preferred_assignor() or next(iter(draft.config.assignors))
+    name = group.preferred_assignor(draft.config.assignors)
     members, partitions = draft.subscriptions.assigning(group)
     try:
         decided = assign(draft.config.assignors[name], members, partitions)

@@ -210,7 +210,7 @@ class ConsumerProtocol:
             state=group.state_name,
             group_epoch=group.epoch,
             assignment_epoch=group.assignment_epoch,
-            assignor=group.preferred_assignor() or next(iter(self.config.assignors)),
+            assignor=group.preferred_assignor(self.config.assignors),
             members=tuple(_describe(group, member) for member in group.members.values()),
         )
 

@@ -276,6 +276,22 @@ def test_the_assignor_is_the_one_that_most_name() -> None:
     settle(*clients)
     assert bed.shard.consumer.describe(GROUP).assignor == "range"
     assert [client.size for client in clients] == [3, 2, 1]
+    clients.append(Client(bed, "d", "orders", "payments", assignor="uniform"))
+    settle(*clients)
+    assert bed.shard.consumer.describe(GROUP).assignor == "uniform"
+
+
+def test_an_assignor_that_is_configured_no_more_is_nobodys_choice() -> None:
+    bed = ConsumerBed()
+    client = Client(bed, "a", "orders", assignor="range")
+    settle(client)
+    assignors = {name: each for name, each in bed.consumer_config.assignors.items() if name != "range"}
+    bed.consumer_config = replace(bed.consumer_config, assignors=assignors)
+    bed.crash()
+    another = Client(bed, "b", "payments")
+    settle(another, client)
+    assert bed.shard.consumer.describe(GROUP).assignor == "uniform"
+    assert another.asked == {PAYMENTS: frozenset({0, 1})}
 
 
 @pytest.mark.parametrize(
