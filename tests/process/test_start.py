@@ -51,6 +51,19 @@ def test_banner_says_where_it_listens_what_it_advertises_and_where_the_data_is(t
     assert "confluent_kafka" in printed
 
 
+def test_a_life_without_trouble_has_nothing_to_warn_of(tmp_path: Path) -> None:
+    broker = Kafkad(tmp_path)
+    for expected in ([], ["orders"]):
+        with broker, BrokerClient(broker.bootstrap) as client:
+            assert [topic.name for topic in client.topics()] == expected
+            if not expected:
+                client.create_topic("orders", partitions=3, replication_factor=1, configs={})
+            with RawClient(broker.port) as producer:
+                producer.ask(raw.produce({("orders", 0): raw.batch()}))
+    lines = broker.output.read_text().splitlines()
+    assert [line for line in lines if line.startswith(("WARNING", "ERROR", "CRITICAL", "kafkad: "))] == []
+
+
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
 def test_broker_stops_in_order_when_told(tmp_path: Path, told: signal.Signals) -> None:
     broker = Kafkad(tmp_path)

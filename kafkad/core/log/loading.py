@@ -73,7 +73,8 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         index_from = segments.from_offset(request.recovery_point)[0].base_offset
         yield from recover_segments(store, segments, epochs, request.recovery_point)
     end = segments.active.next_offset() if len(segments) else -1
-    if end < max(request.recovery_point, request.log_start_offset):
+    # Of a partition that is new nothing was ever there.
+    if max(end, 0) < max(request.recovery_point, request.log_start_offset):
         yield Progress(0, 0, _what_is_gone(end, request))
     if end < request.log_start_offset:
         _start_anew(store, segments, request)

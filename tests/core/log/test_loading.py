@@ -157,6 +157,10 @@ def test_records_that_were_synced_and_are_gone_are_named(was_clean: bool) -> Non
     assert line == f"its log ends at {end}, where the checkpoints say that it was synced up to 60"
 
 
+def test_a_new_partition_has_lost_nothing() -> None:
+    assert findings(FakeStore(), was_clean=False) == []
+
+
 def test_what_a_log_start_beyond_the_end_takes_away_is_named() -> None:
     store = FakeStore()
     closed(store)
