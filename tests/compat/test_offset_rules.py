@@ -214,7 +214,8 @@ class Offsets:
         self.side.transcript = before
 
     def end_transaction(self, *, committed: bool, version: int = 3) -> None:
-        """Until no offset of the group is held back. From version 5 on the next transaction has another epoch."""
+        """Until no offset of the group is held back, and the next transaction may begin. From version 5 on that has
+        another epoch."""
         before = list(self.side.transcript)
         answer = self._of_transaction("end_txn", version, committed=committed)
         assert int(answer.error_code) == 0
@@ -226,7 +227,9 @@ class Offsets:
             rows = [row for topic in group.topics for row in topic.partitions]
             (asked,) = self.fetch(9, "orders", stable=True).groups
             rows += [row for topic in asked.topics for row in topic.partitions]
-            return all(int(row.error_code) == 0 for row in rows)
+            described = self.member.ask("describe_transactions", 0, transactional_ids=(f"{self.group}-producer",))
+            is_over = described.transaction_states[0].transaction_state.startswith("Complete")
+            return is_over and all(int(row.error_code) == 0 for row in rows)
 
         eventually(is_stable, within=20, what="the transaction has ended")
         self.side.transcript = before
