@@ -2,7 +2,8 @@
 
 Loading goes on between loop passes, a step of one log at a time, so that what is loaded serves already. A worker
 that follows a dead one in a living broker believes what was published: the page cache lost nothing. If the log
-comes out shorter than that, the partition is given up loudly and never lowered silently.
+comes out shorter than that, the partition is given up loudly and never lowered silently. One for which the disk had
+no room is offline until there is some: it is tried again every few seconds.
 """
 
 import logging
@@ -11,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 from kafkad.adapters.checkpoint_files import read_offsets
@@ -32,6 +34,16 @@ from kafkad.processes.worker.owned import OwnedPartition
 log = logging.getLogger(__name__)
 
 Loaded = Callable[[OwnedPartition], None]
+
+TRY_AGAIN_MS = 5_000
+
+
+class _Task(NamedTuple):
+    """A partition to load; `before` is what the slot said when this worker found it."""
+
+    owned: OwnedPartition
+    config: LogConfig
+    before: PartitionSlot
 
 
 class DirectoryState:
@@ -75,8 +87,12 @@ class Loader:
         self.producer_expiration_ms = producer_expiration_ms
         self.verifies_transactions = True
         self._failed = failed
-        self._waiting: deque[tuple[OwnedPartition, LogConfig, PartitionSlot]] = deque()
-        self._current: tuple[OwnedPartition, PartitionSlot, Generator[Progress, None, PartitionLog]] | None = None
+        self._waiting: deque[_Task] = deque()
+        self._current: tuple[_Task, Generator[Progress, None, PartitionLog]] | None = None
+        self._without_room: dict[int, _Task] = {}
+        """By slot, until they are loaded: the partitions for which the disk was too full."""
+        self._now_ms = 0
+        self.try_again_ms: int | None = None
         self._begun = 0
         self._permille = 0
 
@@ -97,26 +113,34 @@ class Loader:
 
     def add(self, owned: OwnedPartition, config: LogConfig, before: PartitionSlot) -> None:
         """`before` is what the slot said when this worker found it."""
-        self._waiting.append((owned, config, before))
+        self._waiting.append(_Task(owned, config, before))
 
     def discard(self, owned: OwnedPartition) -> None:
         """The topic was deleted while its partition waited to be loaded."""
-        self._waiting = deque(row for row in self._waiting if row[0] is not owned)
-        if self._current is not None and self._current[0] is owned:
+        self._waiting = deque(task for task in self._waiting if task.owned is not owned)
+        self._without_room.pop(owned.slot, None)
+        if self._current is not None and self._current[0].owned is owned:
             self._current = None
+
+    def try_again(self, now_ms: int) -> None:
+        """There may be room by now."""
+        self._now_ms = now_ms
+        if self.try_again_ms is not None and now_ms >= self.try_again_ms:
+            self.try_again_ms = None
+            self._waiting.extend(self._without_room.values())
 
     def work(self, budget_s: float, loaded: Loaded) -> None:
         """Load for about `budget_s` seconds; `loaded` is called with each partition that is online or given up."""
         until = time.monotonic() + budget_s
         while not self.is_idle and time.monotonic() < until:
             if self._current is None:
-                owned, config, before = self._waiting.popleft()
+                task = self._waiting.popleft()
                 self._begun += 1
                 self._permille = 0
                 try:
-                    self._current = (owned, before, self._begin(owned, config, before))
+                    self._current = (task, self._begin(*task))
                 except (StorageFailed, FileNotFoundError) as error:
-                    self._give_up(owned, error, loaded)
+                    self._give_up(task, error, loaded)
                     continue
             self._step(loaded)
 
@@ -147,7 +171,8 @@ class Loader:
 
     def _step(self, loaded: Loaded) -> None:
         assert self._current is not None
-        owned, before, steps = self._current
+        task, steps = self._current
+        owned = task.owned
         try:
             progress = next(steps)
             self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
@@ -155,11 +180,13 @@ class Loader:
                 log.warning("%s: %s", owned.name, progress.finding)
             return
         except StopIteration as finished:
-            self._finish(owned, finished.value, before)
+            self._finish(owned, finished.value, task.before)
         except (StorageFailed, CorruptBatch, FileNotFoundError) as error:
-            self._give_up(owned, error, loaded)
+            self._give_up(task, error, loaded)
             return
         self._current = None
+        if self._without_room.pop(owned.slot, None):
+            log.info("%s is loaded, as there is room again", owned.name)
         loaded(owned)
 
     def _finish(self, owned: OwnedPartition, partition_log: PartitionLog, before: PartitionSlot) -> None:
@@ -179,14 +206,27 @@ class Loader:
         owned.state = STATE_ONLINE
         partition_log.advance_high_watermark(partition_log.log_end_offset)
 
-    def _give_up(self, owned: OwnedPartition, error: Exception, loaded: Loaded) -> None:
+    def _give_up(self, task: _Task, error: Exception, loaded: Loaded) -> None:
+        owned = task.owned
         self._current = None
         owned.state = STATE_OFFLINE
-        log.error("%s can't be loaded and stays offline: %s", owned.name, error)
-        # A full disk costs what could not be made on it, as with an append; what is there already is served.
+        if isinstance(error, NoSpaceLeft):
+            # A full disk costs what could not be made on it, as with an append; what is there already is served.
+            self._wait_for_room(task, error)
+        else:
+            log.error("%s can't be loaded and stays offline: %s", owned.name, error)
+            self._without_room.pop(owned.slot, None)
         if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft):
             self._failed(owned.log_dir, str(error))
         loaded(owned)
+
+    def _wait_for_room(self, task: _Task, error: NoSpaceLeft) -> None:
+        owned = task.owned
+        if owned.slot not in self._without_room:
+            log.error("%s can't be loaded, is offline and will be tried again: %s", owned.name, error)
+            self._without_room[owned.slot] = task
+        if self.try_again_ms is None:
+            self.try_again_ms = self._now_ms + TRY_AGAIN_MS
 
 
 def _make(directory: Path, topic_id: bytes) -> bool:

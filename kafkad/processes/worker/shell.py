@@ -189,6 +189,7 @@ class WorkerProcess:
     # What every pass ends with: publish, then tell who waited, then answer.
 
     def _finish_pass(self) -> None:
+        self.loader.try_again(self._now_ms)
         if not self.loader.is_idle:
             self.loader.work(LOADING_BUDGET_S, self.loaded)
             self._roster.set_progress(self._context.key, *self.loader.progress)
@@ -293,6 +294,7 @@ class WorkerProcess:
             self.appending.next_deadline_ms,
             self.questions.deleting.next_deadline_ms,
             self.periodic.next_ms,
+            self.loader.try_again_ms,
             self.coordinating.next_deadline_ms,
             self.coordination.next_deadline_ms,
             self.partitions.removal_due_ms,

@@ -75,3 +75,23 @@ def test_partition_that_does_not_fit_on_the_disk_is_the_only_one_that_is_offline
     pieces.settle()
     assert not _is_given_up(pieces)
     assert _produced(pieces, client) == 0
+
+
+def test_partition_is_loaded_as_soon_as_there_is_room_for_it(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried = 0
+
+    def no_room(directory: Path, topic_id: object) -> None:
+        nonlocal tried
+        tried += 1
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
+
+    monkeypatch.setattr(loading, "TRY_AGAIN_MS", 1)
+    with monkeypatch.context() as full:
+        full.setattr(loading, "write_partition_metadata", no_room)
+        pieces.create_topic("late")
+        pieces.run(lambda: pieces.published("late").state == STATE_OFFLINE and tried >= 3, "it is tried again")
+    pieces.run(lambda: pieces.published("late").state == STATE_ONLINE, "the partition is loaded")
+    (line,) = [each.getMessage() for each in caplog.records if "late-0 can't be loaded" in each.getMessage()]
+    assert "will be tried again" in line
