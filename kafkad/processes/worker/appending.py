@@ -4,7 +4,6 @@ All requests of a loop pass are appended before anything is published, so that a
 many batches went into its log, and nobody hears of an append that a reader can't see.
 """
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 
@@ -17,7 +16,7 @@ from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_produce import DelayedProduce, ProducePartition, replication_verdict
 from kafkad.core.waiting.purgatory import Purgatory
-from kafkad.processes.worker.failing import FAILURES, Failure
+from kafkad.processes.worker.failing import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.refusals import count_refused, count_storage_failure
 from kafkad.processes.worker.transactional import Coordinators, HeldProduce, RetryPauses, Transactional
@@ -31,8 +30,6 @@ from kafkad.wire.descriptors import (
     pack_control,
     unpack_appends,
 )
-
-log = logging.getLogger(__name__)
 
 _APPENDED = bytes((APPENDED,))
 _OFFLINE: AppendResult = (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
@@ -165,7 +162,7 @@ class Appending:
             count_refused(self._block, error, length)
             return self._refused(owned, error, answer)
         except NoSpaceLeft as error:
-            log.error("%s: produce refused: %s", owned.name, error)
+            say_no_room(owned, "produce refused", error)
             count_storage_failure(self._block)
             return (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, partition_log.log_start_offset)
         except FAILURES as error:

@@ -4,7 +4,6 @@ What a coordinator writes is not judged like a client's: the leader is its autho
 `Runtime` knows, and the partition or its directory goes offline as with any other write.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 
 from kafkad.core.coordinator.shard import Moment
@@ -15,10 +14,8 @@ from kafkad.core.log.segment import Segment
 from kafkad.core.log.segments import Segments
 from kafkad.core.log.verification import NO_GUARD
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.worker.failing import FAILURES, Failure
+from kafkad.processes.worker.failing import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
-
-log = logging.getLogger(__name__)
 
 LOAD_BYTES = 1 << 20
 """Read at once when a shard is loaded, or one batch if that is larger."""
@@ -64,7 +61,7 @@ class CoordinatorPartition:
                 guard=self.guard,
             )
         except NoSpaceLeft as error:
-            log.error("%s: a coordinator can't write: %s", owned.name, error)
+            say_no_room(owned, "a coordinator can't write", error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except FAILURES as error:
             self._failed(owned, error)

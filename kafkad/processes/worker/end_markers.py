@@ -4,18 +4,15 @@ A marker that is asked for twice is written twice: it ends nothing the second ti
 `__consumer_offsets` decides offsets, so its group coordinator hears of it at once.
 """
 
-import logging
 import time
 from collections.abc import Callable
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.processes.worker.failing import FAILURES, Failure
+from kafkad.processes.worker.failing import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.coordinator_messages import MarkersOrdered, MarkersWritten
-
-log = logging.getLogger(__name__)
 
 Answer = Callable[[MarkersWritten], None]
 Ended = Callable[[OwnedPartition, int, bool, int], None]
@@ -85,7 +82,7 @@ class EndMarkers:
                 now_ms=time.time_ns() // 1_000_000,
             )
         except NoSpaceLeft as error:
-            log.error("%s: a transaction's end can't be written: %s", owned.name, error)
+            say_no_room(owned, "a transaction's end can't be written", error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except FAILURES as error:
             self._failed(owned, error)

@@ -6,12 +6,13 @@ gives the whole directory up at the next roll, and the broker with its last one.
 """
 
 import logging
+import time
 from collections.abc import Callable
 
 from kafkad.core.log.layout import LOG, file_name
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_OFFLINE
-from kafkad.core.ports import StorageFailed
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,17 @@ log = logging.getLogger(__name__)
 Failure = StorageFailed | FileNotFoundError
 FAILURES = (StorageFailed, FileNotFoundError)
 """What an open log raises when its files are not there or do not take what is written."""
+
+
+NO_ROOM_AGAIN_MS = 60_000
+
+
+def say_no_room(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
+    """Once a minute for each partition: a full disk refuses all that comes, and may be where the lines go, too."""
+    now_ms = time.monotonic_ns() // 1_000_000
+    if now_ms >= owned.no_room_due_ms:
+        owned.no_room_due_ms = now_ms + NO_ROOM_AGAIN_MS
+        log.error("%s: %s: %s", owned.name, what, error)
 
 
 class Failing:

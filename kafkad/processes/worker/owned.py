@@ -25,6 +25,7 @@ class OwnedPartition:
         "log_dir",
         "messages_in",
         "name",
+        "no_room_due_ms",
         "replicas",
         "slot",
         "state",
@@ -56,6 +57,8 @@ class OwnedPartition:
         offset, is past the offset."""
         self.waiting_questions: list[tuple[ProcessKey, ManifestWanted]] = []
         """Asked while the log is loaded: an answer that knows nothing would only be asked for again, at once."""
+        self.no_room_due_ms = 0
+        """When it may be said again that the disk is too full for this partition."""
         self.bytes_in = 0
         self.messages_in = 0
         """Appended since the slot was published last."""

@@ -9,6 +9,7 @@ import pytest
 
 from kafkad.adapters import file_cache, segment_files
 from kafkad.adapters.roster import ProcessKey
+from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.processes.worker import loading
 from kafkad.wire.controller_messages import LogDirFailed
@@ -95,3 +96,14 @@ def test_partition_is_loaded_as_soon_as_there_is_room_for_it(
     pieces.run(lambda: pieces.published("late").state == STATE_ONLINE, "the partition is loaded")
     (line,) = [each.getMessage() for each in caplog.records if "late-0 can't be loaded" in each.getMessage()]
     assert "will be tried again" in line
+
+
+def test_full_disk_is_said_once_for_a_partition_however_often_it_refuses(
+    disk: SimulatedDisk, pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = pieces.connect()
+    assert _produced(pieces, client) == 0
+    disk.trouble(_data(pieces), Trouble.FULL, free=0)
+    assert [_produced(pieces, client) for _ in range(5)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 5
+    lines = [each.getMessage() for each in caplog.records if "produce refused" in each.getMessage()]
+    assert len(lines) == 1
