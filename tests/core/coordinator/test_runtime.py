@@ -230,7 +230,10 @@ def test_answering_twice_is_our_own_mistake() -> None:
 
 
 def share(bed: SafeBed, *names: str) -> list[int]:
-    return [bed.gather(lambda asked, name=name: bed.shard.share(asked, name, 1)) for name in names]
+    def one(name: str) -> int:
+        return bed.gather(lambda asked: bed.shard.share(asked, name, 1))
+
+    return [one(name) for name in names]
 
 
 def test_what_shares_a_batch_is_written_and_replayed_together_in_its_order() -> None:
