@@ -4,7 +4,7 @@ Whatever the life before left half done is completed here: topics without partit
 of partitions that came back. The shell carries out what `Started` lists before it lets clients in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kafkad.core.controller.controller import (
@@ -58,6 +58,8 @@ class Started:
     reconciliation: Reconciliation
     extended: tuple[str, ...]
     """Topics that had more partitions on disk than in the store; they have them all now."""
+    emptied: tuple[TopicPartition, ...] = ()
+    """Made in an earlier life of the broker, and in no log directory of today: they begin anew."""
 
 
 def start(
@@ -108,7 +110,8 @@ def start(
     )
     for name in list(controller.deletions):
         controller.partitions_deleted(name, ())
-    return Started(controller=controller, reconciliation=result, extended=extended)
+    emptied = () if inherited or directories.offline else _opened_before(stored.topics, result.missing)
+    return Started(controller=controller, reconciliation=result, extended=extended, emptied=emptied)
 
 
 def _with_features(image: MetadataImage, tree: MetadataTree) -> MetadataImage:
@@ -137,6 +140,12 @@ def _unavailable(
     if not directories.offline:
         return []
     return [each for each in result.missing if each.partition in topics[each.topic].states]
+
+
+def _opened_before(
+    stored: Mapping[str, StoredTopic], missing: Iterable[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    return tuple(each for each in missing if each.topic in stored and each.partition in stored[each.topic].states)
 
 
 def _place(

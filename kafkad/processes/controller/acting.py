@@ -23,7 +23,7 @@ from kafkad.core.ports import NoSpaceLeft
 from kafkad.handlers.controller.context import ControllerContext, ReplyAfter
 from kafkad.handlers.controller.dispatch import DISPATCH
 from kafkad.processes.child import ChildContext
-from kafkad.processes.controller.checkpoints import Checkpoints, say_what_is_gone
+from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.departures import Departures
 from kafkad.processes.controller.internal import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.opening import FIRST_LIFE, Opened, settings_of
@@ -91,7 +91,6 @@ class Acting:
             _intervals_ms(context),
             failed=self._directory_failed,
         )
-        say_what_is_gone(opened.found.missing, self._checkpoints)
         self._checkpoints.begin_anew(opened.found.missing)
 
     def begin(self) -> None:

@@ -75,10 +75,6 @@ class Checkpoints:
                 others = offsets.keys() - set(partitions)
                 self._write_one(log_dir, name, {each: offset for each, offset in offsets.items() if each in others})
 
-    def synced_up_to(self, partition: TopicPartition) -> int:
-        """The greatest recovery point that any of the directories has of it; 0 for none."""
-        return max(self._written[log_dir, RECOVERY_POINTS].get(partition, 0) for log_dir in self._paths)
-
     def write_due(self, image: MetadataImage, now_ms: int) -> None:
         due = [name for name, due_ms in self._due_ms.items() if due_ms <= now_ms]
         if not due:
@@ -129,13 +125,6 @@ class Checkpoints:
                     elif partition in (written := self._written[row.log_dir, name]):
                         found[row.log_dir, name][partition] = written[partition]
         return found
-
-
-def say_what_is_gone(missing: Collection[TopicPartition], checkpoints: Checkpoints) -> None:
-    """Partitions without a directory are made anew, those that had records in one too."""
-    for partition in missing:
-        if synced := checkpoints.synced_up_to(partition):
-            log.error("%s: its directory is gone, with its records up to %d; it is made anew, empty", partition, synced)
 
 
 def _on_disk(path: Path, name: str) -> Offsets:

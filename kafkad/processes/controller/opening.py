@@ -42,6 +42,8 @@ from kafkad.processes.controller.log_dirs import (
 
 log = logging.getLogger(__name__)
 
+_MOST_NAMED = 10
+
 FIRST_LIFE = 1
 
 
@@ -217,6 +219,11 @@ def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
         log.warning("topic %s with %d partitions was on disk only: it is taken over", topic.name, topic.partitions)
     for name in started.extended:
         log.warning("topic %s has more partitions on disk than were known; it has them all now", name)
+    if started.emptied:
+        shown = ", ".join(str(each) for each in started.emptied[:_MOST_NAMED])
+        more = ", …" if len(started.emptied) > _MOST_NAMED else ""
+        count = len(started.emptied)
+        log.error("%d partition(s) are in no directory of log.dirs and begin anew, empty: %s%s", count, shown, more)
     for stray in started.reconciliation.stray:
         directory = directories[stray.directory.log_dir]
         partition = parse_directory(stray.directory.name)
