@@ -19,6 +19,9 @@ NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
+LARGEST_OFFSET = 2**63 - 1
+LARGEST_PARTITION = 2**31 - 1
+"""What fits into the protocol's fields."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

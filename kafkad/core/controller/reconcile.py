@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from kafkad.core.controller.topic_names import CLUSTER_METADATA_TOPIC, is_legal
-from kafkad.core.types import TopicPartition
+from kafkad.core.controller.topics import MAX_PARTITIONS_PER_REQUEST
+from kafkad.core.types import LARGEST_PARTITION, TopicPartition
 
 # <topic>-<partition>.<unique>-delete, as Kafka and kafkad rename what is to go.
 _RENAMED_FOR_DELETION = re.compile(r"\S+-\S+\.\S+-delete")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
-_LARGEST_PARTITION = 2**31 - 1
-_MOST_MISSING = 10_000
-"""A topic may have this many partitions more than are known or found, as many as one request makes."""
+_MOST_MISSING = MAX_PARTITIONS_PER_REQUEST
+"""A topic may have this many partitions more than are known or found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def parse_directory(name: str) -> TopicPartition | None:
     if not (_PARTITION.fullmatch(number) and is_legal(topic)):
         return None
     partition = int(number)
-    return TopicPartition(topic, partition) if partition <= _LARGEST_PARTITION else None
+    return TopicPartition(topic, partition) if partition <= LARGEST_PARTITION else None
 
 
 def reconcile(

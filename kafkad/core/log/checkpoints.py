@@ -9,15 +9,13 @@ import binascii
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
-from kafkad.core.types import TopicPartition
+from kafkad.core.types import LARGEST_OFFSET, LARGEST_PARTITION, TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 
 _VERSION = "0"
-_LARGEST_OFFSET = 2**63 - 1
-_LARGEST_PARTITION = 2**31 - 1
 _MOST_DIGITS = 20
 _MOST_SHOWN = 60
 
@@ -42,7 +40,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
             continue
         fields = line.split()
         partition, offset = map(_number, fields[1:]) if len(fields) == 3 else (None, None)
-        if partition is None or offset is None or partition > _LARGEST_PARTITION or offset > _LARGEST_OFFSET:
+        if partition is None or offset is None or partition > LARGEST_PARTITION or offset > LARGEST_OFFSET:
             raise CheckpointCorrupt(f"expected 'topic partition offset', found {_shown(line)}")
         offsets[TopicPartition(fields[0], partition)] = offset
     if len(offsets) != expected:

@@ -9,11 +9,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kafkad.core.types import LARGEST_OFFSET
+
 UNDEFINED_EPOCH = -1
 UNDEFINED_EPOCH_OFFSET = -1
 _VERSION = 0
 _LARGEST_EPOCH = 2**31 - 1
-_LARGEST_OFFSET = 2**63 - 1
 
 
 class EpochEntry(NamedTuple):
@@ -134,6 +135,6 @@ def _parse_entry(line: str) -> EpochEntry:
         epoch, start_offset = map(int, line.split())
     except ValueError:
         raise CorruptCheckpoint(f"expected «epoch offset», found {line!r}") from None
-    if not (0 <= epoch <= _LARGEST_EPOCH and 0 <= start_offset <= _LARGEST_OFFSET):
+    if not (0 <= epoch <= _LARGEST_EPOCH and 0 <= start_offset <= LARGEST_OFFSET):
         raise CorruptCheckpoint(f"expected an epoch of 32 bits and an offset of 64, found {line!r}")
     return EpochEntry(epoch, start_offset)

@@ -188,7 +188,8 @@ class Segment:
             raise CorruptBatch(self.size, f"the index has a batch at byte {position}")
         next_offset = self.base_offset
         for at, header in walk_batches(self.log, position, self.size):
-            if header.base_offset < next_offset or not 0 <= header.last_offset - self.base_offset < 1 << 31:
+            relative = header.last_offset - self.base_offset
+            if header.base_offset < next_offset or not 0 <= relative <= _LARGEST_RELATIVE_OFFSET:
                 raise CorruptBatch(at, f"expected offset {next_offset} or a little more, found {header.base_offset}")
             next_offset = header.next_offset
         return next_offset

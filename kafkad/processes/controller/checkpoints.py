@@ -72,8 +72,8 @@ class Checkpoints:
         """
         for (log_dir, name), offsets in self._written.items():
             if log_dir in self._paths and any(offsets.get(partition) for partition in partitions):
-                others = offsets.keys() - set(partitions)
-                self._write_one(log_dir, name, {each: offset for each, offset in offsets.items() if each in others})
+                made = set(partitions)
+                self._write_one(log_dir, name, {each: at for each, at in offsets.items() if each not in made})
 
     def write_due(self, image: MetadataImage, now_ms: int) -> None:
         due = [name for name, due_ms in self._due_ms.items() if due_ms <= now_ms]

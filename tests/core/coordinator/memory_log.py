@@ -138,27 +138,21 @@ class Bed(Generic[Record]):
         version: int = 0,
         client_id: str = "client",
         client_host: str = "/127.0.0.1",
+        shares_batch: bool = False,
     ) -> int:
-        """A request comes, alone in its pass, and `rule` says what becomes of it; returns its token."""
-        self.runtime.settle(self.moment)
-        token = self.gather(rule, version=version, client_id=client_id, client_host=client_host)
-        self.runtime.settle(self.moment)
-        return token
+        """A request comes, and `rule` says what becomes of it; returns its token.
 
-    def gather(
-        self,
-        rule: Callable[[Asked], Outcome[Record]],
-        *,
-        version: int = 0,
-        client_id: str = "client",
-        client_host: str = "/127.0.0.1",
-    ) -> int:
-        """A request comes that may share a batch, and others may be behind it."""
+        It is alone in its pass, unless it `shares_batch`: then others may be before and behind it.
+        """
+        if not shares_batch:
+            self.runtime.settle(self.moment)
         token = self._next_token
         self._next_token += 1
         self.asked.append(token)
         self.runtime.begin(token)
         self.runtime.perform(rule(Asked(token, version, client_id, client_host)), self.moment)
+        if not shares_batch:
+            self.runtime.settle(self.moment)
         return token
 
     def perform(self, outcome: Outcome[Record]) -> None:

@@ -231,7 +231,7 @@ def test_answering_twice_is_our_own_mistake() -> None:
 
 def share(bed: SafeBed, *names: str) -> list[int]:
     def one(name: str) -> int:
-        return bed.gather(lambda asked: bed.shard.share(asked, name, 1))
+        return bed.ask(lambda asked: bed.shard.share(asked, name, 1), shares_batch=True)
 
     return [one(name) for name in names]
 
@@ -254,7 +254,7 @@ def test_what_shares_a_batch_is_written_before_anything_else() -> None:
     other = bed.ask(lambda asked: bed.shard.read(asked, "a"))
     assert bed.answers[other] == ("sum", 1)
     share(bed, "a")
-    bed.gather(lambda asked: bed.shard.add(asked, "b", 5))
+    bed.ask(lambda asked: bed.shard.add(asked, "b", 5), shares_batch=True)
     assert (bed.shard.sums, len(bed.log.written)) == ({"a": 2, "b": 6}, 3)
     share(bed, "t")
     bed.markers_written("t", 0)
@@ -412,7 +412,7 @@ def act(bed: Bed[Added], action: str, name: str, amount: int) -> None:
         case "add":
             bed.ask(lambda asked: shard.add(asked, name, amount))
         case "share":
-            bed.gather(lambda asked: shard.share(asked, f"{name}{asked.token}", amount))
+            bed.ask(lambda asked: shard.share(asked, f"{name}{asked.token}", amount), shares_batch=True)
         case "transactional":
             bed.ask(lambda asked: shard.add(asked, name, amount, Producer(amount, 0)))
         case "read":
