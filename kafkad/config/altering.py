@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkad.config.broker import BrokerConfig
-from kafkad.config.dynamic import validate_dynamic
+from kafkad.config.dynamic import in_force, validate_dynamic
 from kafkad.config.group import validate_group_configs
 from kafkad.config.log_defaults import topic_defaults
 from kafkad.config.table import TOPIC_TABLE, find
@@ -36,6 +36,9 @@ class ConfigTables:
                 return value_text(inherited[key])
         setting = _find(resource_type, key)
         return setting.default_text if setting is not None else None
+
+    def in_force(self, resource_type: ResourceType, stored: Mapping[str, str]) -> Mapping[str, str]:
+        return in_force(stored) if resource_type is ResourceType.BROKER else stored
 
     def validate_topic(self, configs: Mapping[str, str]) -> None:
         validate_topic_configs(self.broker, configs, self.cleanup_policies)

@@ -55,8 +55,11 @@ host, or, if the listener is on every interface, the address that it connected t
 
 Data is never put under /tmp unless `log.dirs` says so.
 
-SIGHUP has the file read again. What "changes" calls per-broker or cluster-wide is then applied, except for the
-numbers of processes and the listeners; so is what no request may change, as in Kafka, but is only a value:
+The numbers of processes and the listeners are read-only here, where Kafka changes them while it runs: they are what
+the broker started with, and a request that would change them is refused.
+
+SIGHUP has the file read again. What "changes" calls per-broker or cluster-wide is then applied; so is what no request
+may change, as in Kafka, but is only a value:
 {reread}.
 What needs a restart is named in the log.
 

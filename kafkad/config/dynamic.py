@@ -18,8 +18,9 @@ from kafkad.core.settings import InvalidSetting, Support, UpdateMode
 
 log = logging.getLogger(__name__)
 
-# Kafka changes these while it runs; here they decide which processes and sockets exist from the start.
-_FIXED_AT_START = frozenset(
+# Kafka changes these while it runs; here they decide which processes and sockets exist from the start, and their rows
+# are read-only.
+FIXED_AT_START = frozenset(
     {
         "listeners",
         "listener.security.protocol.map",
@@ -46,10 +47,9 @@ REREAD_ONLY = frozenset(
     }
 )
 # Not even per listener: their change would end the very connection that asks for it.
-_CLUSTER_LEVEL = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
-_THREAD_COUNTS = frozenset(
-    {"num.network.threads", "num.io.threads", "log.cleaner.threads", "num.recovery.threads.per.data.dir"}
-)
+_CLUSTER_LEVEL = frozenset({"max.connections", "max.connection.creation.rate"})
+_THREAD_COUNTS = frozenset({"background.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"})
+_RESTART = "this broker applies {} when it starts; write it into the file and restart the broker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def validate_dynamic(broker: BrokerConfig, changes: Mapping[str, str], *, per_br
     names = {name: _update_mode(name) for name in changes}
     fixed = sorted(name for name, mode in names.items() if mode is UpdateMode.READ_ONLY)
     if fixed:
-        raise _refusal(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+        raise _refusal(_not_dynamically(fixed))
     _validate_values(broker, changes)
     single = sorted(name for name, mode in names.items() if mode is UpdateMode.PER_BROKER)
     if single and not per_broker:
@@ -81,17 +81,22 @@ def validate_dynamic(broker: BrokerConfig, changes: Mapping[str, str], *, per_br
         raise _refusal(str(refusal)) from None
 
 
+def in_force(stored: Mapping[str, str]) -> dict[str, str]:
+    """Stored changes, without those that no request may make any more: an earlier version has taken them."""
+    return {name: text for name, text in stored.items() if _is_dynamic(name)}
+
+
 def apply_dynamic(
     broker: BrokerConfig, cluster_overrides: Mapping[str, str], broker_overrides: Mapping[str, str]
 ) -> BrokerConfig:
-    """The configuration under the stored changes, which were validated when they were made."""
+    """The configuration under the stored changes that are in force, which were validated when they were made."""
     texts = broker.texts
     return _rebuilt(
         broker,
         Texts(
             static=texts.static,
-            cluster=dict(cluster_overrides),
-            broker=dict(broker_overrides),
+            cluster=in_force(cluster_overrides),
+            broker=in_force(broker_overrides),
             defaults=texts.defaults,
         ),
     )
@@ -139,7 +144,19 @@ def can_change_running(name: str) -> bool:
     # Requests may change only the finest of several units; a file that is reread may use any of them.
     modes = (BROKER_TABLE[known].update_mode for known in unit_synonyms(name) if known in BROKER_TABLE)
     changeable = any(mode is not UpdateMode.READ_ONLY for mode in (setting.update_mode, *modes))
-    return (changeable or name in REREAD_ONLY) and name not in _FIXED_AT_START
+    return changeable or name in REREAD_ONLY
+
+
+def _is_dynamic(name: str) -> bool:
+    setting = find(name)
+    return setting is not None and setting.update_mode is not UpdateMode.READ_ONLY
+
+
+def _not_dynamically(names: list[str]) -> str:
+    """Kafka's words, and the way out where Kafka itself would have changed it."""
+    message = f"Cannot update these configs dynamically: [{', '.join(names)}]"
+    at_start = [name for name in names if name in FIXED_AT_START]
+    return f"{message}; {_RESTART.format(', '.join(at_start))}" if at_start else message
 
 
 def _update_mode(name: str) -> UpdateMode:

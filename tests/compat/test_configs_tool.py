@@ -106,3 +106,11 @@ def test_deleting_a_setting_that_is_not_set_does_nothing(tools: Tools, topic: st
 def test_the_settings_of_an_unknown_topic_are_refused_as_on_apache_kafka(tools: Tools) -> None:
     tools.agree(CONFIGS, "--alter", *of_topic("nowhere"), "--add-config", "retention.ms=1", code=1)
     tools.agree(CONFIGS, "--describe", *of_topic("nowhere"), code=0)
+
+
+@pytest.mark.parametrize("change", ["num.io.threads=2", "log.cleaner.threads=2", "listeners=[PLAINTEXT://127.0.0.1:0]"])
+def test_what_is_taken_at_the_start_is_refused_with_the_way_out(tools: Tools, change: str) -> None:
+    """Apache Kafka changes these while it runs; kafkad says that a restart is needed."""
+    ours = tools.on(tools.brokers[0], CONFIGS, "--alter", *THE_BROKER, "--add-config", change)
+    assert ours.code == 1
+    assert "write it into the file and restart the broker" in ours.err

@@ -2,20 +2,22 @@
 
 import pytest
 
-from kafkad.config.dynamic import apply_dynamic, reloadable, validate_dynamic, with_static
+from kafkad.config.describe import describe_broker
+from kafkad.config.dynamic import FIXED_AT_START, apply_dynamic, reloadable, validate_dynamic, with_static
+from kafkad.config.table import BROKER_TABLE
 from kafkad.core.errors import ErrorCode, KafkaError
 from tests.config.configurations import configured
 
 BROKER = configured()
-THREADS = "Dynamic thread count update validation failed for num.io.threads"
+THREADS = "Dynamic thread count update validation failed for background.threads"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("num.io.threads", "0", "Invalid value 0 for configuration num.io.threads: Value must be at least 1"),
-        ("num.io.threads", "3", f"{THREADS}=3, value should be at least half the current value 8"),
-        ("num.io.threads", "17", f"{THREADS}=17, value should not be greater than double the current value 8"),
+        ("background.threads", "0", "Invalid value 0 for configuration background.threads: Value must be at least 1"),
+        ("background.threads", "4", f"{THREADS}=4, value should be at least half the current value 10"),
+        ("background.threads", "21", f"{THREADS}=21, value should not be greater than double the current value 10"),
         ("broker.id", "4", "Cannot update these configs dynamically: [broker.id]"),
         ("log.retention.hours", "3", "Cannot update these configs dynamically: [log.retention.hours]"),
         ("message.max.bytes", "abc", "Invalid value abc for configuration message.max.bytes: Not a number of type INT"),
@@ -35,16 +37,36 @@ def test_impossible_change_is_refused(name: str, text: str, message: str, per_br
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_REQUEST, message)
 
 
-def test_listeners_can_be_changed_for_one_broker_only() -> None:
-    validate_dynamic(BROKER, {"listeners": "PLAINTEXT://:1"}, per_broker=True)
-    with pytest.raises(KafkaError, match=r"broker id must be specified: \[listeners\]"):
-        validate_dynamic(BROKER, {"listeners": "PLAINTEXT://:1"}, per_broker=False)
+def test_option_of_one_broker_is_no_change_for_all() -> None:
+    validate_dynamic(BROKER, {"principal.builder.class": "a.B"}, per_broker=True)
+    with pytest.raises(KafkaError, match=r"broker id must be specified: \[principal.builder.class\]"):
+        validate_dynamic(BROKER, {"principal.builder.class": "a.B"}, per_broker=False)
+
+
+@pytest.mark.parametrize("per_broker", [True, False])
+@pytest.mark.parametrize("name", sorted(FIXED_AT_START))
+def test_what_a_broker_takes_at_its_start_no_request_changes(name: str, per_broker: bool) -> None:
+    text = BROKER_TABLE[name].default_text
+    assert text is not None
+    with pytest.raises(KafkaError, match="write it into the file and restart the broker") as refusal:
+        validate_dynamic(BROKER, {name: text, "log.retention.ms": "5"}, per_broker=per_broker)
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    assert refusal.value.message is not None
+    assert refusal.value.message.startswith(f"Cannot update these configs dynamically: [{name}]; ")
+    (described,) = [config for config in describe_broker(BROKER) if config.name == name]
+    assert described.read_only
+
+
+def test_stored_change_that_no_request_may_make_any_more_is_ignored() -> None:
+    config = apply_dynamic(BROKER, {"num.io.threads": "7", "gone.option": "1"}, {"listeners": "PLAINTEXT://:1"})
+    assert config == BROKER
+    assert apply_dynamic(config, {"num.io.threads": "7", "log.retention.ms": "5"}, {}).log.retention_ms == 5
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"num.io.threads": "5"},
+        {"background.threads": "5"},
         {"max.connections.per.ip": "5"},
         {"listener.name.plaintext.max.connections": "5"},
         {"kafkad.quota.client.app.producer_byte_rate": "5"},

@@ -12,6 +12,7 @@ import pytest
 
 import kafkad
 from kafkad.config import broker
+from kafkad.config.dynamic import FIXED_AT_START
 from kafkad.config.table import BROKER_TABLE, TOPIC_TABLE
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.settings import Support
@@ -43,7 +44,8 @@ def test_type_default_importance_and_update_mode_are_those_of_kafka() -> None:
         for name, (kind, default, importance, mode) in known.items():
             setting = table[name]
             found = (setting.type.name, setting.importance.name, setting.update_mode.value)
-            assert found == (kind, importance, mode if name != "advertised.listeners" else "read-only"), name
+            is_fixed = name == "advertised.listeners" or (scope == "broker" and name in FIXED_AT_START)
+            assert found == (kind, importance, "read-only" if is_fixed else mode), name
             if name not in OWN_DEFAULTS:
                 assert setting.default_text == default, name
 

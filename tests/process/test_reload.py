@@ -15,11 +15,17 @@ from kio.schema.incremental_alter_configs.v1.request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
+from kio.schema.incremental_alter_configs.v1.response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
 from kio.static.primitive import i8
 
 from kafkad.adapters.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.adapters.broker_connection import BrokerCallFailed, BrokerConnection
+from kafkad.adapters.embedded_store import FILE_NAME, EmbeddedStore
+from kafkad.core.controller.nodes import broker_config_path
+from kafkad.core.errors import ErrorCode
 from tests.tools import raw_requests as raw
 from tests.tools.daemon import Kafkad
 from tests.tools.processes import eventually
@@ -73,14 +79,30 @@ def described(broker: Kafkad, name: str) -> tuple[str | None, ConfigSource]:
 
 
 def alter(broker: Kafkad, entity: str, name: str, value: str | None) -> None:
+    (result,) = asked_to_alter(broker, entity, name, value)
+    assert result.error_code == 0, result
+
+
+def asked_to_alter(
+    broker: Kafkad, entity: str, name: str, value: str | None
+) -> tuple[AlterConfigsResourceResponse, ...]:
     """IncrementalAlterConfigs for this broker ("1"), or for all (""), which no Python client can ask for."""
     change = AlterableConfig(name=name, config_operation=SET if value is not None else DELETE, value=value)
     resource = AlterConfigsResource(resource_type=i8(BROKER), resource_name=entity, configs=(change,))
     connection = BrokerConnection("127.0.0.1", broker.port, WITHIN_S)
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-    (result,) = connection.call(request, IncrementalAlterConfigsResponse).responses
+    responses: tuple[AlterConfigsResourceResponse, ...] = connection.call(
+        request, IncrementalAlterConfigsResponse
+    ).responses
     connection.close()
-    assert result.error_code == 0, result
+    return responses
+
+
+def refusal(broker: Kafkad, entity: str, name: str, value: str) -> str:
+    """What IncrementalAlterConfigs answers to a change that can't be made."""
+    (result,) = asked_to_alter(broker, entity, name, value)
+    assert int(result.error_code) == ErrorCode.INVALID_REQUEST, result
+    return str(result.error_message)
 
 
 def fill(broker: Kafkad, topic: str) -> None:
@@ -129,6 +151,34 @@ def test_what_needs_a_restart_is_named_and_stays_as_it_is(broker: FiledBroker) -
     assert "message.max.bytes has a new value" in broker.output.read_text()
     eventually(lambda: described(broker, "message.max.bytes")[0] == "5000", within=WITHIN_S, what="the other holds")
     assert described(broker, "num.io.threads") == before
+
+
+@pytest.mark.parametrize("entity", ["", "1"])
+def test_what_needs_a_restart_is_refused_when_a_request_asks_for_it(broker: FiledBroker, entity: str) -> None:
+    before = described(broker, "num.network.threads")
+    for name, value in (("num.network.threads", "3"), ("listeners", "PLAINTEXT://127.0.0.1:1")):
+        assert "write it into the file and restart the broker" in refusal(broker, entity, name, value)
+    assert described(broker, "num.network.threads") == before
+
+
+def test_stored_changes_of_an_earlier_version_are_named_once_and_ignored(tmp_path: Path) -> None:
+    with FiledBroker(tmp_path) as broker:
+        alter(broker, "1", "log.retention.ms", "5")
+        before = described(broker, "num.io.threads")
+        broker.stop()
+        store = EmbeddedStore(broker.log_dir / FILE_NAME, 1)
+        path = broker_config_path("1")
+        data = store.get(path).data
+        store.set_data(path, data.replace(b'"log.retention.ms"', b'"num.io.threads":"7","log.retention.ms"'))
+        store.close()
+        broker.start()
+        assert broker.output.read_text().count("stored changes of num.io.threads are ignored") == 1
+        assert described(broker, "num.io.threads") == before
+        assert described(broker, "log.retention.ms") == ("5", ConfigSource.DYNAMIC_BROKER_CONFIG)
+        alter(broker, "1", "log.retention.ms", "6")
+        broker.stop()
+        broker.start()
+        assert broker.output.read_text().count("are ignored") == 1
 
 
 def test_a_file_with_a_mistake_changes_nothing(broker: FiledBroker) -> None:

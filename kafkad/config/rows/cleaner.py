@@ -18,8 +18,8 @@ from kafkad.core.setting_rows import (
 SETTINGS = (
     row("log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
         "Runs compaction; retention runs without it.", status=COMPACTION),
-    row("log.cleaner.threads", INT, 1, Between(0), MEDIUM, CLUSTER_WIDE,
-        "Cleaner processes."),
+    row("log.cleaner.threads", INT, 1, Between(1), MEDIUM, READ_ONLY,
+        "Cleaner processes, which look after retention."),
     row("log.cleaner.backoff.ms", LONG, 15_000, Between(0), MEDIUM, CLUSTER_WIDE,
         "Pause when nothing is left to compact.", status=COMPACTION),
     row("log.cleaner.dedupe.buffer.size", LONG, 134_217_728, None, MEDIUM, CLUSTER_WIDE,

@@ -187,7 +187,7 @@ def _alter(
     check_form(alteration)
     resource_type = check_resource(alteration, controller.settings.broker_id)
     name = alteration.resource_name
-    current = _current_configs(controller.image, resource_type, name)
+    current = rules.in_force(resource_type, _current_configs(controller.image, resource_type, name))
     if incremental:
         configs = alter_incrementally(resource_type, current, alteration.entries, rules)
     else:

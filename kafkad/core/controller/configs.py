@@ -63,6 +63,9 @@ class ConfigRules(Protocol):
     def default_value(self, resource_type: ResourceType, key: str) -> str | None:
         """What the key has when nothing is set on the resource: appending starts from it."""
 
+    def in_force(self, resource_type: ResourceType, stored: Mapping[str, str]) -> Mapping[str, str]:
+        """What is stored, without what an earlier version has taken and nothing applies: it goes with a change."""
+
     def validate_topic(self, configs: Mapping[str, str]) -> None:
         """INVALID_CONFIG for an unknown key, a value out of range, or values that don't fit together."""
 

@@ -75,6 +75,7 @@ class Acting:
         self._offline = opened.offline
         self._tables = LiveTables(context.config, frozenset(context.plugins.cleanup_policies))
         self._tables.overlay(self._controller.image)
+        self._name_ignored()
         self._admin = ControllerContext(
             controller=self._controller,
             configs=self._tables,
@@ -219,6 +220,15 @@ class Acting:
             self._tables.overlay(self._controller.image)
         self._checkpoints.moved(self._now_ms)
         self._count()
+
+    def _name_ignored(self) -> None:
+        ignored = ", ".join(self._tables.ignored(self._controller.image))
+        if ignored:
+            log.warning(
+                "stored changes of %s are ignored: no request changes them in this version, write them into the file;"
+                " kafka-configs --delete-config, or the next change of the broker's configuration, removes them",
+                ignored,
+            )
 
     def _keep(self) -> None:
         """Before anybody hears of a slot: the next controller of this broker must know of it."""

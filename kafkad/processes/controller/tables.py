@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from kafkad.config import BrokerConfig
 from kafkad.config.altering import ConfigTables
 from kafkad.config.describe import DescribedConfig, describe_broker, describe_cluster_default, describe_topic
-from kafkad.config.dynamic import apply_dynamic, with_static
+from kafkad.config.dynamic import apply_dynamic, in_force, with_static
 from kafkad.config.group import describe_group
 from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
@@ -31,6 +31,11 @@ class LiveTables:
         own = configs.get(str(self.broker.node_id), {})
         self._set(apply_dynamic(self.broker, configs.get(DEFAULT_BROKER, {}), own))
 
+    def ignored(self, image: MetadataImage) -> list[str]:
+        """The options whose stored changes are not in force."""
+        stored = [image.broker_configs.get(name, {}) for name in (DEFAULT_BROKER, str(self.broker.node_id))]
+        return sorted({name for configs in stored for name in set(configs) - set(in_force(configs))})
+
     def reread(self, static: Mapping[str, str]) -> None:
         """The file says this now."""
         self._set(with_static(self.broker, static))
@@ -43,6 +48,9 @@ class LiveTables:
 
     def default_value(self, resource_type: ResourceType, key: str) -> str | None:
         return self._tables.default_value(resource_type, key)
+
+    def in_force(self, resource_type: ResourceType, stored: Mapping[str, str]) -> Mapping[str, str]:
+        return self._tables.in_force(resource_type, stored)
 
     def validate_topic(self, configs: Mapping[str, str]) -> None:
         self._tables.validate_topic(configs)

@@ -119,6 +119,9 @@ class Rules:
     def default_value(self, resource_type: ResourceType, key: str) -> str | None:
         return "delete" if self.is_list(resource_type, key) else None
 
+    def in_force(self, resource_type: ResourceType, stored: Mapping[str, str]) -> Mapping[str, str]:
+        return {key: value for key, value in stored.items() if key != "of.an.old.version"}
+
     def validate_topic(self, configs: Mapping[str, str]) -> None:
         for key, value in configs.items():
             if key not in ("cleanup.policy", "retention.ms"):

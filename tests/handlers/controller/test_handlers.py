@@ -363,6 +363,12 @@ def test_broker_configs_are_kept_for_one_and_for_all(client: Client) -> None:
     }
 
 
+def test_stored_change_that_nothing_applies_hinders_no_other_and_goes_with_it(client: Client) -> None:
+    client.world.controller.set_broker_config("1", {"num.io.threads": "7", "log.retention.ms": "5"})
+    assert code(client.alter(BROKER, "1", ("log.retention.ms", 0, "6"))) is ErrorCode.NONE
+    assert client.world.controller.image.broker_configs["1"] == {"log.retention.ms": "6"}
+
+
 @pytest.mark.parametrize(("_", "version"), versions(44))
 def test_a_resource_named_twice_is_refused_twice(client: Client, _: int, version: int) -> None:
     client.create("t", "u")
