@@ -4,7 +4,8 @@ Each part is filled by name from the values; only what is not a plain value is w
 while there is a problem: a half-valid configuration never leaves this file.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kafkad.config.broker import (
@@ -22,6 +23,7 @@ from kafkad.config.log_defaults import log_config, topic_defaults
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.resolve import Resolved, resolve
 from kafkad.config.rules import contradictions
+from kafkad.core.setting_rows import INT_MAX
 from kafkad.core.setting_values import Value
 
 Values = Mapping[str, Value]
@@ -36,6 +38,7 @@ def build(texts: Texts) -> BrokerConfig:
     _settle_arena(resolved.values, written)
     if not resolved.problems:
         resolved.problems.extend(contradictions(resolved.values))
+        resolved.problems.extend(_said_twice(written))
     listeners = _attempt(resolved, "", _listeners)
     if listeners is not None and "listeners" not in written and "advertised.listeners" not in written:
         listeners = listeners.untold()
@@ -93,6 +96,12 @@ def _settle_arena(values: dict[str, Value], written: Mapping[str, str]) -> None:
         values["kafkad.arena.bytes"] = max(_whole(values, "kafkad.arena.bytes"), largest)
 
 
+def _said_twice(written: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    both = ("inter.broker.listener.name", "security.inter.broker.protocol")
+    if all(written.get(name) for name in both):
+        yield ConfigProblem(name=both[1], message=f"only one of it and {both[0]} may be set; remove one of them")
+
+
 def _listeners(values: Values) -> Listeners:
     advertised = values["advertised.listeners"]
     return parse_listeners(
@@ -118,10 +127,10 @@ def _metrics_listener(values: Values) -> Endpoint | None:
 def _connections_per_ip(values: Values) -> Mapping[str, int]:
     limits = {}
     for pair in filter(None, (_text(values, "max.connections.per.ip.overrides") or "").split(",")):
-        host, colon, count = pair.strip().rpartition(":")
-        if not colon or not host or not count.isascii() or not count.isdigit():
+        host, _, count = pair.strip().rpartition(":")
+        if not _HOST.fullmatch(host) or not _COUNT.fullmatch(count) or int(count) > INT_MAX:
             raise InvalidListeners(f"expected host:count, found {pair.strip()!r}")
-        limits[host.strip()] = int(count)
+        limits[host] = int(count)
     return limits
 
 
@@ -166,6 +175,8 @@ def _words(values: Values, name: str) -> tuple[str, ...]:
     return value
 
 
+_HOST = re.compile(r"[0-9a-zA-Z\-%._:]+")
+_COUNT = re.compile(r"[0-9]{1,10}")
 _ASSIGNOR_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",

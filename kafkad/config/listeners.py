@@ -71,6 +71,8 @@ def parse_listeners(
     bound = _endpoints("listeners", listeners)
     _check_ports(bound)
     told = _endpoints("advertised.listeners", advertised) if advertised is not None else None
+    if told == {}:
+        raise InvalidListeners("advertised.listeners is empty; write an address, or remove the line")
     strangers = sorted(set(told or ()) - set(bound) - left_out)
     if strangers:
         raise InvalidListeners(f"advertised.listeners names {strangers[0]}, which is not in listeners")
@@ -101,8 +103,8 @@ def is_wildcard(host: str) -> bool:
 def _protocols(protocol_map: str) -> Mapping[str, str]:
     protocols = {}
     for pair in filter(None, (part.strip() for part in protocol_map.split(","))):
-        name, colon, protocol = (part.strip() for part in pair.rpartition(":"))
-        if not colon or protocol.upper() not in PROTOCOLS:
+        name, _, protocol = (part.strip() for part in pair.rpartition(":"))
+        if not name or protocol.upper() not in PROTOCOLS:
             raise InvalidListeners(f"listener.security.protocol.map: expected NAME:PROTOCOL, found {pair!r}")
         protocols[name.upper()] = protocol.upper()
     return protocols
@@ -110,9 +112,10 @@ def _protocols(protocol_map: str) -> Mapping[str, str]:
 
 def _endpoints(option: str, written: Iterable[str]) -> dict[str, Endpoint]:
     endpoints: dict[str, Endpoint] = {}
-    for text in filter(None, written):
+    texts = tuple(written)
+    for text in () if texts == ("",) else texts:
         found = _ENDPOINT.fullmatch(text)
-        if found is None:
+        if found is None or not found[1]:
             raise InvalidListeners(f"{option}: expected NAME://host:port, found {text!r}")
         name, port = found[1].upper(), int(found[3])
         if not 0 <= port <= 65535:

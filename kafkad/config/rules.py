@@ -1,6 +1,7 @@
 """Which values contradict each other?
 
-Each rule answers with the option to change and what is wrong; none of them changes anything.
+Each rule answers with the option to change and what is wrong; none of them changes anything. What Apache Kafka does not
+start with is refused, also where the option has no effect here: the file is the same one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,10 @@ from kafkad.core.setting_values import Value
 
 
 def contradictions(values: Mapping[str, Value]) -> Iterator[ConfigProblem]:
-    for rule in (_identity, _request_sizes, _log_dirs, _ages, _compaction, _dedupe_buffer, _groups):
+    for rule in (
+        *(_identity, _request_sizes, _connections, _listener_names, _log_dirs, _ages, _compaction, _dedupe_buffer),
+        *(_replication, _groups, _group_limits),
+    ):
         for name, message in rule(values):
             yield ConfigProblem(name=name, message=message)
 
@@ -22,6 +26,11 @@ def _number(values: Mapping[str, Value], name: str) -> int:
     value = values[name]
     assert isinstance(value, int), f"{name} is an integer option"
     return value
+
+
+def _words(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
+    value = values[name]
+    return value if isinstance(value, tuple) else ()
 
 
 def _identity(values: Mapping[str, Value]) -> _Found:
@@ -38,6 +47,26 @@ def _request_sizes(values: Mapping[str, Value]) -> _Found:
         yield "kafkad.arena.bytes", f"must be at least socket.request.max.bytes, {largest}"
 
 
+def _connections(values: Mapping[str, Value]) -> _Found:
+    if values["max.connections.per.ip"] == 0 and not values["max.connections.per.ip.overrides"]:
+        yield "max.connections.per.ip", "can be 0 only if max.connections.per.ip.overrides lets somebody in"
+    idle, delay = "connections.max.idle.ms", "connection.failed.authentication.delay.ms"
+    if 0 <= _number(values, idle) <= _number(values, delay):
+        yield idle, f"must be -1, which is never, or more than {delay}, {values[delay]}"
+
+
+def _listener_names(values: Mapping[str, Value]) -> _Found:
+    """Which listeners there are is judged elsewhere; here, who is named and is not there."""
+    names = {text.partition("://")[0].upper() for text in _words(values, "listeners")}
+    between = values["inter.broker.listener.name"]
+    if isinstance(between, str) and between and between.upper() not in names:
+        yield "inter.broker.listener.name", f"names {between}, which is not in listeners"
+    names |= {name.upper() for name in _words(values, "controller.listener.names")}
+    for name in _words(values, "early.start.listeners"):
+        if name.upper() not in names:
+            yield "early.start.listeners", f"names {name}, which is in neither listeners nor controller.listener.names"
+
+
 def _log_dirs(values: Mapping[str, Value]) -> _Found:
     name = "log.dirs" if values["log.dirs"] is not None else "log.dir"
     folders = values[name]
@@ -45,6 +74,10 @@ def _log_dirs(values: Mapping[str, Value]) -> _Found:
         yield name, "at least one log directory is needed, and none may be empty"
     elif len(set(folders)) < len(folders):
         yield name, "a log directory is there twice"
+    else:
+        for cordoned in _words(values, "cordoned.log.dirs"):
+            if cordoned not in (*folders, "*"):
+                yield "cordoned.log.dirs", f"{cordoned} is not in {name}"
 
 
 def _ages(values: Mapping[str, Value]) -> _Found:
@@ -70,25 +103,51 @@ def _compaction(values: Mapping[str, Value]) -> _Found:
 
 def _dedupe_buffer(values: Mapping[str, Value]) -> _Found:
     threads = _number(values, "log.cleaner.threads")
-    if _number(values, "log.cleaner.dedupe.buffer.size") < threads * 1024 * 1024:
-        yield "log.cleaner.dedupe.buffer.size", "must be at least 1 MB for each cleaner"
+    # Kafka divides whole numbers, and a MB is not enough for it.
+    if _number(values, "log.cleaner.dedupe.buffer.size") // threads <= 1024 * 1024:
+        yield "log.cleaner.dedupe.buffer.size", "must be more than 1 MB for each cleaner (log.cleaner.threads)"
+
+
+def _replication(values: Mapping[str, Value]) -> _Found:
+    wait = "replica.fetch.wait.max.ms"
+    for most in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
+        if _number(values, wait) > _number(values, most):
+            yield wait, f"must be less than or equal to {most}, {values[most]}"
 
 
 def _groups(values: Mapping[str, Value]) -> _Found:
     codec = _number(values, "offsets.topic.compression.codec")
     if not 0 <= codec <= _LAST_CODEC:
         yield "offsets.topic.compression.codec", f"must be a codec's number, 0 to {_LAST_CODEC}"
-    for rest in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
-        name, least, most = f"group.consumer.{rest}", f"group.consumer.min.{rest}", f"group.consumer.max.{rest}"
-        if _number(values, most) < _number(values, least):
-            yield most, f"must be greater than or equal to {least}"
-        elif _number(values, name) < _number(values, least):
-            yield name, f"must be greater than or equal to {least}"
-        elif _number(values, name) > _number(values, most):
-            yield name, f"must be less than or equal to {most}"
-    heartbeat, session = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
-    if _number(values, heartbeat) >= _number(values, session):
-        yield heartbeat, f"must be less than {session}"
+    protocols = "group.coordinator.rebalance.protocols"
+    if "classic" not in _words(values, protocols):
+        yield protocols, "must have classic in it: disabling that protocol is not supported"
+    if not _words(values, "group.consumer.assignors"):
+        yield "group.consumer.assignors", "must not be empty"
+    if _number(values, "group.streams.num.standby.replicas") > _number(values, "group.streams.max.standby.replicas"):
+        yield "group.streams.num.standby.replicas", "must be less than or equal to group.streams.max.standby.replicas"
+
+
+def _group_limits(values: Mapping[str, Value]) -> _Found:
+    """Each kind of group has limits of what one group may be given, and its own defaults between them."""
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
+        for rest in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+            yield from _between(values, kind, rest)
+        if _number(values, heartbeat) >= _number(values, session):
+            yield heartbeat, f"must be less than {session}"
+    for rest in ("delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms"):
+        yield from _between(values, "share", rest)
+
+
+def _between(values: Mapping[str, Value], kind: str, rest: str) -> _Found:
+    name, least, most = f"group.{kind}.{rest}", f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    if _number(values, most) < _number(values, least):
+        yield most, f"must be greater than or equal to {least}"
+    elif _number(values, name) < _number(values, least):
+        yield name, f"must be greater than or equal to {least}"
+    elif _number(values, name) > _number(values, most):
+        yield name, f"must be less than or equal to {most}"
 
 
 _LAST_CODEC = 4

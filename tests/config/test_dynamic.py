@@ -26,7 +26,7 @@ THREADS = "Dynamic thread count update validation failed for background.threads"
         (
             "log.cleaner.dedupe.buffer.size",
             "1",
-            "log.cleaner.dedupe.buffer.size: must be at least 1 MB for each cleaner",
+            "log.cleaner.dedupe.buffer.size: must be more than 1 MB for each cleaner (log.cleaner.threads)",
         ),
     ],
 )
