@@ -48,6 +48,7 @@ CHECKPOINT_OFTEN = (
     ("replica.high.watermark.checkpoint.interval.ms", "20"),
     ("log.flush.offset.checkpoint.interval.ms", "30"),
     ("log.flush.start.offset.checkpoint.interval.ms", "30"),
+    ("log.initial.task.delay.ms", "0"),
 )
 
 
@@ -501,7 +502,9 @@ def _checkpoints(broker: Broker, failed: Callable[[int, str], None]) -> Checkpoi
     """Instead of those of the process, which must not write the same files."""
     broker.stage.kill()
     intervals = {HIGH_WATERMARKS: 5_000, RECOVERY_POINTS: 60_000, LOG_START_OFFSETS: 60_000}
-    return Checkpoints(list(enumerate(broker.data)), broker.stage.shared.table, intervals, failed=failed)
+    first_ms = {RECOVERY_POINTS: 30_000}
+    table = broker.stage.shared.table
+    return Checkpoints(list(enumerate(broker.data)), table, intervals, first_ms=first_ms, failed=failed)
 
 
 def test_a_broker_at_rest_is_not_woken_for_checkpoints(broker: Broker) -> None:
@@ -517,7 +520,8 @@ def test_a_broker_at_rest_is_not_woken_for_checkpoints(broker: Broker) -> None:
         woken_at.append(due_ms)
         checkpoints.write_due(image, due_ms)
     # High watermarks are looked at once more, as a worker may have kept quiet about what moved last; then silence.
-    assert woken_at == [6_000, 11_000, 61_000]
+    # Recovery points have their first time.
+    assert woken_at == [6_000, 11_000, 30_000, 61_000]
 
 
 def test_moves_that_a_worker_keeps_quiet_about_are_seen(broker: Broker) -> None:

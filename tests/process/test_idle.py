@@ -49,10 +49,10 @@ def pass_time(broker: Kafkad) -> None:
         os.close(descriptor)
 
 
-def assert_falls_asleep(broker: Kafkad) -> None:
+def assert_falls_asleep(broker: Kafkad, windows: int = WINDOWS) -> None:
     """One window of the next few in which nobody wakes up for more than its beat: whoever polls would in each."""
     seen: list[Counter[str]] = []
-    for _ in range(WINDOWS):
+    for _ in range(windows):
         before = wake_ups(broker)
         pass_time(broker)
         # A thread that is new has woken up as often as it has gone to sleep at all.
@@ -70,6 +70,22 @@ def test_broker_with_partitions_and_a_silent_client_sleeps(broker: Kafkad) -> No
     with RawClient(broker.port) as client:
         fill(client)
         assert_falls_asleep(broker)
+
+
+def test_broker_whose_intervals_are_none_serves_and_sleeps(tmp_path: Path) -> None:
+    none = {
+        "connections.max.idle.ms": "-1",
+        "log.flush.interval.ms": "1",
+        "log.flush.offset.checkpoint.interval.ms": "0",
+        "log.flush.scheduler.interval.ms": "0",
+        "log.flush.start.offset.checkpoint.interval.ms": "0",
+        "log.initial.task.delay.ms": "0",
+        "replica.high.watermark.checkpoint.interval.ms": "-1",
+    }
+    with Kafkad(tmp_path, none) as broker, RawClient(broker.port) as client:
+        fill(client)
+        # Workers keep quiet for a while about what moved last: the first windows show whether anybody asks in between.
+        assert_falls_asleep(broker, windows=1)
 
 
 def test_waiting_fetch_wakes_nobody(broker: Kafkad) -> None:

@@ -24,6 +24,7 @@ from tests.tools.raw_requests import (
 OFTEN = {
     "log.flush.offset.checkpoint.interval.ms": "100",
     "log.flush.start.offset.checkpoint.interval.ms": "100",
+    "log.initial.task.delay.ms": "0",
 }
 PARTITION = TopicPartition("t", 0)
 BEFORE, BEGIN = 200, 100

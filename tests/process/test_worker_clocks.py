@@ -12,7 +12,8 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 def test_records_are_synced_when_they_have_waited_long_enough(tmp_path: Path) -> None:
     clocks = {"log.flush.scheduler.interval.ms": "50", "log.flush.offset.checkpoint.interval.ms": "50"}
-    with Served(tmp_path, {**clocks, "log.flush.interval.ms": "1"}) as served, served.connect() as client:
+    at_once = {"log.flush.interval.ms": "1", "log.initial.task.delay.ms": "0"}
+    with Served(tmp_path, {**clocks, **at_once}) as served, served.connect() as client:
         assert served.metric(FLUSHES) == 0
         assert read_produced(client.ask(produce({("t", 1): batch(3)})))["t", 1].error == 0
         eventually(lambda: served.metric(FLUSHES) == 1, within=WITHIN_S, what="the log is synced")

@@ -67,7 +67,7 @@ SETTINGS = (
     row("log.segment.delete.delay.ms", LONG, 60_000, Between(0), HIGH, CLUSTER_WIDE,
         "How long a deleted segment stays on disk under another name."),
     row("log.initial.task.delay.ms", LONG, 30_000, Between(0), LOW, READ_ONLY,
-        "Pause after a start before retention and checkpoints run.", internal=True),
+        "Pause after a start before retention, flushing, and checkpoints of recovery points and log starts.", internal=True),
     row("log.preallocate", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
         "Reserves the space of a new segment at once.", status=GROWS),
     row("log.message.timestamp.type", STRING, "CreateTime",

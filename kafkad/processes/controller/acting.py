@@ -90,6 +90,7 @@ class Acting:
             [(at, each.path) for at, each in enumerate(directories) if at not in opened.offline],
             context.table,
             _intervals_ms(context),
+            first_ms=dict.fromkeys((RECOVERY_POINTS, LOG_START_OFFSETS), now_ms + _initial_delay_ms(context)),
             failed=self._directory_failed,
         )
         self._checkpoints.begin_anew(opened.found.missing)
@@ -274,10 +275,16 @@ class Acting:
         return self._offline == failed_before
 
 
+def _initial_delay_ms(context: ChildContext) -> int:
+    return context.config.log_dirs.log_initial_task_delay_ms
+
+
 def _intervals_ms(context: ChildContext) -> dict[str, int]:
+    """As in Apache Kafka, an interval that is none is no reason to write all the time."""
     config = context.config.log_dirs
-    return {
+    intervals = {
         HIGH_WATERMARKS: config.replica_high_watermark_checkpoint_interval_ms,
         RECOVERY_POINTS: config.log_flush_offset_checkpoint_interval_ms,
         LOG_START_OFFSETS: config.log_flush_start_offset_checkpoint_interval_ms,
     }
+    return {name: interval_ms for name, interval_ms in intervals.items() if interval_ms > 0}

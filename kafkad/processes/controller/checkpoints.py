@@ -6,7 +6,7 @@ partitions by name: what they say of a topic that was deleted must be gone befor
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from kafkad.adapters.checkpoint_files import read_offsets, write_offsets
@@ -31,7 +31,8 @@ _FIELDS: dict[str, Callable[[PartitionSlot], int]] = {
 
 
 class Checkpoints:
-    """`intervals_ms` by file name; `failed` is told of a directory that can't be written any more."""
+    """`intervals_ms` by file name: what has none is written at the stop. `first_ms`, before which moment a file is
+    not written. `failed` is told of a directory that can't be written any more."""
 
     def __init__(
         self,
@@ -39,11 +40,13 @@ class Checkpoints:
         table: PartitionTable,
         intervals_ms: dict[str, int],
         *,
+        first_ms: Mapping[str, int],
         failed: Callable[[int, str], None],
     ) -> None:
         self._paths = dict(paths)
         self._table = table
         self._intervals_ms = intervals_ms
+        self._first_ms = first_ms
         self._failed = failed
         self._due_ms: dict[str, int] = {}
         self._quiet_from_ms = 0
@@ -59,7 +62,8 @@ class Checkpoints:
         """Logs move, or partitions came or went."""
         self._quiet_from_ms = now_ms + NOTICE_MS
         for name, interval_ms in self._intervals_ms.items():
-            self._due_ms.setdefault(name, now_ms + interval_ms)
+            first_ms = self._first_ms.get(name, now_ms)
+            self._due_ms.setdefault(name, first_ms if now_ms < first_ms else now_ms + interval_ms)
 
     def forget(self, log_dir: int) -> None:
         """The directory is offline."""

@@ -53,8 +53,7 @@ class NetworkProcess:
         self._is_done = False
         self._next_stall_check_ms = 0
         self._config = context.config
-        self._max_idle_ms = context.config.network.connections_max_idle_ms
-        self._next_idle_check_ms = self._now_ms + self._max_idle_ms // IDLE_CHECKS
+        self._look_for_idle(context.config)
         assembly = Assembly(self, context, self._now_ms)
         self._assembly = assembly
         self.loop = assembly.loop
@@ -139,9 +138,15 @@ class NetworkProcess:
         if config is self._config:
             return
         self._config = config
-        self._max_idle_ms = config.network.connections_max_idle_ms
-        self._next_idle_check_ms = self._now_ms + self._max_idle_ms // IDLE_CHECKS
+        self._look_for_idle(config)
         self._assembly.reconfigure(config)
+
+    def _look_for_idle(self, config: BrokerConfig) -> None:
+        self._max_idle_ms = config.network.connections_max_idle_ms
+        self._next_idle_check_ms: int | None = None
+        # As in Apache Kafka, a negative limit is none.
+        if self._max_idle_ms >= 0:
+            self._next_idle_check_ms = self._now_ms + max(1, self._max_idle_ms // IDLE_CHECKS)
 
     def _on_channel(self, _events: int) -> None:
         try:
@@ -207,8 +212,8 @@ class NetworkProcess:
         if reader.unfinished and now >= self._next_stall_check_ms:
             self._next_stall_check_ms = now + STALL_CHECK_MS
             self.clients.close_stalled(STALL_MS)
-        if now >= self._next_idle_check_ms:
-            self._next_idle_check_ms = now + self._max_idle_ms // IDLE_CHECKS
+        if self._next_idle_check_ms is not None and now >= self._next_idle_check_ms:
+            self._next_idle_check_ms = now + max(1, self._max_idle_ms // IDLE_CHECKS)
             self.clients.close_idle(self._max_idle_ms)
 
     def _exchange_counts(self) -> None:

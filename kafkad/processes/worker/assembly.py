@@ -92,7 +92,8 @@ class Assembly:
             self.partitions.by_slot,
             now_ms=now_ms,
             expiration_check_ms=dirs.producer_id_expiration_check_interval_ms,
-            flush_check_ms=min(dirs.log_flush_scheduler_interval_ms, 1 << 40),
+            flush_check_ms=dirs.log_flush_scheduler_interval_ms,
+            first_flush_ms=now_ms + dirs.log_initial_task_delay_ms,
             collect=self.upkeep.collect,
             failed=failing.failed,
         )

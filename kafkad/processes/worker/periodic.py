@@ -9,6 +9,7 @@ from kafkad.processes.worker.failing import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
 
 _FOREVER = 2**63 - 1
+_NEVER_MS = 1 << 40
 
 
 class Periodic:
@@ -21,16 +22,18 @@ class Periodic:
         now_ms: int,
         expiration_check_ms: int,
         flush_check_ms: int,
+        first_flush_ms: int,
         collect: Callable[[OwnedPartition], None],
         failed: Callable[[OwnedPartition, Failure], None],
     ) -> None:
         self._partitions = partitions
         self._expiration_check_ms = expiration_check_ms
-        self._flush_check_ms = flush_check_ms
+        # As in Apache Kafka, an interval that is none lets the first look be the last.
+        self._flush_check_ms = flush_check_ms if 0 < flush_check_ms < _NEVER_MS else _NEVER_MS
         self._collect = collect
         self._failed = failed
         self._next_expiration_ms = now_ms + expiration_check_ms
-        self._next_flush_ms = now_ms + flush_check_ms
+        self._next_flush_ms = first_flush_ms
         self._has_producers = False
         self._has_flush_ms = False
 
