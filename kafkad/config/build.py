@@ -23,6 +23,7 @@ from kafkad.config.log_defaults import log_config, topic_defaults
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.resolve import Resolved, resolve
 from kafkad.config.rules import contradictions
+from kafkad.config.table import BROKER_TABLE
 from kafkad.core.setting_rows import INT_MAX
 from kafkad.core.setting_values import Value
 
@@ -63,7 +64,7 @@ def build(texts: Texts) -> BrokerConfig:
         runtime=_runtime(values),
         values=values,
         texts=texts,
-        notices=(*resolved.notices, *_left_out(listeners)),
+        notices=(*resolved.notices, *_left_out(listeners), *_not_offered(values)),
     )
 
 
@@ -117,6 +118,14 @@ def _left_out(listeners: Listeners) -> tuple[str, ...]:
         f"listener {name} has no effect here: it is for KRaft controllers (controller.listener.names)"
         for name in listeners.left_out
     )
+
+
+def _not_offered(values: Values) -> tuple[str, ...]:
+    """Kafka's default has one of them too, which nobody asked for."""
+    name = "group.coordinator.rebalance.protocols"
+    wanted = _words(values, name)
+    kinds = [kind for kind in _LATER if kind in wanted and wanted != BROKER_TABLE[name].default]
+    return tuple(f"{kind} in {name} has no effect here: there are no {kind} groups" for kind in kinds)
 
 
 def _metrics_listener(values: Values) -> Endpoint | None:
@@ -176,6 +185,7 @@ def _words(values: Values, name: str) -> tuple[str, ...]:
 
 
 _HOST = re.compile(r"[0-9a-zA-Z\-%._:]+")
+_LATER = ("share", "streams")
 _COUNT = re.compile(r"[0-9]{1,10}")
 _ASSIGNOR_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",

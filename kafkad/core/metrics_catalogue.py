@@ -3,6 +3,8 @@
 Names are Apache Kafka's MBeans and what the common exporter rules make of them, so dashboards go on working.
 Each line is one metric; its constant is the index of its first word: `block[MESSAGES_IN] += count`. Where a
 metric has labels, `request_index` and its like say which word. All blocks are summed, unless a row says otherwise.
+What nobody counts yet (replicas out of sync, changes of the ISR, unclean elections) has no row: a 0 would say that all
+is well.
 """
 
 from bisect import bisect_left
@@ -87,7 +89,6 @@ class _Block:
         return self.add(COUNTER, name, jmx_name, text)
 
 
-_REPLICAS = "kafka.server:type=ReplicaManager,name="
 _CONTROLLER = "kafka.controller:type=KafkaController,name="
 _SOCKETS = "kafka.server:type=socket-server-metrics,name="
 _SESSIONS = "kafka.server:type=FetchSessionCache,name="
@@ -110,23 +111,6 @@ INVALID_SEQUENCE = _block.topic_counter(
 )
 NO_KEY_COMPACTED = _block.topic_counter(
     "NoKeyCompactedTopicRecordsPerSec", "Records without a key refused by a compacted topic."
-)
-
-UNDER_REPLICATED = _block.gauge(
-    "kafka_server_replicamanager_underreplicatedpartitions",
-    _REPLICAS + "UnderReplicatedPartitions",
-    "Led partitions with fewer replicas in sync than assigned.",
-)
-UNDER_MIN_ISR = _block.gauge(
-    "kafka_server_replicamanager_underminisrpartitioncount",
-    _REPLICAS + "UnderMinIsrPartitionCount",
-    "Led partitions with fewer replicas in sync than min.insync.replicas.",
-)
-ISR_SHRINKS = _block.counter(
-    "kafka_server_replicamanager_isrshrinks", _REPLICAS + "IsrShrinksPerSec", "Times an ISR shrank."
-)
-ISR_EXPANDS = _block.counter(
-    "kafka_server_replicamanager_isrexpands", _REPLICAS + "IsrExpandsPerSec", "Times an ISR grew."
 )
 
 PURGATORY_PRODUCE = _block.purgatory("Produce")
@@ -152,11 +136,6 @@ GLOBAL_PARTITIONS = _block.gauge(
     "kafka_controller_kafkacontroller_globalpartitioncount",
     _CONTROLLER + "GlobalPartitionCount",
     "Partitions of the cluster.",
-)
-UNCLEAN_ELECTIONS = _block.counter(
-    "kafka_controller_controllerstats_uncleanleaderelections",
-    "kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec",
-    "Leaders elected from outside the ISR.",
 )
 
 CONNECTIONS = _block.gauge(

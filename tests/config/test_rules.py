@@ -5,7 +5,7 @@
 
 import pytest
 
-from tests.config.configurations import problems
+from tests.config.configurations import configured, problems
 
 LISTENERS = "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
 KRAFT = {
@@ -128,3 +128,10 @@ def test_what_apache_kafka_does_not_start_with_is_refused_by_name(name: str, cha
 @pytest.mark.parametrize("changes", ACCEPTED)
 def test_what_apache_kafka_starts_with_is_accepted(changes: dict[str, str]) -> None:
     assert problems(*{**KRAFT, **changes}.items()) == []
+
+
+def test_group_protocol_that_is_not_offered_yet_is_named_when_somebody_asks_for_it() -> None:
+    name = "group.coordinator.rebalance.protocols"
+    (notice,) = configured((name, "classic,share")).notices
+    assert notice == f"share in {name} has no effect here: there are no share groups"
+    assert configured((name, "classic,consumer,streams")).notices == configured((name, "classic")).notices == ()

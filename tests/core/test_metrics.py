@@ -1,7 +1,12 @@
 """Counters become Kafka's metrics: names, labels, sums over processes, idle shares, histograms."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import kafkad
+from kafkad.core import metrics_catalogue
 from kafkad.core.metrics import MetricFamily, MetricKind, MetricsSnapshot
 from kafkad.core.metrics_catalogue import (
     BLOCK_WORDS,
@@ -51,9 +56,7 @@ def family(snapshot: MetricsSnapshot, name: str) -> MetricFamily:
 
 
 def reading(topic: str, partition: int, *, role: int = ROLE_LEADER, state: int = STATE_ONLINE) -> PartitionReading:
-    slot = PartitionSlot(
-        partition=partition, role=role, state=state, size_bytes=1_000, segment_count=2, leo_offset=70
-    )
+    slot = PartitionSlot(partition=partition, role=role, state=state, size_bytes=1_000, segment_count=2, leo_offset=70)
     return PartitionReading(topic=topic, slot=slot, messages_in=10, bytes_in=100, bytes_out=300)
 
 
@@ -61,6 +64,27 @@ def test_no_two_metrics_share_a_word() -> None:
     used = [row.index + word for row in COUNTERS for word in range(row.words)]
     assert len(used) == len(set(used))
     assert max(used) < BLOCK_WORDS
+
+
+def test_every_metric_is_counted_by_somebody() -> None:
+    """A metric that nobody writes says 0 for ever, and a 0 says that all is well."""
+    code = Path(kafkad.__file__).parent
+    files = [path for path in code.rglob("*.py") if path.name != "metrics_catalogue.py"]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    stores = [node for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)]
+    written = {node.slice.id for node in stores if isinstance(node.slice, ast.Name)}
+    calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    # These stand for more than a word: functions of the catalogue say which.
+    by_function = {
+        "REQUESTS": "request_index",
+        "REQUEST_ERRORS": "error_index",
+        "TOTAL_TIME": "observe_total_time",
+        "REBALANCES": "observe_rebalance",
+    }
+    written |= {name for name, function in by_function.items() if function in calls}
+    constants = {name: value for name, value in vars(metrics_catalogue).items() if name.isupper()}
+    counted = {value for name, value in constants.items() if name in written and type(value) is int}
+    assert [row.name for row in COUNTERS if row.index not in counted] == []
 
 
 def test_only_gauges_are_zeroed_by_a_restart() -> None:
@@ -137,9 +161,7 @@ def test_topics_add_up_their_partitions_beside_the_broker_s_total() -> None:
     assert snapshot.value("kafka_server_brokertopicmetrics_messagesin") == 99
     assert snapshot.value("kafka_server_brokertopicmetrics_messagesin", topic="orders") == 20
     assert snapshot.value("kafka_log_log_size", topic="orders") == 2_000
-    assert len([family.name for family in snapshot.families]) == len(
-        {family.name for family in snapshot.families}
-    )
+    assert len([family.name for family in snapshot.families]) == len({family.name for family in snapshot.families})
 
 
 def test_replica_counts_follow_role_and_state() -> None:

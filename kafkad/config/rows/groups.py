@@ -38,7 +38,7 @@ SETTINGS = (
         "Members that a group may have."),
     row("group.coordinator.rebalance.protocols", LIST, ("classic", "consumer", "streams"),
         EachOneOf(("consumer", "classic", "share", "streams")), MEDIUM, READ_ONLY,
-        "Group protocols that are offered."),
+        "Group protocols that are offered: classic, which has to be there, and consumer; no share and streams yet."),
     row("group.coordinator.threads", INT, 4, Between(1), HIGH, READ_ONLY,
         "Threads of the group coordinator.", status=PROCESSES),
     row("group.coordinator.background.threads", INT, 2, Between(1), HIGH, READ_ONLY,

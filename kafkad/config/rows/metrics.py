@@ -1,6 +1,6 @@
 """Options of metrics."""
 
-from kafkad.config.rows.reasons import JMX, JVM_METRICS, PROMETHEUS
+from kafkad.config.rows.reasons import JMX, JVM_METRICS, PLUGIN_ONLY, PROMETHEUS
 from kafkad.core.setting_limits import Between
 from kafkad.core.setting_rows import BOOLEAN, CLUSTER_WIDE, INT, LIST, LONG, LOW, READ_ONLY, STRING, row
 
@@ -15,9 +15,9 @@ SETTINGS = (
     row("kafka.metrics.polling.interval.secs", INT, 10, Between(1), LOW, READ_ONLY,
         "How often reporters report that are not asked themselves (Prometheus is)."),
     row("kafka.csv.metrics.dir", STRING, None, None, LOW, READ_ONLY,
-        "Folder of a reporter that writes CSV files, such as the plugin examples/csv_metrics.py."),
+        "Folder of a reporter that writes CSV files.", status=PLUGIN_ONLY),
     row("kafka.csv.metrics.reporter.enabled", BOOLEAN, True, None, LOW, READ_ONLY,
-        "Whether that reporter writes anything, when kafkad.metrics.reporters names it."),
+        "Whether that reporter writes anything, when kafkad.metrics.reporters names it.", status=PLUGIN_ONLY),
     row("metrics.num.samples", INT, 2, Between(1), LOW, READ_ONLY,
         "Samples that a rate is averaged over.", status=PROMETHEUS),
     row("metrics.recording.level", STRING, "INFO", None, LOW, READ_ONLY,

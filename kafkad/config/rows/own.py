@@ -1,5 +1,6 @@
 """Options that only kafkad has."""
 
+from kafkad.config.rows.reasons import ONE_STORE
 from kafkad.core.setting_limits import Between, NotEmpty, OneOf
 from kafkad.core.setting_rows import BOOLEAN, CLUSTER_WIDE, HIGH, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, row
 
@@ -21,7 +22,7 @@ SETTINGS = (
     row("kafkad.metrics.per.partition", BOOLEAN, False, None, LOW, READ_ONLY,
         "Shows size, first and next offset of each partition: four series for each, where there are two for a topic."),
     row("kafkad.coordination.store", STRING, "embedded", OneOf(("embedded",)), HIGH, READ_ONLY,
-        "Where cluster state is kept; embedded is a database in the first log directory."),
+        "Where cluster state is kept; embedded is a database in the first log directory.", status=ONE_STORE),
     row("kafkad.runtime.dir", STRING, None, None, LOW, READ_ONLY,
         "Folder for the sockets between the processes; unset means the system's or the user's runtime folder."),
     row("kafkad.arena.bytes", LONG, 134_217_728, Between(1048576), MEDIUM, READ_ONLY,

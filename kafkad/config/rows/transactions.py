@@ -10,7 +10,7 @@ SETTINGS = (
         "Longest transaction that a producer may ask for."),
     row("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000,
         Between(1), LOW, READ_ONLY,
-        "How often overdue transactions are looked for."),
+        "Pause before an overdue transaction whose abort failed is aborted again; the first time is when it is due."),
     row("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000,
         Between(1), LOW, READ_ONLY,
         "How often expired transactional ids are looked for."),
