@@ -6,6 +6,7 @@ reads a file, the environment or the machine; all of it can be passed in instead
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kafkad.config import locations, properties
@@ -14,6 +15,9 @@ from kafkad.config.build import build
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.table import BROKER_TABLE
 from kafkad.core.setting_values import Value
+
+LARGEST_FILE = 1 << 20
+MOST_PROBLEMS = 100
 
 
 def load(
@@ -26,7 +30,8 @@ def load(
 ) -> BrokerConfig:
     """The configuration of `path` under `overrides`; raises InvalidConfiguration with every problem found."""
     places: dict[str, str] = {}
-    static = _read(path, places) if path is not None else {}
+    repeated: list[str] = []
+    static = _read(path, places, repeated) if path is not None else {}
     for name, value in overrides:
         static[name] = value
         places[name] = "--override"
@@ -37,9 +42,14 @@ def load(
         is_root=is_root if is_root is not None else os.geteuid() == 0,
     )
     try:
-        return build(Texts(static=static, cluster={}, broker={}, defaults=defaults))
+        config = build(Texts(static=static, cluster={}, broker={}, defaults=defaults))
     except InvalidConfiguration as refusal:
-        raise InvalidConfiguration(_with_place(problem, places) for problem in refusal.problems) from None
+        named = [_with_place(problem, places) for problem in refusal.problems[:MOST_PROBLEMS]]
+        if len(refusal.problems) > MOST_PROBLEMS:
+            more = f"and {len(refusal.problems) - MOST_PROBLEMS} more mistakes"
+            named.append(ConfigProblem(name="", message=more))
+        raise InvalidConfiguration(named) from None
+    return replace(config, notices=(*repeated[:MOST_PROBLEMS], *config.notices)) if repeated else config
 
 
 def default_file() -> str | None:
@@ -71,10 +81,15 @@ def _usual(name: str) -> int:
     return default
 
 
-def _read(path: str | os.PathLike[str], places: dict[str, str]) -> dict[str, str]:
+def _read(path: str | os.PathLike[str], places: dict[str, str], repeated: list[str]) -> dict[str, str]:
     file = Path(path)
     try:
-        entries = properties.parse(properties.decode(file.read_bytes()))
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            message = f"{file} has more than {LARGEST_FILE:,} bytes, and is no broker's configuration"
+            raise InvalidConfiguration([ConfigProblem(name="", message=message)])
+        entries = properties.parse(properties.decode(data))
     except OSError as failure:
         message = f"can't read {file}: {failure.strerror}"
         raise InvalidConfiguration([ConfigProblem(name="", message=message)]) from None
@@ -82,8 +97,13 @@ def _read(path: str | os.PathLike[str], places: dict[str, str]) -> dict[str, str
         raise InvalidConfiguration([ConfigProblem(name="", message=str(refusal), place=str(file))]) from None
     static = {}
     for entry in entries:
+        place = f"{file.name} line {entry.line}"
+        if entry.name in static:
+            # As for java.util.Properties, the last one is meant.
+            message = f"is there again, and wins over {places[entry.name]}"
+            repeated.append(str(ConfigProblem(name=entry.name, message=message, place=place)))
         static[entry.name] = entry.value
-        places[entry.name] = f"{file.name} line {entry.line}"
+        places[entry.name] = place
     return static
 
 

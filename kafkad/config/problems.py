@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+_LONGEST_LINE = 600
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigProblem:
@@ -14,7 +16,14 @@ class ConfigProblem:
 
     def __str__(self) -> str:
         line = f"{self.name}: {self.message}" if self.name else self.message
-        return f"{self.place}: {line}" if self.place else line
+        return _on_one_line(f"{self.place}: {line}" if self.place else line)
+
+
+def _on_one_line(text: str) -> str:
+    """What stands in a file may be of any length, and say anything to a terminal."""
+    if len(text) > _LONGEST_LINE:
+        text = f"{text[: _LONGEST_LINE // 2]}…{text[-_LONGEST_LINE // 2 :]}"
+    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
 
 
 class InvalidConfiguration(Exception):

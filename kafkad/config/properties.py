@@ -47,21 +47,21 @@ def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
     naturals = _NATURAL_LINE.split(text)
     if naturals[-1] == "":
         naturals.pop()
-    logical, begin = "", 0
+    pieces: list[str] = []
+    begin = 0
     for number, natural in enumerate(naturals, start=1):
         stripped = natural.lstrip(_BLANK)
         # A line that is only a continuation mark has begun nothing: what follows it may still be a comment.
-        if not logical and (not stripped or stripped[0] in "#!"):
+        if not pieces and (not stripped or stripped[0] in "#!"):
             continue
-        begin = begin if logical else number
-        logical += stripped
-        if not _is_continued(stripped):
-            yield logical, begin
-            logical = ""
-        elif number == len(naturals):
-            yield logical[:-1], begin
-        else:
-            logical = logical[:-1]
+        begin = begin if pieces else number
+        is_continued = _is_continued(stripped)
+        piece = stripped[:-1] if is_continued else stripped
+        if piece:
+            pieces.append(piece)
+        if not is_continued or number == len(naturals):
+            yield "".join(pieces), begin
+            pieces = []
 
 
 def _is_continued(line: str) -> bool:

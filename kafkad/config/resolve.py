@@ -22,19 +22,27 @@ class Resolved:
     notices: list[str] = field(default_factory=list)
 
 
+_MOST_SUGGESTIONS = 20
+
+
 def resolve(texts: Texts) -> Resolved:
     resolved = Resolved({name: setting.default for name, setting in BROKER_TABLE.items()})
     resolved.values.update(texts.defaults)
     for name, text in texts.written.items():
         setting = find(name)
         if setting is None:
-            resolved.problems.append(ConfigProblem(name=name, message=_unknown(name)))
+            # To look for what was meant takes a while, and a file of nothing but unknown names is no slip.
+            message = _unknown(name) if len(resolved.problems) < _MOST_SUGGESTIONS else "unknown option"
+            resolved.problems.append(ConfigProblem(name=name, message=message))
         else:
             _resolve_one(setting, text, resolved)
     return resolved
 
 
 def _resolve_one(setting: Setting, text: str, resolved: Resolved) -> None:
+    if "\0" in text:
+        resolved.problems.append(ConfigProblem(name=setting.name, message="a value has no NUL characters"))
+        return
     try:
         value = setting.parse(text)
     except InvalidSetting as refusal:

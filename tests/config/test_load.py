@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.config import Endpoint, InvalidConfiguration, load
+from kafkad.config.load import LARGEST_FILE, MOST_PROBLEMS
 from kafkad.config.table import BROKER_TABLE
 from tests.config.configurations import configured, problems
 
@@ -219,3 +220,53 @@ def test_every_default_is_a_value_that_may_be_written() -> None:
         # Kafka, too, refuses an empty text for some lists that are empty by default.
         if text:
             assert setting.parse(text) == setting.default, name
+
+
+def test_name_that_is_there_twice_is_named_and_the_last_one_is_meant(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("num.partitions=2\nnum.io.threads=1\nnum.partitions=3\n")
+    config = configured(path=path)
+    assert config.topics.num_partitions == 3
+    assert config.notices == (
+        "server.properties line 3: num.partitions: is there again, and wins over server.properties line 1",
+    )
+
+
+def test_file_that_is_far_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(b"#" * (LARGEST_FILE + 1))
+    assert problems(path=path) == [f"{path} has more than 1,048,576 bytes, and is no broker's configuration"]
+    assert len(problems(path=Path("/dev/zero"))) == 1
+
+
+def test_folder_is_no_file(tmp_path: Path) -> None:
+    assert problems(path=tmp_path) == [f"can't read {tmp_path}: Is a directory"]
+
+
+def test_mistakes_without_end_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("".join(f"unknown.{number}=1\n" for number in range(30_000)))
+    lines = problems(path=path)
+    assert (len(lines), lines[-1]) == (MOST_PROBLEMS + 1, "and 29900 more mistakes")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"num.partitions=" + b"9" * 100_000,
+        b"num.partitions=" + b"x" * 100_000,
+        b"n" * 100_000,
+        b"log.dirs=/data\\u0000\n",
+        b"\0" * 1000,
+        b"\x1b]0;title\x07=1",
+        b"num.partitions=1\\n2",
+        bytes(range(256)),
+        b"log.dirs=\\u12",
+    ],
+)
+def test_rubbish_is_one_short_line_that_says_nothing_to_a_terminal(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(content)
+    lines = problems(path=path)
+    assert lines
+    assert all(len(line) < 10_000 and line.isprintable() for line in lines)

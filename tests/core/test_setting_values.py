@@ -123,3 +123,16 @@ def test_printed_double_is_read_back(number: float) -> None:
     text = value_text(number)
     assert text is not None
     assert parse(DOUBLE, text) == number
+
+
+@pytest.mark.parametrize(
+    ("setting_type", "text"),
+    [(DOUBLE, "1" * 1_000_000 + "x"), (LIST, "a" + " " * 1_000_000 + "b"), (INT, "1" * 1_000_000)],
+)
+def test_long_value_is_judged_at_once(setting_type: SettingType, text: str) -> None:
+    """Anybody may send one; with time that grows with the square of its length this would not end today."""
+    if setting_type is LIST:
+        assert parse(setting_type, text) == (text,)
+    else:
+        with pytest.raises(InvalidSetting):
+            parse(setting_type, text)
