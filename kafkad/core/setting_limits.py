@@ -93,7 +93,7 @@ class NotEmpty:
         return "not empty"
 
 
-_THROTTLED = re.compile(r"\s*[0-9]+:[0-9]+\s*")
+_THROTTLED = re.compile(r"\s*(?:[0-9]+:[0-9]+)?\s*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,8 @@ class BrokerView:
     """Mutable, one for the process: the shell replaces the image when metadata arrives.
 
     `advertised` is set before each request: the address that this connection is told for this broker.
-    `max_partitions_described` is max.request.partition.size.limit; `cleanup_policy` is log.cleanup.policy as it
-    stands in server.properties, before dynamic configurations.
+    `max_partitions_described` is max.request.partition.size.limit; `cleanup_policy` is log.cleanup.policy of
+    this broker.
     """
 
     broker_id: int

@@ -15,6 +15,7 @@ from tests.handlers.kio_calls import KioApi
 from tests.process.group_client import GroupClient, patiently
 from tests.process.served import Served
 from tests.tools import raw_requests as raw
+from tests.tools.daemon import Kafkad
 
 OTHER_ADDRESS = "127.0.0.2"
 OPTIONS = {
@@ -60,6 +61,21 @@ def test_an_address_may_have_a_limit_of_its_own(served: Served) -> None:
     with connect() as first, connect() as second:
         # Which of them is let in, the network processes decide.
         assert sorted(bool(_received(each)) for each in (first, second)) == [False, True]
+
+
+def test_a_name_may_have_a_limit_where_the_listener_is_on_every_interface(tmp_path: Path) -> None:
+    """Such a listener shows an IPv4 address in IPv6's form; clients are told it as it is."""
+    broker = Kafkad(tmp_path, {"max.connections.per.ip.overrides": "localhost:1"})
+    broker.overrides["listeners"] = f"PLAINTEXT://:{broker.port}"
+
+    def is_let_in(client: raw.RawClient) -> bool:
+        try:
+            return bool(client.ask(raw.api_versions()))
+        except OSError:
+            return False
+
+    with broker, raw.RawClient(broker.port) as first, raw.RawClient(broker.port) as second:
+        assert sorted((is_let_in(first), is_let_in(second))) == [False, True]
 
 
 def _received(sock: socket.socket) -> bytes:

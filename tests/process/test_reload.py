@@ -200,6 +200,18 @@ def test_new_topics_are_made_as_the_file_says_now(broker: FiledBroker) -> None:
         assert len(topic.partitions) == 4
 
 
+def test_records_of_topics_that_are_compacted_now_are_not_deleted(broker: FiledBroker) -> None:
+    fill(broker, "t")
+
+    def error() -> int:
+        with raw.RawClient(broker.port) as client:
+            return int.from_bytes(client.ask(raw.delete_records("t", 0, 0))[-2:], "big")
+
+    assert error() == ErrorCode.NONE
+    broker.reread({"log.cleanup.policy": "compact"}, "log.cleanup.policy has a new value")
+    eventually(lambda: error() == ErrorCode.POLICY_VIOLATION, within=WITHIN_S, what="the network process knows")
+
+
 def test_topics_are_no_longer_made_on_demand(broker: FiledBroker) -> None:
     broker.reread({"auto.create.topics.enable": "false"}, "auto.create.topics.enable has a new value")
     names = (f"unasked-{number}" for number in range(1000))

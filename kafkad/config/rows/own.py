@@ -25,7 +25,7 @@ SETTINGS = (
         "Where cluster state is kept; embedded is a database in the first log directory.", status=ONE_STORE),
     row("kafkad.runtime.dir", STRING, None, None, LOW, READ_ONLY,
         "Folder for the sockets between the processes; unset means the system's or the user's runtime folder."),
-    row("kafkad.arena.bytes", LONG, 134_217_728, Between(1048576), MEDIUM, READ_ONLY,
+    row("kafkad.arena.bytes", LONG, 134_217_728, Between(1048576, 1099511627776), MEDIUM, READ_ONLY,
         "Memory of each network process for produce requests that are under way."),
     row("kafkad.quota.producer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,
         "Bytes per second that each client id may produce; -1 is no limit."),

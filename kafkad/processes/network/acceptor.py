@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkad.adapters.connection_counts import ConnectionCounts
+from kafkad.adapters.host_addresses import without_mapping
 from kafkad.config.listeners import Listener
 
 log = logging.getLogger(__name__)
@@ -122,7 +123,7 @@ class Acceptor:
             log.error("can't accept a connection on %s: %s", listener.endpoint, error)
             self.pause(fd, now_ms + FAILED_PAUSE_MS)
             return None
-        host, port = address[0], address[1]
+        host, port = without_mapping(address[0]), address[1]
         peer = f"{host}:{port}"
         self._counts.enter(host)
         refusal = self._refusal(host)
@@ -160,7 +161,7 @@ class Acceptor:
         if listener.advertised is not None:
             return listener.advertised.host, listener.advertised.port
         name = sock.getsockname()
-        return name[0], name[1]
+        return without_mapping(name[0]), name[1]
 
     def left(self, host: str) -> None:
         self._counts.leave(host)

@@ -1,12 +1,15 @@
 """How a network process is put together: its desks, what they look at, and whom they tell."""
 
+import logging
 import os
 import random
 import resource
+from collections.abc import Mapping
 from typing import Protocol
 
 from kafkad.adapters.connection_counts import ConnectionCounts
 from kafkad.adapters.file_cache import FileCache
+from kafkad.adapters.host_addresses import address_of
 from kafkad.adapters.notebook import Notebook
 from kafkad.adapters.partition_table import FIRST_BYTES_OUT
 from kafkad.config.broker import BrokerConfig
@@ -36,6 +39,8 @@ from kafkad.processes.network.reading import FrameReader
 from kafkad.processes.network.requests import Requests
 from kafkad.processes.network.throttle import Throttle
 from kafkad.processes.network.warming import Warmer
+
+log = logging.getLogger(__name__)
 
 FILES_SHARE = 4
 """One of so many descriptors of a process is for segment files, the rest for connections."""
@@ -120,6 +125,7 @@ class Assembly:
         self.desks.throttle.configure(config.texts.written)
         self.desks.fetch.max_bytes = config.network.fetch_max_bytes
         self._requests.auto_create = config.topics.auto_create_topics_enable
+        self.desks.view.cleanup_policy = _cleanup_policy(config)
 
     def _clients(self, shell: Shell, context: ChildContext) -> Clients:
         arena = context.arenas[context.key.index]
@@ -147,7 +153,7 @@ class Assembly:
             volume_space=volume_space,
             offline_dirs=lambda: Notebook(context.table).offline,
             max_partitions_described=config.network.max_request_partition_size_limit,
-            cleanup_policy=",".join(sorted(config.log.cleanup_policy)),
+            cleanup_policy=_cleanup_policy(config),
         )
         others = len(context.roster.role("network")) > 1
         throttle = Throttle(_quota(context), context.block, has_others=others)
@@ -190,6 +196,10 @@ class Assembly:
             now_ms=now_ms,
             answered=self.clients.answered,
         )
+
+
+def _cleanup_policy(config: BrokerConfig) -> str:
+    return ",".join(sorted(config.log.cleanup_policy))
 
 
 def volume_space(path: str) -> tuple[int, int] | None:
@@ -243,9 +253,21 @@ def _limits(config: BrokerConfig) -> ConnectionLimits:
     return ConnectionLimits(
         all_together=network.max_connections,
         per_ip=network.max_connections_per_ip,
-        per_ip_overrides=network.max_connections_per_ip_overrides,
+        per_ip_overrides=_by_address(network.max_connections_per_ip_overrides),
         per_second=network.max_connection_creation_rate,
     )
+
+
+def _by_address(limits: Mapping[str, int]) -> dict[str, int]:
+    """As in Apache Kafka, a name stands for the address that it has when the broker reads it."""
+    found = {}
+    for host, limit in limits.items():
+        address = address_of(host)
+        if address is None:
+            log.error("max.connections.per.ip.overrides: %s has no address, and so no limit of its own", host)
+        else:
+            found[address] = limit
+    return found
 
 
 def _quota(context: ChildContext) -> QuotaManager:

@@ -1,0 +1,27 @@
+"""Which address is meant by a host's name, and by an address that has several forms?"""
+
+import ipaddress
+import socket
+
+_MAPPED = "::ffff:"
+
+
+def without_mapping(host: str) -> str:
+    """An IPv4 address that a listener for both kinds of addresses shows as an IPv6 one, as itself."""
+    return host.removeprefix(_MAPPED) if "." in host else host
+
+
+def address_of(host: str) -> str | None:
+    """The address in the form that the kernel shows; None for a name that nobody knows. May ask a name server."""
+    try:
+        address = ipaddress.ip_address(host)
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        return str(mapped or address)
+    except ValueError:
+        pass
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return str(socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)[0][4][0])
+        except OSError:
+            continue
+    return None
