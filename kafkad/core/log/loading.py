@@ -44,7 +44,8 @@ class LoadRequest:
     now_ms: int
     recovery_point: int = 0
     log_start_offset: int = 0
-    roll_jitter_ms: int = 0
+    roll_jitter: float = 0.0
+    """The share of `segment.jitter.ms`, of the moment, that the log's segments roll earlier: 0 to 1."""
     producer_expiration_ms: int = field(default=86_400_000)
     verifies_transactions: bool = True
 
@@ -136,7 +137,7 @@ def _find_segments(store: SegmentStore, request: LoadRequest, sizes: dict[str, i
             base,
             size=sizes[file_name(base, LOG)],
             now_ms=request.now_ms,
-            jitter_ms=request.roll_jitter_ms,
+            roll_jitter=request.roll_jitter,
             index_sizes=(sizes.get(index_names[0], 0), sizes.get(index_names[1], 0)),
             txn_index_size=sizes.get(file_name(base, TXN_INDEX)),
         )
@@ -199,7 +200,7 @@ def _start_anew(store: SegmentStore, segments: Segments, request: LoadRequest) -
             request.config,
             request.log_start_offset,
             now_ms=request.now_ms,
-            jitter_ms=request.roll_jitter_ms,
+            roll_jitter=request.roll_jitter,
         )
     )
 

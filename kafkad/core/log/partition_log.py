@@ -262,7 +262,7 @@ class PartitionLog:
         active.complete()
         write_producers(self.store, self.producers, base_offset)
         self._snapshot_offset = base_offset
-        segment = Segment.create(self.store, self.config, base_offset, now_ms=now_ms, jitter_ms=active.roll_jitter_ms)
+        segment = Segment.create(self.store, self.config, base_offset, now_ms=now_ms, roll_jitter=active.roll_jitter)
         self.segments.add(segment)
         self.generation += 1
         self.request_flush(now_ms, up_to=base_offset)

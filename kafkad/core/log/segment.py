@@ -39,7 +39,7 @@ class Segment:
         "log",
         "max_timestamp",
         "offset_of_max_timestamp",
-        "roll_jitter_ms",
+        "roll_jitter",
         "size",
     )
 
@@ -51,7 +51,7 @@ class Segment:
         *,
         size: int,
         now_ms: int,
-        jitter_ms: int = 0,
+        roll_jitter: float = 0.0,
         index_sizes: tuple[int, int] = (0, 0),
         txn_index_size: int | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class Segment:
         self.size = size
         self.log: LogFile = store.open(file_name(base_offset, LOG))
         self.created_ms = now_ms
-        self.roll_jitter_ms = jitter_ms
+        self.roll_jitter = roll_jitter
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
@@ -76,12 +76,12 @@ class Segment:
 
     @classmethod
     def create(
-        cls, store: SegmentStore, config: LogConfig, base_offset: int, *, now_ms: int, jitter_ms: int = 0
+        cls, store: SegmentStore, config: LogConfig, base_offset: int, *, now_ms: int, roll_jitter: float = 0.0
     ) -> "Segment":
         """An empty segment with its three files."""
         for kind in (LOG, OFFSET_INDEX, TIME_INDEX):
             store.open(file_name(base_offset, kind), create=True)
-        return cls(store, config, base_offset, size=0, now_ms=now_ms, jitter_ms=jitter_ms)
+        return cls(store, config, base_offset, size=0, now_ms=now_ms, roll_jitter=roll_jitter)
 
     def file_names(self) -> tuple[str, ...]:
         """Every name that may exist for this segment, its producer snapshot included."""
@@ -100,7 +100,10 @@ class Segment:
         if self.size > config.segment_bytes - size:
             return True
         waited = max_timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
-        return waited > config.segment_ms - self.roll_jitter_ms
+        most_ms: float = config.segment_ms
+        if config.segment_jitter_ms:
+            most_ms -= self.roll_jitter * min(config.segment_jitter_ms, most_ms)
+        return waited > most_ms
 
     def count_batch(self, last_offset: int, max_timestamp: int, size: int) -> None:
         """A batch of `size` bytes is in the file at the old end: count it, and index it when it is time."""

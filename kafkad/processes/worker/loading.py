@@ -163,7 +163,7 @@ class Loader:
             log_start_offset=max(
                 state.log_starts.get(owned.name, 0), before.log_start if follows_a_dead_worker else 0
             ),
-            roll_jitter_ms=random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms else 0,
+            roll_jitter=random.random(),
             producer_expiration_ms=self.producer_expiration_ms,
             verifies_transactions=self.verifies_transactions,
         )

@@ -141,11 +141,30 @@ def test_a_segment_is_rolled_when_its_first_records_are_older_than_segment_ms() 
 
 
 def test_jitter_makes_a_segment_roll_earlier() -> None:
-    log = load(FakeStore(), config=LogConfig(segment_ms=1000))
-    log.segments.active.roll_jitter_ms = 400
+    log = load(FakeStore(), config=LogConfig(segment_ms=1000, segment_jitter_ms=800))
+    log.segments.active.roll_jitter = 0.5
     append(log, batch(1, timestamp=NOW))
     append(log, batch(1, timestamp=NOW + 601))
     assert log.segments.base_offsets == [0, 1]
+
+
+def test_jitter_that_is_set_later_holds_for_the_segment_that_is_there() -> None:
+    log = load(FakeStore(), config=LogConfig(segment_ms=1000))
+    log.segments.active.roll_jitter = 0.5
+    append(log, batch(1, timestamp=NOW))
+    log.update_config(LogConfig(segment_ms=1000, segment_jitter_ms=800))
+    append(log, batch(1, timestamp=NOW + 601))
+    assert log.segments.base_offsets == [0, 1]
+
+
+def test_jitter_is_no_more_than_the_age_as_in_apache_kafka() -> None:
+    log = load(FakeStore(), config=LogConfig(segment_ms=1000, segment_jitter_ms=2**63 - 1))
+    log.segments.active.roll_jitter = 0.5
+    append(log, batch(1, timestamp=NOW))
+    append(log, batch(1, timestamp=NOW + 500))
+    assert len(log.segments) == 1
+    append(log, batch(1, timestamp=NOW + 501))
+    assert log.segments.base_offsets == [0, 2]
 
 
 def test_segment_ms_counts_from_the_first_batch_also_after_a_restart() -> None:
