@@ -12,8 +12,8 @@ from heapq import heapify, heapreplace
 from kafkad.core.controller.image import NO_SLOT, Partition
 from kafkad.core.errors import ErrorCode, KafkaError
 
-SLOTS = 1_048_576
-"""Size of the partition table; untouched slots cost nothing."""
+PARTITION_SLOTS = 1_048_575
+"""Those of the partition table but the last, in which a controller leaves notes to the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Place:
 class SlotTable:
     """Hands out slot numbers: those given back before those never used."""
 
-    def __init__(self, used: Iterable[int] = (), *, ever_used: int = 0, size: int = SLOTS) -> None:
+    def __init__(self, used: Iterable[int] = (), *, ever_used: int = 0, size: int = PARTITION_SLOTS) -> None:
         """`ever_used`: one more than the highest slot that some process may still hold from before."""
         in_use = set(used) - {NO_SLOT}
         self._size = size
