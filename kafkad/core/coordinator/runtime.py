@@ -18,6 +18,8 @@ from kafkad.core.waiting.timing_wheel import TimingWheel
 
 STEP_RECORDS = 50
 """A step of loading reads so many records at most: well below the 5 ms that a loop pass may take."""
+RETRY_MS = 500
+"""Pause before a timer comes again whose records the log refused."""
 SHARED_RECORDS = 500
 """A batch that outcomes share is written when it has so many records; a single outcome may have more."""
 
@@ -100,6 +102,7 @@ class Runtime(Generic[Record]):
         self._gathered: list[Outcome[Record]] = []
         """What shares the next batch: decided, but neither in the log nor replayed."""
         self._gathered_records = 0
+        self._refused_appends = 0
         self._held: deque[_Held[Record]] = deque()
         self._decided: deque[tuple[int, MarkersWanted]] = deque()
         """Markers of decisions that the replicas were too slow for: still to be ordered when they have come so far."""
@@ -169,9 +172,15 @@ class Runtime(Generic[Record]):
                 self.settle(moment)
             return
         self.settle(moment)
+        self._perform(outcome, moment)
+
+    def _perform(self, outcome: Outcome[Record], moment: Moment) -> bool:
+        """False when the log has refused something of it."""
+        refused = self._refused_appends
         following: Outcome[Record] | None = outcome
         while following is not None:
             following = self._perform_one(following, moment)
+        return self._refused_appends == refused
 
     def settle(self, moment: Moment) -> None:
         """Carry out what was gathered, as one batch."""
@@ -195,10 +204,13 @@ class Runtime(Generic[Record]):
             self._perform_one(outcome, moment)
 
     def expired(self, timer: ShardTimer, moment: Moment) -> None:
-        """The wheel handed `timer` out."""
+        """The wheel handed `timer` out. What it leads to is tried again until the log takes it, as in Apache Kafka."""
         self.settle(moment)
-        if self._timers.take(timer):
-            self.perform(self.shard.expired(timer.key, moment), moment)
+        if not self._timers.take(timer):
+            return
+        is_written = self._perform(self.shard.expired(timer.key, moment), moment)
+        if not is_written and self._timers.deadline_of(timer.key) is None:
+            self._timers.set(timer.key, moment.monotonic_ms + RETRY_MS)
 
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> None:
         self.settle(moment)
@@ -254,6 +266,7 @@ class Runtime(Generic[Record]):
             try:
                 self._append(outcome.records, outcome.producer, moment)
             except KafkaError as error:
+                self._refused_appends += 1
                 return self._refuse_outcome(outcome, error.code, moment)
         return self._appended(outcome, moment)
 

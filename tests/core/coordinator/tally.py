@@ -30,7 +30,7 @@ class TallyCodec:
 
 
 class TallyShard:
-    """`sums` is what the log says; `waiting` may be forgotten by a restart."""
+    """`sums` is what the log says; `waiting` may be forgotten by a restart. A timer "+name" adds one."""
 
     def __init__(self) -> None:
         self.sums: dict[str, int] = {}
@@ -62,6 +62,8 @@ class TallyShard:
 
     def expired(self, key: Hashable, moment: Moment) -> Outcome[Added]:
         assert isinstance(key, str)
+        if key.startswith("+"):
+            return Outcome(records=[Added(name=key[1:], amount=1)])
         token = self.waiting.pop(key, None)
         if token is None:
             # Whoever released it was refused by the log, and so its timer was not cancelled.

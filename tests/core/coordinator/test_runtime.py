@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafkad.core.coordinator.runtime import SHARED_RECORDS, State
+from kafkad.core.coordinator.runtime import RETRY_MS, SHARED_RECORDS, State
 from kafkad.core.coordinator.shard import Outcome, Producer
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.batch import Codec, read_header
@@ -108,6 +108,19 @@ def test_refused_append_sets_no_timer_and_says_nothing() -> None:
     bed.perform(Outcome(records=[Added(name="a", amount=1)], timers=[("a", deadline_ms)], log_lines=["done"]))
     assert bed.runtime.deadline_of("a") is None
     assert bed.lines == []
+
+
+def test_a_timer_whose_records_are_refused_comes_again_until_the_log_takes_them() -> None:
+    bed = bed_of()
+    bed.perform(Outcome(timers=[("+a", bed.moment.monotonic_ms + 5)]))
+    bed.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    bed.advance(10_000)
+    assert bed.shard.sums == {}
+    bed.log.refusal = None
+    bed.advance(RETRY_MS)
+    assert bed.shard.sums == {"a": 1}
+    bed.advance(10_000)
+    assert bed.shard.sums == {"a": 1}
 
 
 @pytest.mark.parametrize(
