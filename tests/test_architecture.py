@@ -89,7 +89,7 @@ for _module, _target, _reason in (
 CORE_MAY_IMPORT = {
     *("abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "dataclasses", "enum"),
     *("functools", "heapq", "itertools", "json", "math", "re", "struct", "typing", "typing_extensions", "uuid", "zlib"),
-    *("crc32c", "cramjam", "msgspec"),
+    *("crc32c", "cramjam", "msgspec", "operator"),
 }
 """Everything that neither waits nor asks the world: no clock, file, socket, thread, chance or log."""
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}

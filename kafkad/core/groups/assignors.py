@@ -7,6 +7,7 @@ without two owners at once is not its business. `assign` holds every assignor to
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import index as index_of
 from typing import Protocol
 from uuid import UUID
 
@@ -38,19 +39,25 @@ class GroupAssignor(Protocol):
         """The partitions of each member. `members` by id, at least one; `partitions` counts those of each topic.
 
         Members that are left out get nothing. Must be a function of what it is given: it is called again after
-        a restart, and has to keep what can be kept.
+        a restart, and has to keep what can be kept. If it raises or gives what may not be given the group stays
+        as it is, and the member whose heartbeat asked for it gets UNKNOWN_SERVER_ERROR.
         """
 
 
 class IllegalAssignment(Exception):
-    """An assignor gave a partition twice, or to somebody who did not ask for it: the assignor is broken."""
+    """An assignor failed, gave a partition twice, or to somebody who did not ask for it: the assignor is broken."""
 
 
 def assign(
     assignor: GroupAssignor, members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]
 ) -> dict[str, Assignment]:
-    """What `assignor` decides, checked; raises IllegalAssignment. Every member has an entry."""
-    decided = assignor.assign(members, partitions) if members else {}
+    """What `assignor` decides, checked; raises IllegalAssignment, whatever it does. Every member has an entry."""
+    if not members:
+        return {}
+    try:
+        decided = _plain(assignor.assign(members, partitions))
+    except Exception as error:
+        raise IllegalAssignment(f"assignor {assignor.name!r} failed{_place(error)}: {error!r}") from error
     owners: dict[tuple[UUID, int], str] = {}
     for member_id, assignment in decided.items():
         for topic, indexes in assignment.items():
@@ -62,6 +69,24 @@ def assign(
                         f"assignor {assignor.name!r} gave partition {index} of {topic} to {other} and {member_id}"
                     )
     return {member_id: _without_empty(decided.get(member_id, NOTHING)) for member_id in members}
+
+
+def _plain(decided: Mapping[str, Assignment]) -> dict[str, dict[UUID, frozenset[int]]]:
+    """In values of our own: whoever made these may have made them of anything, and may change them later."""
+    return {
+        member_id: {topic: frozenset(map(index_of, indexes)) for topic, indexes in assignment.items()}
+        for member_id, assignment in decided.items()
+    }
+
+
+def _place(error: Exception) -> str:
+    """Where it was raised, as nobody sees its traceback."""
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f" in {trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno}"
 
 
 def _check(

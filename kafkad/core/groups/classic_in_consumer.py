@@ -26,6 +26,7 @@ from kafkad.core.groups.consumer_config import ConsumerConfig
 from kafkad.core.groups.consumer_group import ConsumerGroup
 from kafkad.core.groups.consumer_heartbeat import (
     Draft,
+    NotDivided,
     drop_unused_patterns,
     move_on,
     refresh_topics,
@@ -66,7 +67,8 @@ class ClassicInConsumer:
         try:
             return self._join(group, request, token, moment)
         except KafkaError as error:
-            return Outcome(replies=[(token, Joined(code=error.code))])
+            lines = [error.line] if isinstance(error, NotDivided) else []
+            return Outcome(replies=[(token, Joined(code=error.code))], log_lines=lines)
 
     def _join(self, group: ConsumerGroup, request: JoinGroup, token: int, moment: Moment) -> GroupOutcome:
         if len(group.members) >= self.config.max_size and request.member_id not in group.members:
@@ -90,13 +92,14 @@ class ClassicInConsumer:
         member = updated
         if not goes_back or draft.group.assignment_epoch >= draft.group.epoch:
             member = move_on(draft, updated, owned, is_subscribed_anew=changed)
-        group.seen_version = self._subscriptions.version()
+        # Also when the log refuses its records: it has joined in time, and its time begins anew when it is told again.
         group.told_to_join.discard(member.member_id)
         if goes_back:
             outcome = self._fencing.replace(draft, group)
         else:
             outcome = Outcome(records=list(draft.records), timers=_joined_timers(group, member, request, moment))
             outcome.log_lines += draft.log_lines
+            outcome.after = self._joined(group, member.member_id)
         joined = Joined(
             member_id=member.member_id,
             generation=member.epoch,
@@ -105,6 +108,19 @@ class ClassicInConsumer:
         )
         outcome.replies.append((token, joined))
         return outcome
+
+    def _joined(self, group: ConsumerGroup, member_id: str) -> Callable[[ErrorCode, Moment], GroupOutcome]:
+        """What is left to do when the log has taken a join's records, or has not."""
+        version = self._subscriptions.version()
+
+        def written(code: ErrorCode, moment: Moment) -> GroupOutcome:
+            if code is ErrorCode.NONE:
+                group.seen_version = version
+                return Outcome()
+            member = group.members.get(member_id)
+            return Outcome(timers=[_session(group, member, moment)] if member is not None and member.classic else [])
+
+        return written
 
     def classic_sync(self, group: Group, request: SyncGroup, token: int, moment: Moment) -> GroupOutcome:
         assert isinstance(group, ConsumerGroup)

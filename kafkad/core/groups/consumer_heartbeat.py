@@ -33,6 +33,14 @@ from kafkad.core.groups.records import (
 )
 
 
+class NotDivided(KafkaError):
+    """The group's assignor has failed, which is no member's fault. `line` is for people: the draft goes with this."""
+
+    def __init__(self, text: str, line: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, text)
+        self.line = line
+
+
 class Draft:
     """The group as it will be, and the records that make it so. The copy is made with the first of them."""
 
@@ -53,8 +61,12 @@ class Draft:
         self.group.replay(records)
 
     def tell(self, text: str) -> None:
-        clean = "".join(character if character.isprintable() else "?" for character in text)
-        self.log_lines.append(f"group {self.group.group_id}: {clean}")
+        self.log_lines.append(self.line(text))
+
+    def line(self, text: str) -> str:
+        """Clients choose names; a line stays one line whatever is in them."""
+        line = f"group {self.group.group_id}: {text}"
+        return line if line.isprintable() else "".join(each if each.isprintable() else "?" for each in line)
 
 
 def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
@@ -228,9 +240,8 @@ def update_target(draft: Draft) -> None:
     try:
         decided = assign(draft.config.assignors[name], members, partitions)
     except IllegalAssignment as error:
-        draft.tell(f"no new assignment for epoch {group.epoch}: {error}")
         text = f"Failed to compute a new target assignment for epoch {group.epoch}: {error}"
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text) from error
+        raise NotDivided(text, draft.line(f"no new assignment for epoch {group.epoch}: {error}")) from error
     changed = [
         ConsumerGroupTargetAssignmentMember(
             group_id=group.group_id, member_id=member_id, topic_partitions=to_topic_partitions(assignment)

@@ -19,6 +19,7 @@ from kafkad.core.groups.consumer_config import ConsumerConfig
 from kafkad.core.groups.consumer_group import ConsumerGroup
 from kafkad.core.groups.consumer_heartbeat import (
     Draft,
+    NotDivided,
     check_static,
     find_or_subscribe,
     move_on,
@@ -48,6 +49,7 @@ from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.registry import Groups
 
 GroupOutcome = Outcome[GroupRecord]
+After = Callable[[ErrorCode, Moment], GroupOutcome]
 
 
 class ConsumerProtocol:
@@ -85,7 +87,8 @@ class ConsumerProtocol:
             return self._heartbeat(request, token, moment)
         except KafkaError as error:
             heard = ConsumerHeard(code=error.code, message=error.message)
-            return Outcome(replies=[(token, heard)])
+            lines = [error.line] if isinstance(error, NotDivided) else []
+            return Outcome(replies=[(token, heard)], log_lines=lines)
 
     def _heartbeat(self, request: ConsumerHeartbeat, token: int, moment: Moment) -> GroupOutcome:
         group, outcome = self._group_for(request, moment)
@@ -103,12 +106,12 @@ class ConsumerProtocol:
             self._rebalanced()
         update_target(draft)
         member = move_on(draft, updated, request.owned, is_subscribed_anew=changed)
-        group.seen_version = self._subscriptions.version()
         outcome.records += draft.records
         outcome.log_lines += draft.log_lines
         outcome.timers.append(self._session(group, member, moment))
         if member != updated:
             outcome.timers.append(_revocation(group.group_id, member, moment))
+        outcome.after = self._heard(group.group_id, member.member_id, outcome.after)
         has_changed = member.assigned != before.assigned
         heard = ConsumerHeard(
             member_id=member.member_id,
@@ -118,6 +121,26 @@ class ConsumerProtocol:
         )
         outcome.replies.append((token, heard))
         return outcome
+
+    def _heard(self, group_id: str, member_id: str, after: After | None) -> After:
+        """What is left to do when the log has taken a heartbeat's records, or has not."""
+        version = self._subscriptions.version()
+
+        def written(code: ErrorCode, moment: Moment) -> GroupOutcome:
+            outcome = after(code, moment) if after is not None else Outcome()
+            group = self._groups.get(group_id)
+            member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+            if member is None:
+                return outcome
+            assert isinstance(group, ConsumerGroup)
+            if code is ErrorCode.NONE:
+                group.seen_version = version
+            else:
+                # It is alive, whatever the log says.
+                outcome.timers.append(self._session(group, member, moment))
+            return outcome
+
+        return written
 
     def _is_usual(self, group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
         """Nothing is asked for and nothing is new: all that the other rules would find, by far the most often."""
@@ -154,7 +177,6 @@ class ConsumerProtocol:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
 
     def _upgrade(self, group: ClassicGroup, moment: Moment) -> tuple[ConsumerGroup, GroupOutcome]:
-        """Whoever waits in the classic group is told to join again: it will find the new one."""
         check_upgrade(group, self.config)
         records = upgraded(group, self._subscriptions)
         changed = ConsumerGroup(group.group_id)
@@ -164,14 +186,26 @@ class ConsumerProtocol:
         step.end_wait_for_syncs(group)
         for member in group.members.values():
             step.end_session(group, member.member_id)
-            again = Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
-            step.answer_join(group, member, again)
-            step.answer_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
         outcome = step.outcome
         outcome.records += [*group.tombstones(), *records]
         outcome.timers += [self._session(changed, member, moment) for member in changed.members.values()]
         step.tell(f"group {group.group_id}: {len(group.members)} member(s) go over to the consumer protocol")
+        outcome.after = self._upgraded(group)
         return changed, outcome
+
+    def _upgraded(self, group: ClassicGroup) -> After:
+        """Who waits in the classic group is to join again, but not when the log refused to have it replaced."""
+
+        def written(_code: ErrorCode, moment: Moment) -> GroupOutcome:
+            step = Step(self._classic_config, moment)
+            if self._groups.get(group.group_id) is not group:
+                for member in group.members.values():
+                    again = Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+                    step.answer_join(group, member, again)
+                    step.answer_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
+            return step.outcome
+
+        return written
 
     def _leave(self, request: ConsumerHeartbeat, token: int, moment: Moment) -> GroupOutcome:
         group = self.find(request.group_id)

@@ -82,9 +82,10 @@ class Fencing:
         record = downgraded(group, staying, generation, self._subscriptions.topics, wall_ms)
         draft.tell("a classic group goes on")
 
-        def written(code: ErrorCode, later: Moment) -> GroupOutcome:
+        def written(_code: ErrorCode, later: Moment) -> GroupOutcome:
             classic = self._groups.get(group.group_id)
-            if code is not ErrorCode.NONE or not isinstance(classic, ClassicGroup):
+            if not isinstance(classic, ClassicGroup):
+                # The log refused it. Replicas that are late are no reason: the classic group is there.
                 return Outcome()
             step = Step(self._classic_config, later)
             for was in staying:

@@ -1,6 +1,6 @@
 """A shard of groups on the bed of all coordinators, and what classic members ask it, in a word each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from kafkad.adapters.patterns import compile_pattern
@@ -43,11 +43,11 @@ class ClassicBed(Bed[GroupRecord]):
         self.consumer_config = ConsumerConfig(
             assignors={each.name: each for each in (Uniform(), Range())}, assignment_interval_ms=0
         )
-        subscriptions = Subscriptions(self.topics, lambda: self.topics.version, compile_pattern)
+        self.subscriptions = Subscriptions(self.topics, lambda: self.topics.version, compile_pattern)
 
         def shard() -> GroupShard:
             return GroupShard(
-                self.config, self.topics, lambda: str(next(ids)), self.consumer_config, subscriptions, self._count
+                self.config, self.topics, lambda: str(next(ids)), self.consumer_config, self.subscriptions, self._count
             )
 
         self.rebalances = 0
@@ -160,6 +160,19 @@ class ClassicBed(Bed[GroupRecord]):
             for row in unpack_batch(batch, group_records.decode)
             if isinstance(row, Replayed)
         ]
+
+    def mirror(self) -> Iterator[GroupShard]:
+        """Another shard, which at each look has come as far as the log."""
+        shard = GroupShard(self.config, self.topics, lambda: "", self.consumer_config, self.subscriptions)
+        shard.groups.finish_loading()
+        read = 0
+        while True:
+            for batch in self.log.written[read:]:
+                for row in unpack_batch(memoryview(batch), group_records.decode):
+                    if isinstance(row, Replayed):
+                        shard.replay(row.record, row.offset, row.producer)
+            read = len(self.log.written)
+            yield shard
 
     # Short ways to where a test begins.
 

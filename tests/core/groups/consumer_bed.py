@@ -7,6 +7,7 @@ from kafkad.core.groups.assignors import NOTHING, Assignment
 from kafkad.core.groups.consumer_group import ConsumerGroup
 from kafkad.core.groups.consumer_member import LEFT, LEFT_FOR_NOW
 from kafkad.core.groups.consumer_messages import ConsumerHeard, ConsumerHeartbeat
+from tests.core.coordinator.memory_log import Refused
 from tests.core.groups.classic_bed import ClassicBed
 
 GROUP = "modern-service"
@@ -24,10 +25,16 @@ class ConsumerBed(ClassicBed):
         self.crash()
 
     def say(self, heartbeat: ConsumerHeartbeat) -> ConsumerHeard:
+        answer = self.try_to_say(heartbeat)
+        assert answer is not None, "the log has refused it"
+        return answer
+
+    def try_to_say(self, heartbeat: ConsumerHeartbeat) -> ConsumerHeard | None:
+        """None: the log has refused what it led to."""
         token = self.ask(lambda asked: self.shard.consumer.heartbeat(heartbeat, asked.token, self.moment))
         answer = self.answers[token]
-        assert isinstance(answer, ConsumerHeard), answer
-        return answer
+        assert isinstance(answer, ConsumerHeard | Refused), answer
+        return None if isinstance(answer, Refused) else answer
 
     @property
     def consumers(self) -> ConsumerGroup:
@@ -78,10 +85,16 @@ class Client:
 
     def beat(self, *, lose_answer: bool = False) -> ConsumerHeard:
         """One heartbeat, and what the client does about the answer."""
+        heard = self.try_beat(lose_answer=lose_answer)
+        assert heard is not None, "the log has refused it"
+        return heard
+
+    def try_beat(self, *, lose_answer: bool = False) -> ConsumerHeard | None:
+        """The same where the log may refuse it, which the client says all again for."""
         if not self.is_slow:
             self.owned = self.asked
         says_all, self._says_all = self._says_all or self.epoch == 0, False
-        heard = self.bed.say(
+        heard = self.bed.try_to_say(
             ConsumerHeartbeat(
                 group_id=self.group_id,
                 member_id=self.member_id,
@@ -94,7 +107,7 @@ class Client:
                 owned=self.owned,
             )
         )
-        if lose_answer:
+        if lose_answer or heard is None:
             self._says_all = True
             return heard
         self._hear(heard)
@@ -115,6 +128,11 @@ class Client:
         self.topics, self._says_all = topics, True
 
     def leave(self, *, for_now: bool = False) -> ConsumerHeard:
+        heard = self.try_to_leave(for_now=for_now)
+        assert heard is not None, "the log has refused it"
+        return heard
+
+    def try_to_leave(self, *, for_now: bool = False) -> ConsumerHeard | None:
         heartbeat = ConsumerHeartbeat(
             group_id=self.group_id,
             member_id=self.member_id,
@@ -122,7 +140,7 @@ class Client:
             instance_id=self.instance_id,
         )
         self.epoch, self.owned, self.asked = 0, NOTHING, NOTHING
-        return self.bed.say(heartbeat)
+        return self.bed.try_to_say(heartbeat)
 
     @property
     def size(self) -> int:

@@ -1,10 +1,14 @@
 """Groups of KIP-848, a rule a sentence; Apache Kafka's codes and texts where a client sees them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.assignors import AssigningMember, GroupAssignor
 from kafkad.core.groups.consumer_messages import ConsumerHeartbeat
 from tests.core.groups.consumer_bed import GROUP, REBALANCE_MS, Client, ConsumerBed, settle
 from tests.core.groups.offsets_bed import ORDERS, PAYMENTS
@@ -408,3 +412,113 @@ def test_an_empty_classic_group_becomes_one_of_the_protocol() -> None:
     client.beat()
     assert client.last.code is ErrorCode.NONE
     assert client.epoch == 2
+
+
+def test_partitions_that_came_while_the_log_refused_a_heartbeat_are_assigned_by_the_next_one() -> None:
+    bed = ConsumerBed()
+    client = Client(bed, "a", "orders")
+    settle(client)
+    bed.topics.by_name["orders"] = (ORDERS, 6)
+    bed.topics.version += 1
+    bed.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    client.try_beat()
+    bed.log.refusal = None
+    settle(client)
+    assert client.asked == {ORDERS: frozenset(range(6))}
+
+
+def test_a_member_whose_heartbeats_the_log_refuses_is_alive() -> None:
+    bed = ConsumerBed()
+    client = Client(bed, "a", "orders")
+    settle(client)
+    bed.log.refusal = ErrorCode.KAFKA_STORAGE_ERROR
+    for _ in range(20):
+        bed.topics.by_name["orders"] = (ORDERS, bed.topics.by_name["orders"][1] + 1)
+        bed.topics.version += 1
+        bed.advance(5_000)
+        client.try_beat()
+    bed.log.refusal = None
+    bed.advance(1_000)
+    assert list(bed.consumers.members) == ["a"]
+
+
+def test_a_member_whose_session_ends_while_the_log_refuses_goes_when_it_takes_records_again() -> None:
+    bed = ConsumerBed()
+    gone, staying = Client(bed, "a", "orders"), Client(bed, "b", "orders")
+    settle(gone, staying)
+    bed.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    for _ in range(12):
+        bed.advance(5_000)
+        staying.try_beat()
+    bed.log.refusal = None
+    bed.advance(1_000)
+    settle(staying)
+    assert staying.asked == ALL_ORDERS
+
+
+class _Breaking:
+    """Divides nothing when told so."""
+
+    name = "breaking"
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+        self.answer: Any = {}
+
+    def assign(self, members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]) -> Any:
+        if self.failure is not None:
+            raise self.failure
+        return self.answer
+
+
+def _bed_with(assignor: _Breaking) -> ConsumerBed:
+    bed = ConsumerBed()
+    assignors: dict[str, GroupAssignor] = {**bed.consumer_config.assignors, assignor.name: assignor}
+    bed.consumer_config = replace(bed.consumer_config, assignors=assignors)
+    bed.crash()
+    return bed
+
+
+@pytest.mark.parametrize(
+    ("failure", "answer"),
+    [
+        (ValueError("no such luck"), {}),
+        (RecursionError("deep"), {}),
+        (None, None),
+        (None, {"a": {ORDERS: [1.5]}}),
+        (None, {"a": 7}),
+        (None, {"nobody": {ORDERS: frozenset({0})}}),
+        (None, {"a": {UUID(int=99): frozenset({0})}}),
+        (None, {"a": {ORDERS: frozenset({4})}}),
+    ],
+)
+def test_an_assignor_that_fails_costs_the_heartbeat_that_asked_for_it_and_is_logged(
+    failure: Exception | None, answer: Any
+) -> None:
+    assignor = _Breaking()
+    bed = _bed_with(assignor)
+    assignor.failure, assignor.answer = failure, answer
+    first = ConsumerHeartbeat(
+        group_id=GROUP, member_id="a", member_epoch=0, rebalance_timeout_ms=1, topics=("orders",), owned={},
+        assignor="breaking",
+    )  # fmt: skip
+    heard = bed.say(first)
+    assert heard.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert heard.message is not None
+    assert heard.message.startswith("Failed to compute a new target assignment for epoch 2: assignor 'breaking' ")
+    (line,) = bed.lines
+    assert line.startswith(f"group {GROUP}: no new assignment for epoch 2: assignor 'breaking' ")
+    assert bed.written() == []
+    assignor.failure, assignor.answer = None, {"a": {ORDERS: (0, 1)}}
+    assert bed.say(first).assignment == {ORDERS: frozenset({0, 1})}
+
+
+def test_an_assignor_that_fails_for_a_classic_member_of_the_group_is_logged_too() -> None:
+    assignor = _Breaking()
+    bed = _bed_with(assignor)
+    assignor.answer = {}
+    Client(bed, "a", "orders", assignor="breaking").beat()
+    assignor.failure = ValueError("no such luck")
+    token = bed.join(group_id=GROUP, version=3)
+    assert bed.joined(token).code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "ValueError('no such luck')" in bed.lines[-1]

@@ -1,4 +1,5 @@
-"""Lives of KIP-848 groups under a virtual clock: never two owners of a partition, nobody stuck, no crash felt.
+"""Lives of KIP-848 groups under a virtual clock: never two owners of a partition, nobody stuck, no crash
+felt, and no append that was refused.
 
 KAFKAD_SIMULATION_SEEDS sets how many lives; a life that fails is repeated with its seed.
 """
@@ -10,12 +11,17 @@ from uuid import UUID
 
 import pytest
 
+from kafkad.core.errors import ErrorCode
+from kafkad.core.groups.consumer_group import ConsumerGroup
 from kafkad.core.groups.consumer_member import MemberState
+from kafkad.core.groups.consumer_timers import ConsumerTimer, ConsumerTimerKey
 from tests.core.groups.consumer_bed import Client, ConsumerBed
 
 SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
 TOPICS = {"orders": 5, "payments": 2, "refunds": 3}
 STEPS = 120
+REPLAYED = tuple(name for name in ConsumerGroup.__slots__ if name not in ("seen_version", "told_to_join"))
+"""Of a group: the rest is in no record."""
 
 
 class Life:
@@ -26,6 +32,7 @@ class Life:
         self.bed = ConsumerBed()
         self.bed.divide_once_in(self.random.choice([0, 1_000, 15_000]))
         self.bed.topics.by_name = {name: (UUID(int=n + 1), size) for n, (name, size) in enumerate(TOPICS.items())}
+        self.mirror = self.bed.mirror()
         self.names = count(1)
         self.clients: list[Client] = []
         self.away: list[str] = []
@@ -34,7 +41,7 @@ class Life:
     def step(self) -> None:
         steps = {
             self.beat: 60, self.join: 8, self.leave: 3, self.crash_client: 3, self.subscribe: 4,
-            self.slow: 6, self.time: 12, self.crash: 2, self.grow: 1,
+            self.slow: 6, self.time: 12, self.crash: 2, self.grow: 1, self.refuse: 2, self.heal: 6,
         }  # fmt: skip
         self.random.choices(list(steps), list(steps.values()))[0]()
         self.check()
@@ -45,7 +52,7 @@ class Life:
     def beat(self) -> None:
         client = self._some()
         if client is not None:
-            client.beat(lose_answer=self.random.random() < 0.1)
+            client.try_beat(lose_answer=self.random.random() < 0.1)
 
     def join(self) -> None:
         if len(self.clients) >= 6:
@@ -57,7 +64,7 @@ class Life:
             self.away.remove(instance_id or "")
         client = Client(self.bed, f"m{next(self.names)}", *topics, regex=regex, instance_id=instance_id)
         self.clients.append(client)
-        client.beat(lose_answer=self.random.random() < 0.1)
+        client.try_beat(lose_answer=self.random.random() < 0.1)
 
     def leave(self) -> None:
         client = self._some()
@@ -65,7 +72,8 @@ class Life:
             return
         self.clients.remove(client)
         for_now = client.instance_id is not None and self.random.random() < 0.6
-        client.leave(for_now=for_now)
+        if client.try_to_leave(for_now=for_now) is None:
+            return
         if for_now and client.instance_id is not None:
             self.away.append(client.instance_id)
 
@@ -90,6 +98,13 @@ class Life:
     def crash(self) -> None:
         self.bed.crash()
 
+    def refuse(self) -> None:
+        """The log takes nothing for some time."""
+        self.bed.log.refusal = self.random.choice((ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.MESSAGE_TOO_LARGE))
+
+    def heal(self) -> None:
+        self.bed.log.refusal = None
+
     def grow(self) -> None:
         name = self.random.choice(sorted(TOPICS))
         topic_id, size = self.bed.topics.by_name[name]
@@ -98,6 +113,7 @@ class Life:
 
     def check(self) -> None:
         """What the coordinator believes, at every moment."""
+        self.check_log()
         group = self.bed.shard.groups.get(self.clients[0].group_id) if self.clients else None
         if group is None or not hasattr(group, "members"):
             return
@@ -110,6 +126,22 @@ class Life:
                         assert other == member.member_id, f"{topic}-{index}: {other} and {member.member_id}"
         assert owners == group.held
         self._check_readers(owners)
+
+    def check_log(self) -> None:
+        """What it believes is what its log says, whatever that has refused; and it looks at topics when it has to."""
+        restored = next(self.mirror).groups
+        assert {each.group_id for each in restored} == {each.group_id for each in self.bed.shard.groups}
+        for group in self.bed.shard.groups:
+            assert isinstance(group, ConsumerGroup)
+            said = restored.get(group.group_id)
+            for name in REPLAYED:
+                assert getattr(group, name) == getattr(said, name), f"{name} is not what the log says"
+            if group.seen_version == self.bed.topics.version:
+                known = self.bed.subscriptions.hash_of(group.subscribed_names())
+                assert group.metadata_hash == known, "changed topics would never be seen"
+            for member_id in group.members:
+                key = ConsumerTimerKey(ConsumerTimer.SESSION, group.group_id, member_id)
+                assert self.bed.runtime.deadline_of(key) is not None, f"{member_id} would stay for ever"
 
     def _check_readers(self, owners: dict[tuple[UUID, int], str]) -> None:
         """Whoever reads a partition and is still a member in good standing is its owner."""
@@ -124,6 +156,7 @@ class Life:
 
     def settle(self) -> None:
         """From now on everybody behaves: the group has to come to rest."""
+        self.heal()
         for client in self.clients:
             client.is_slow = False
         for _ in range(30):

@@ -141,6 +141,46 @@ def test_a_join_that_waits_when_the_group_goes_over_is_told_to_come_again() -> N
     assert read_by([member, second], client) == [0, 1, 2, 3]
 
 
+def test_a_join_that_waits_goes_on_waiting_when_the_log_refuses_that_the_group_goes_over() -> None:
+    bed = ConsumerBed()
+    (member,) = classic_group(bed, 1)
+    second = OldConsumer(bed)
+    waiting = second.join()
+    bed.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    Client(bed, "new", "orders", group_id=GROUP).try_beat()
+    assert bed.unanswered() == [waiting]
+    bed.log.refusal = None
+    rejoined = member.join()
+    second.joined(waiting)
+    member.joined(rejoined)
+
+
+def test_who_waits_when_the_group_goes_over_is_answered_also_when_replicas_are_too_slow() -> None:
+    bed = ConsumerBed()
+    classic_group(bed, 1)
+    OldConsumer(bed).join()
+    bed.log.lag()
+    joining = Client(bed, "new", "orders", group_id=GROUP).first()
+    bed.ask(lambda asked: bed.shard.consumer.heartbeat(joining, asked.token, bed.moment))
+    bed.advance(11_000)
+    assert bed.unanswered() == []
+
+
+def test_members_of_a_group_that_went_back_while_replicas_were_slow_have_sessions() -> None:
+    bed = ConsumerBed()
+    members = classic_group(bed, 2)
+    client = Client(bed, "new", "orders", group_id=GROUP)
+    all_beat(members, client)
+    bed.log.lag()
+    leaving = ConsumerHeartbeat(group_id=GROUP, member_id="new", member_epoch=-1)
+    bed.ask(lambda asked: bed.shard.consumer.heartbeat(leaving, asked.token, bed.moment))
+    bed.advance(6_000)
+    bed.log.is_lagging = False
+    assert bed.group.state_name == "PreparingRebalance"
+    bed.advance(200_000)
+    assert bed.group.state_name == "Empty"
+
+
 def test_the_group_goes_back_when_the_last_new_member_leaves() -> None:
     bed = ConsumerBed()
     members = classic_group(bed, 2)
