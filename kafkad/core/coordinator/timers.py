@@ -3,6 +3,7 @@
 Setting, moving and cancelling cost the same however many timers there are: every heartbeat moves one.
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable
 
 from kafkad.core.coordinator.shard import Moment
@@ -63,7 +64,24 @@ class ShardTimers:
             self._wheel.cancel(timer)
 
 
-def run_due(wheel: TimingWheel[ShardTimer], moment: Moment) -> None:
-    """Call every shard that has a timer which is due, in the order of the deadlines."""
-    for timer in wheel.advance(moment.monotonic_ms):
-        timer.owner.expired(timer, moment)
+class DueTimers:
+    """What the wheel has handed out and nobody has carried out yet: ten thousand sessions may end in one moment."""
+
+    def __init__(self, wheel: TimingWheel[ShardTimer]) -> None:
+        self._wheel = wheel
+        self._due: deque[ShardTimer] = deque()
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def run(self, moment: Moment, may_go_on: Callable[[], bool] = lambda: True) -> None:
+        """Call every shard that has a timer which is due, in the order of the deadlines, as long as that may go on.
+
+        One that was cancelled or moved while it waited here is passed over by its shard.
+        """
+        self._due.extend(self._wheel.advance(moment.monotonic_ms))
+        while self._due:
+            timer = self._due.popleft()
+            timer.owner.expired(timer, moment)
+            if not may_go_on():
+                return

@@ -103,6 +103,7 @@ class GroupOffsets:
 
     def replay_committed(self, record: OffsetCommitted, offset: int, producer: Producer | None) -> None:
         self._groups.replay_offset(record.group_id)
+        self._sweeps.newest = offset
         packed = pack(record, offset)
         if producer is None:
             self._committed.put(record.group_id, record.topic, record.partition, packed)
@@ -130,13 +131,13 @@ class GroupOffsets:
         """The timer to set when the log has been replayed."""
         return self._sweeps.next_round(moment)
 
-    def expire(self, moment: Moment) -> Outcome[GroupRecord]:
-        """For EXPIRY_TIMER: a bounded step over the groups, which sets the timer again."""
-        return self._sweeps.expire(moment)
+    def sweep(self, key: Hashable, moment: Moment) -> Outcome[GroupRecord]:
+        """For SWEEP_TIMERS: a bounded step over the groups, which sets the timer again."""
+        return self._sweeps.step(key, moment)
 
     def topics_deleted(self, topics: Iterable[tuple[str, UUID]], moment: Moment) -> Outcome[GroupRecord]:
-        """Topics, by name and id, are gone: so are the offsets in them."""
-        return self._sweeps.topics_deleted(frozenset(topics), moment)
+        """Topics, by name and id, are gone: so are the offsets in them, soon."""
+        return self._sweeps.topics_deleted(topics, moment)
 
     def lag(self, group_id: str, log_end_of: Callable[[str, int], int | None]) -> Lag:
         lags = [0]

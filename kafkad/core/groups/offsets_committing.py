@@ -3,7 +3,7 @@
 Changes nothing. A topic that is not there costs its partitions their commit, a member that may not commit costs all.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
 from kafkad.core.coordinator.shard import Moment
@@ -25,7 +25,7 @@ class OffsetGroups(Protocol):
 
     def get(self, group_id: str) -> Group | None: ...
 
-    def __iter__(self) -> Iterator[Group]: ...
+    def ids(self) -> list[str]: ...
 
     def replay_offset(self, group_id: str) -> None:
         """Makes the group unless it is there: offsets are kept for who is in no group."""

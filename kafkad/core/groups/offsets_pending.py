@@ -34,9 +34,14 @@ class PendingOffsets:
         """(topic, partition)."""
         return list(self._by_group.get(group_id, {}))
 
-    def all(self) -> Iterator[tuple[Key, Packed]]:
-        for offsets in self._by_producer.values():
-            yield from offsets.items()
+    def groups(self) -> Iterator[str]:
+        return iter(self._by_group)
+
+    def of(self, key: Key) -> Iterator[Packed]:
+        """One for each open transaction that has the offset."""
+        group_id, topic, partition = key
+        for producer_id in self._by_group.get(group_id, {}).get((topic, partition), ()):
+            yield self._by_producer[producer_id][key]
 
     def forget(self, key: Key) -> None:
         """The offset was removed: no open transaction brings it back."""

@@ -34,10 +34,10 @@ class Position(NamedTuple):
     metadata: str
 
 
-def pack(record: OffsetCommitted, record_offset: int) -> Packed:
-    """`record_offset`: where in the log the commit stands; of two it is the later one that counts."""
+def pack(record: OffsetCommitted, log_offset: int) -> Packed:
+    """`log_offset`: where in the log the commit stands; of two it is the later one that counts."""
     _, _, _, offset, leader_epoch, metadata, committed, expires, topic_id = record
-    fixed = _PACKED.pack(offset, leader_epoch, committed, expires, record_offset, topic_id.bytes)
+    fixed = _PACKED.pack(offset, leader_epoch, committed, expires, log_offset, topic_id.bytes)
     return fixed + metadata.encode() if metadata else fixed
 
 
@@ -61,9 +61,14 @@ def is_expired(packed: Packed, since_ms: int | None, now_ms: int, retention_ms: 
     return bool(now_ms - (committed if since_ms is None else since_ms) >= retention_ms)
 
 
+def record_offset(packed: Packed) -> int:
+    """Where in the log the commit stands."""
+    (offset,) = _RECORD_OFFSET.unpack_from(packed, _RECORD_OFFSET_AT)
+    return int(offset)
+
+
 def is_later(packed: Packed, than: Packed) -> bool:
-    first, second = (_RECORD_OFFSET.unpack_from(each, _RECORD_OFFSET_AT) for each in (packed, than))
-    return first > second
+    return record_offset(packed) > record_offset(than)
 
 
 class CommittedOffsets:
@@ -79,8 +84,8 @@ class CommittedOffsets:
     def of_group(self, group_id: str) -> Topics:
         return self._by_group.get(group_id, {})
 
-    def groups(self) -> Iterator[tuple[str, Topics]]:
-        return iter(self._by_group.items())
+    def groups(self) -> Iterator[str]:
+        return iter(self._by_group)
 
     def get(self, group_id: str, topic: str, partition: int) -> Packed | None:
         topics = self._by_group.get(group_id)

@@ -29,6 +29,10 @@ class Groups:
     def __len__(self) -> int:
         return len(self._groups)
 
+    def ids(self) -> list[str]:
+        """As they are now, for who looks at them in steps."""
+        return list(self._groups)
+
     def get(self, group_id: str) -> Group | None:
         return self._groups.get(group_id)
 

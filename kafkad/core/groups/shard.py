@@ -19,7 +19,7 @@ from kafkad.core.groups.consumer_timers import ConsumerTimerKey
 from kafkad.core.groups.consumer_topics import Subscriptions
 from kafkad.core.groups.fencing import Fencing
 from kafkad.core.groups.offsets import GroupOffsets
-from kafkad.core.groups.offsets_sweep import EXPIRY_TIMER
+from kafkad.core.groups.offsets_sweep import SWEEP_TIMERS
 from kafkad.core.groups.records import (
     GroupMetadata,
     GroupMetadataRemoved,
@@ -86,8 +86,8 @@ class GroupShard:
             return self.classic.expired(key, moment)
         if isinstance(key, ConsumerTimerKey):
             return self.consumer.expired(key, moment)
-        if key == EXPIRY_TIMER:
-            return self.offsets.expire(moment)
+        if key in SWEEP_TIMERS:
+            return self.offsets.sweep(key, moment)
         raise AssertionError(f"nobody here has set a timer {key!r}")
 
     def unloaded(self) -> GroupOutcome:

@@ -5,6 +5,7 @@ requests and timers lead to is the runtime's affair; here are only messages, clo
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 from uuid import UUID
@@ -13,7 +14,7 @@ from kafkad.adapters.counters import CounterBlock
 from kafkad.adapters.roster import ProcessKey
 from kafkad.core.coordinator.runtime import Runtime, State
 from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome
-from kafkad.core.coordinator.timers import ShardTimer, run_due
+from kafkad.core.coordinator.timers import DueTimers, ShardTimer
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.verification import NO_GUARD
 from kafkad.core.metrics_catalogue import observe_rebalance
@@ -76,6 +77,7 @@ class Coordinating:
         self.guarding: Guarding | None = None
         """Who writes markers, and who verifies transactions; set once they are made, as they need this object."""
         self._wheel: TimingWheel[ShardTimer] = TimingWheel(start_ms=now_ms)
+        self._due = DueTimers(self._wheel)
         self._by_slot: dict[int, Coordinator] = {}
         self._loading = ShardLoading(self._give_up)
         self._leaving: list[Coordinator] = []
@@ -89,7 +91,7 @@ class Coordinating:
     @property
     def is_busy(self) -> bool:
         """Whether the next pass has to come at once."""
-        return bool(self._loading) or bool(self._leaving)
+        return bool(self._loading) or bool(self._leaving) or bool(self._due)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -147,14 +149,14 @@ class Coordinating:
                 coordinator.runtime.settle(moment)
 
     def work(self, budget_s: float, now_ms: int) -> None:
-        """End of a pass: send away who waits for shards that left, load for about `budget_s`, run timers."""
+        """End of a pass: send away who waits for shards that left, load and run timers for about `budget_s` each."""
         if self._leaving:
             self._send_away()
         if self._loading:
             self._loading.work(budget_s)
         due_ms = self.next_deadline_ms
-        if due_ms is not None and due_ms <= now_ms:
-            self._run_due(moment_now())
+        if self._due or (due_ms is not None and due_ms <= now_ms):
+            self._run_due(moment_now(), budget_s)
 
     def _send_away(self) -> None:
         leaving, self._leaving = self._leaving, []
@@ -171,11 +173,12 @@ class Coordinating:
         if isinstance(error, FAILURES):
             self._failed(owned, error)
 
-    def _run_due(self, moment: Moment) -> None:
+    def _run_due(self, moment: Moment, budget_s: float) -> None:
         due_ms = self._wheel.next_expiration_ms()
-        if due_ms is not None and due_ms <= moment.monotonic_ms:
+        if self._due or (due_ms is not None and due_ms <= moment.monotonic_ms):
             self._may_hold.update(self._by_slot)
-            run_due(self._wheel, moment)
+            until = time.monotonic() + budget_s
+            self._due.run(moment, lambda: time.monotonic() < until)
         held_ms = self._next_held_ms()
         if held_ms is not None and held_ms <= moment.monotonic_ms:
             for coordinator in list(self._may_hold.values()):

@@ -60,7 +60,7 @@ class Lags:
     def _measure(self) -> Iterator[Row]:
         for shard in self._coordinating.shards():
             if isinstance(shard, GroupShard):
-                for group_id in [group.group_id for group in shard.groups]:
+                for group_id in shard.groups.ids():
                     lag = shard.offsets.lag(group_id, self._end_of)
                     yield group_id, lag.max, lag.sum
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple
 from kafkad.core.coordinator.batches import RecordCodec
 from kafkad.core.coordinator.runtime import Runtime, State
 from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome, Record, Shard
-from kafkad.core.coordinator.timers import ShardTimer, run_due
+from kafkad.core.coordinator.timers import DueTimers, ShardTimer
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.batch import Codec, assign_offsets, read_header
 from kafkad.core.log.end_markers import build_end_marker
@@ -166,7 +166,7 @@ class Bed(Generic[Record]):
             is_last = due is None or due > until
             now_ms = max(self.moment.monotonic_ms, until if due is None or is_last else due)
             self.moment = Moment(now_ms, self.moment.wall_ms + now_ms - self.moment.monotonic_ms)
-            run_due(self.wheel, self.moment)
+            DueTimers(self.wheel).run(self.moment)
             self.runtime.expire_held(self.moment)
             if is_last:
                 return

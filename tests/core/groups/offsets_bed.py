@@ -7,7 +7,7 @@ from kafkad.core.coordinator.shard import Moment, Outcome, Producer
 from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.offsets import GroupOffsets
 from kafkad.core.groups.offsets_messages import OffsetCommit, PartitionCommit, TopicCommit, TxnOffsetCommit
-from kafkad.core.groups.offsets_sweep import EXPIRY_TIMER
+from kafkad.core.groups.offsets_sweep import SWEEP_TIMERS
 from kafkad.core.groups.records import GroupMetadata, GroupMetadataRemoved, GroupRecord, OffsetCommitted, OffsetRemoved
 from kafkad.core.groups.registry import Groups
 from kafkad.wire import group_records
@@ -67,7 +67,7 @@ class OffsetsShard:
 
     def expired(self, key: Hashable, moment: Moment) -> Outcome[GroupRecord]:
         # Sessions that commits keep alive may run out: members are not what is tested here.
-        return self.offsets.expire(moment) if key == EXPIRY_TIMER else Outcome()
+        return self.offsets.sweep(key, moment) if key in SWEEP_TIMERS else Outcome()
 
     def unloaded(self) -> Outcome[GroupRecord]:
         return Outcome()

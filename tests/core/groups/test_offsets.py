@@ -21,8 +21,9 @@ from kafkad.core.groups.offsets_messages import (
     TxnOffsetCommit,
 )
 from kafkad.core.groups.offsets_store import is_expired, pack
-from kafkad.core.groups.offsets_sweep import EXPIRY_TIMER, STEP_OFFSETS, STEP_TOMBSTONES
+from kafkad.core.groups.offsets_sweep import DELETION_TIMER, EXPIRY_TIMER, STEP_OFFSETS, STEP_TOMBSTONES
 from kafkad.core.groups.records import GroupMember, GroupMetadata, GroupRecord, OffsetCommitted
+from kafkad.core.log.batch import read_header
 from tests.core.coordinator.memory_log import Bed, Refused
 from tests.core.groups.offsets_bed import HOUR_MS, ORDERS, FewTopics, in_transaction, offsets_bed, one, plain
 
@@ -367,14 +368,23 @@ def test_deleted_group_leaves_nothing_behind() -> None:
     assert bed.shard.offsets.all_removed("g") == []
 
 
+def _delete_topic(bed: GroupBed, topic_id: UUID) -> None:
+    bed.perform(bed.shard.offsets.topics_deleted([("orders", topic_id)], bed.moment))
+    bed.advance(0)
+
+
+def _largest_batch(bed: GroupBed, since: int) -> int:
+    return max(read_header(memoryview(batch)).records_count for batch in bed.log.written[since:])
+
+
 def test_topic_that_is_deleted_takes_its_offsets_with_it() -> None:
     bed = offsets_bed()
     for group in ("a", "b"):
         _commit(bed, plain(group, one("orders", 0, 1), one("payments", 0, 2)))
     _txn_commit(bed, in_transaction("c", _PRODUCER, one("orders", 1, 3)))
-    bed.perform(bed.shard.offsets.topics_deleted([("orders", UUID(int=99))], bed.moment))
+    _delete_topic(bed, UUID(int=99))
     assert _fetch(bed, "a", "orders", 0).offset == 1
-    bed.perform(bed.shard.offsets.topics_deleted([("orders", ORDERS)], bed.moment))
+    _delete_topic(bed, ORDERS)
     bed.write_marker(_PRODUCER, 0, is_commit=True)
     assert [_fetch(bed, group, "orders", 0).offset for group in "ab"] == [-1, -1]
     assert [_fetch(bed, group, "payments", 0).offset for group in "ab"] == [2, 2]
@@ -388,9 +398,46 @@ def test_many_offsets_of_a_deleted_topic_go_in_several_batches() -> None:
     commits = [PartitionCommit(partition, 1) for partition in range(2 * STEP_TOMBSTONES + 1)]
     _commit(bed, plain("g", TopicCommit("orders", commits)))
     before = len(bed.log.written)
-    bed.perform(bed.shard.offsets.topics_deleted([("orders", ORDERS)], bed.moment))
-    assert len(bed.log.written) == before + 3
+    _delete_topic(bed, ORDERS)
+    assert _largest_batch(bed, before) == STEP_TOMBSTONES
     assert bed.shard.offsets.count == 0
+
+
+def test_groups_are_looked_at_for_a_deleted_topic_in_steps() -> None:
+    bed = offsets_bed()
+    for number in range(STEP_OFFSETS + 1):
+        _commit(bed, plain(f"g{number}", one("orders" if number in (0, STEP_OFFSETS) else "payments", 0, 1)))
+    bed.perform(bed.shard.offsets.topics_deleted([("orders", ORDERS)], bed.moment))
+    assert bed.shard.offsets.count == STEP_OFFSETS + 1, "nothing happens at once"
+    before = len(bed.log.written)
+    bed.advance(0)
+    assert len(bed.log.written) == before + 2
+    assert bed.shard.offsets.count == STEP_OFFSETS - 1
+    assert bed.runtime.deadline_of(DELETION_TIMER) is None
+
+
+def test_offsets_of_a_deleted_topic_go_when_the_log_takes_records_again() -> None:
+    bed = offsets_bed()
+    for group in ("a", "b"):
+        _commit(bed, plain(group, one("orders", 0, 1)))
+    bed.log.refusal = ErrorCode.KAFKA_STORAGE_ERROR
+    _delete_topic(bed, ORDERS)
+    bed.advance(10_000)
+    assert bed.shard.offsets.count == 2
+    bed.log.refusal = None
+    bed.advance(1_000)
+    assert bed.shard.offsets.count == 0
+
+
+def test_offsets_that_are_committed_while_those_of_a_deleted_topic_go_stay() -> None:
+    bed = offsets_bed()
+    _commit(bed, plain("a", one("orders", 0, 1)))
+    bed.perform(bed.shard.offsets.topics_deleted([("orders", ORDERS)], bed.moment))
+    # The topic has been made again: who commits in a transaction gives no topic id.
+    _txn_commit(bed, in_transaction("a", _PRODUCER, one("orders", 0, 7)))
+    bed.write_marker(_PRODUCER, 0, is_commit=True)
+    bed.advance(0)
+    assert _fetch(bed, "a", "orders", 0).offset == 7
 
 
 # Expiry (KIP-211).
@@ -475,7 +522,7 @@ def _hourly(partitions: int) -> GroupBed:
     return offsets_bed(topics, offsets_retention_ms=HOUR_MS, offsets_retention_check_interval_ms=HOUR_MS)
 
 
-@pytest.mark.parametrize(("groups", "partitions", "batches"), [(4, STEP_TOMBSTONES, 4), (1, 3 * STEP_TOMBSTONES, 3)])
+@pytest.mark.parametrize(("groups", "partitions", "batches"), [(4, STEP_TOMBSTONES, 5), (1, 3 * STEP_TOMBSTONES, 4)])
 def test_step_of_expiry_is_bounded(groups: int, partitions: int, batches: int) -> None:
     bed = _hourly(partitions)
     for number in range(groups):
@@ -486,6 +533,7 @@ def test_step_of_expiry_is_bounded(groups: int, partitions: int, batches: int) -
     bed.advance(3 * HOUR_MS)
     assert bed.shard.offsets.count == len(bed.shard.groups) == 0
     assert len(bed.log.written) == before + batches
+    assert _largest_batch(bed, before) <= STEP_TOMBSTONES + 1
 
 
 def test_expiry_that_the_log_refuses_is_tried_again() -> None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from kafkad.core.coordinator.runtime import RETRY_MS
 from kafkad.core.coordinator.shard import Asked, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets_messages import FetchedPartition, GroupFetch, OffsetDelete, TopicFetch
 from kafkad.core.groups.records import GroupRecord
+from tests.core.coordinator.memory_log import Refused
 from tests.core.groups.offsets_bed import FewTopics, in_transaction, offsets_bed, one, plain
 
 _RETENTION_MS, _CHECK_MS = 20_000, 5_000
@@ -51,6 +53,15 @@ class OffsetLives(RuleBasedStateMachine):
         assert self.bed.answers[token].topics[0].partitions == [(partition, ErrorCode.NONE)]
         self._show(key, entry)
 
+    @rule(key=st.sampled_from(_KEYS))
+    def commit_that_the_log_refuses(self, key: Key) -> None:
+        group, topic, partition = key
+        request = plain(group, one(topic, partition, 7))
+        self.bed.log.refusal = ErrorCode.KAFKA_STORAGE_ERROR
+        token = self.bed.ask(lambda asked: self.bed.shard.offsets.commit(request, asked, self.bed.moment), version=9)
+        self.bed.log.refusal = None
+        assert self.bed.answers[token] == Refused(ErrorCode.NOT_COORDINATOR)
+
     @rule(key=st.sampled_from(_KEYS), producer=st.integers(1, 2))
     def commit_in_transaction(self, key: Key, producer: int) -> None:
         group, topic, partition = key
@@ -87,9 +98,14 @@ class OffsetLives(RuleBasedStateMachine):
             if key[0] == group:
                 self._forget(key)
 
-    @rule(topic=st.sampled_from(sorted(_TOPICS)))
-    def delete_topic(self, topic: str) -> None:
+    @rule(topic=st.sampled_from(sorted(_TOPICS)), is_refused=st.booleans())
+    def delete_topic(self, topic: str, is_refused: bool) -> None:
         self.bed.perform(self.bed.shard.offsets.topics_deleted([(topic, _TOPICS[topic][0])], self.bed.moment))
+        if is_refused:
+            self.bed.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+            self.bed.advance(1)
+            self.bed.log.refusal = None
+        self.bed.advance(RETRY_MS if is_refused else 0)
         for key in _KEYS:
             if key[1] == topic:
                 self._forget(key)
