@@ -102,7 +102,7 @@ class Requests:
             self._answers.send(reply, answer_metadata(body, header.version, self._view, errors))
 
         if unknown:
-            self._controller.create_topics(unknown, answer)
+            self._controller.create_topics(connection, unknown, answer, now_ms)
         else:
             answer({})
 
@@ -118,7 +118,7 @@ class Requests:
             self._answers.send(reply, find_coordinator.handle(body, header.version, self._view, errors))
 
         if wanted:
-            self._controller.create_topics(wanted, answer)
+            self._controller.create_topics(connection, wanted, answer, now_ms)
         else:
             answer({})
 

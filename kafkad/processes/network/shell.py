@@ -5,6 +5,7 @@ It owns its connections and everything that is read from logs; it writes no log 
 
 import logging
 import time
+from functools import partial
 
 from kafkad.adapters.descriptor_ring import LARGEST_MESSAGE
 from kafkad.adapters.messaging import PeerChange, PeerGone
@@ -189,7 +190,8 @@ class NetworkProcess:
         if isinstance(change, PeerGone):
             self.desks.controller.disconnected()
             return
-        self.desks.controller.connected(lambda frame: self._send(CONTROLLER, frame), self.copy.image.version)
+        send = partial(self._send, CONTROLLER)
+        self.desks.controller.connected(send, self.copy.image.version, self._now_ms)
 
     # What happens in every pass.
 
@@ -198,6 +200,9 @@ class NetworkProcess:
         fetch_deadline_ms = self.desks.fetch.next_deadline_ms
         if fetch_deadline_ms is not None and fetch_deadline_ms <= now:
             self.desks.fetch.expire(now)
+        controller_deadline_ms = self.desks.controller.next_deadline_ms
+        if controller_deadline_ms is not None and controller_deadline_ms <= now:
+            self.desks.controller.expire(now)
         if self.clients.next_unmute_ms is not None:
             self.clients.unmute()
         exchange_ms = self.desks.throttle.next_exchange_ms
@@ -264,6 +269,7 @@ class NetworkProcess:
         desks = self.desks
         deadlines = [
             desks.fetch.next_deadline_ms,
+            desks.controller.next_deadline_ms,
             desks.throttle.next_exchange_ms,
             self.clients.next_unmute_ms,
             self._admission.next_deadline_ms(self._now_ms),
@@ -290,6 +296,7 @@ class NetworkProcess:
         self.desks.fetch.connection_lost(connection)
         self.desks.answers.connection_lost(connection)
         self.desks.coordinators.connection_lost(connection)
+        self.desks.controller.connection_lost(connection)
         self.acceptor.left(connection.peer.rpartition(":")[0])
 
     # Stopping.
