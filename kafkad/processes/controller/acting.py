@@ -51,6 +51,8 @@ from kafkad.wire.primitives import MalformedRequest
 log = logging.getLogger(__name__)
 
 Send = Callable[[ProcessKey, bytes], bool]
+REMOVAL_BUDGET_S = 0.005
+"""How long one pass may go on removing what deleted topics have left."""
 
 
 class EveryDirectoryFailed(Exception):
@@ -254,7 +256,7 @@ class Acting:
                 self._departures.take_back(self._opened.found, is_first_life=is_first)
             self._departures.acknowledged(applied)
         if self._departures.has_removals:
-            self._departures.remove_one()
+            self._departures.remove(REMOVAL_BUDGET_S)
         if not self._replies.is_empty:
             self._replies.send_ready(applied, self._controller.deletions_under_way(), now_ms)
         self._checkpoints.write_due(self._controller.image, self._now_ms)

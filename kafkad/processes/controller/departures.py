@@ -5,12 +5,13 @@ A slot goes back only after its worker has freed it: freeing is a write, and wou
 
 import logging
 import os
-import shutil
-from collections import deque
+import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+from kafkad.adapters.directory_removal import DirectoryRemovals
 from kafkad.adapters.log_directory import LogDirectory
 from kafkad.adapters.partition_table import PartitionTable
 from kafkad.core.controller.controller import Controller
@@ -41,14 +42,13 @@ class Departures:
         self._directories = directories
         self._topics: dict[bytes, tuple[int, Topic]] = {}
         self._leaving_slots = list(leaving_slots)
-        self._removals: deque[tuple[Path, str, int]] = deque()
-        """Directory, and the topic and partition whose deletion it belongs to, if any."""
+        self._removals = DirectoryRemovals()
         self._workers: set[int] = set()
         """Those that have a life to which metadata is sent."""
 
     @property
     def has_removals(self) -> bool:
-        return bool(self._removals)
+        return len(self._removals) > 0
 
     def began(self, before: MetadataImage, changes: Iterable[MetadataDelta]) -> None:
         """Note the topics that `changes` deleted; `before` still has them.
@@ -101,7 +101,7 @@ class Departures:
         if not os.path.exists(home.path / directory_name(partition)):
             return
         try:
-            self._removals.append((home.mark_leaving(partition, uuid4().hex, "delete"), "", -1))
+            self._removals.add(home.mark_leaving(partition, uuid4().hex, "delete"))
         except StorageFailed as error:
             log.error("%s was deleted, its directory can't be renamed: %s", partition, error)
 
@@ -111,21 +111,17 @@ class Departures:
         Directories that are renamed already are somebody's duty unless this broker has just been started.
         """
         for directory, topic, partition in found.deleting:
-            self._removals.append((self._path(directory), topic, partition))
-        if is_first_life:
-            self._removals.extend((self._path(directory), "", -1) for directory in found.leftovers)
+            done = partial(self._controller.partitions_deleted, topic, [partition])
+            self._removals.add(self._path(directory), done)
+        for directory in found.leftovers if is_first_life else ():
+            self._removals.add(self._path(directory))
 
     def _path(self, directory: FoundDirectory) -> Path:
         return self._directories[directory.log_dir].path / directory.name
 
-    def remove_one(self) -> None:
-        """One directory; there may be thousands, and clients wait meanwhile."""
-        path, topic, partition = self._removals.popleft()
-        shutil.rmtree(path, ignore_errors=True)
-        if path.exists():
-            log.error("%s is left of a deleted topic and can't be removed", path)
-        if topic:
-            self._controller.partitions_deleted(topic, [partition])
+    def remove(self, budget_s: float) -> None:
+        """Some of their files; there may be very many, and clients wait meanwhile."""
+        self._removals.work(time.monotonic() + budget_s)
 
     def acknowledged(self, version: int) -> None:
         """Every live process has applied `version`: slots whose owners have let go of them may be used again."""

@@ -6,12 +6,13 @@ change counts as applied when its partitions are online, so that a topic that wa
 
 import logging
 import os
-import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import uuid4
 
+from kafkad.adapters.directory_removal import DirectoryRemovals
 from kafkad.adapters.partition_table import PartitionTable
 from kafkad.adapters.roster import GraceMark, Roster
 from kafkad.adapters.segment_files import storage_errors
@@ -43,14 +44,13 @@ log = logging.getLogger(__name__)
 class _Leaving:
     """A deleted partition whose directory, if it has one, goes when no reader can hold a handle to it."""
 
-    __slots__ = ("directory", "due_ms", "marks", "slot", "topic_id")
+    __slots__ = ("directory", "due_ms", "marks", "owned", "slot")
 
-    def __init__(
-        self, slot: int, topic_id: bytes, directory: Path | None, due_ms: int, marks: tuple[GraceMark, ...]
-    ) -> None:
-        self.slot = slot
-        self.topic_id = topic_id
-        self.directory = directory
+    def __init__(self, owned: OwnedPartition, due_ms: int, marks: tuple[GraceMark, ...]) -> None:
+        self.owned = owned
+        self.slot = owned.slot
+        self.directory: Path | None = None
+        """Where its files are since its name was given free."""
         self.due_ms = due_ms
         self.marks = marks
 
@@ -78,9 +78,10 @@ class Partitions:
         self._config = config
         self._withdrawn = withdrawn
         self._removed = removed
-        self._leaving: list[_Leaving] = []
-        self.removal_due_ms: int | None = None
+        self._leaving: deque[_Leaving] = deque()
+        self._look_due_ms: int | None = None
         """When to look at them again, if there are any."""
+        self._removals = DirectoryRemovals()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Make so what `delta` changed; `image` is the metadata after it."""
@@ -197,11 +198,10 @@ class Partitions:
             owned.log.abandon()
             owned.log = None
         self._withdrawn(owned)
-        leaving = self._set_aside(owned) if owned.log_dir >= 0 else None
         due_ms = time.monotonic_ns() // 1_000_000 + delay_ms
-        self._leaving.append(_Leaving(owned.slot, owned.topic_id, leaving, due_ms, self._roster.grace_marks()))
+        self._leaving.append(_Leaving(owned, due_ms, self._roster.grace_marks()))
         # At once, whatever the files of earlier deletions wait for: a client waits for the slot of this one.
-        self.removal_due_ms = 0
+        self._look_due_ms = 0
 
     def _set_aside(self, owned: OwnedPartition) -> Path:
         """Give its name free. The loader may not have come to it yet, so that only the name is known."""
@@ -216,26 +216,51 @@ class Partitions:
             log.warning("%s was deleted, its directory can't be renamed: %s", owned.name, error)
         return leaving
 
+    @property
+    def removal_due_ms(self) -> int | None:
+        """When `remove_left` has work to do."""
+        return 0 if len(self._removals) else self._look_due_ms
+
     def remove_left(self, now_ms: int) -> None:
-        """Free the slots of deleted partitions and remove their files, when `removal_due_ms` has come."""
-        slots: dict[bytes, list[int]] = {}
-        staying: list[_Leaving] = []
-        for row in self._leaving:
-            if row.slot >= 0 and self._roster.is_grace_over(row.marks):
-                self._table.clear(row.slot)
-                slots.setdefault(row.topic_id, []).append(row.slot)
-                row.slot = -1
-            if row.slot >= 0 or row.due_ms > now_ms:
-                staying.append(row)
-            elif row.directory is not None:
-                shutil.rmtree(row.directory, ignore_errors=True)
-        self._leaving = staying
-        for topic_id, freed in slots.items():
-            self._removed(topic_id, freed)
-        if any(row.slot >= 0 for row in staying):
-            self.removal_due_ms = now_ms + GRACE_LOOK_MS
+        """Free the names and slots of deleted partitions and remove their files, for a few milliseconds."""
+        until_s = time.monotonic() + REMOVAL_BUDGET_S
+        if self._look_due_ms is not None and self._look_due_ms <= now_ms:
+            self._look_at_leaving(now_ms, until_s)
+        self._removals.work(until_s)
+
+    def _look_at_leaving(self, now_ms: int, until_s: float) -> None:
+        """Each once, unless there is no time for all: those that are not looked at come first the next time."""
+        freed: dict[bytes, list[int]] = {}
+        unlooked = len(self._leaving)
+        while unlooked:
+            unlooked -= 1
+            row = self._leaving.popleft()
+            if self._stays(row, now_ms, freed):
+                self._leaving.append(row)
+            if time.monotonic() >= until_s:
+                break
+        for topic_id, slots in freed.items():
+            self._removed(topic_id, slots)
+        if unlooked:
+            self._look_due_ms = 0
+        elif any(row.slot >= 0 for row in self._leaving):
+            self._look_due_ms = now_ms + GRACE_LOOK_MS
         else:
-            self.removal_due_ms = min((row.due_ms for row in staying), default=None)
+            self._look_due_ms = min((row.due_ms for row in self._leaving), default=None)
+
+    def _stays(self, row: _Leaving, now_ms: int, freed: dict[bytes, list[int]]) -> bool:
+        """False when it has left."""
+        if row.directory is None and row.owned.log_dir >= 0:
+            row.directory = self._set_aside(row.owned)
+        if row.slot >= 0 and self._roster.is_grace_over(row.marks):
+            self._table.clear(row.slot)
+            freed.setdefault(row.owned.topic_id, []).append(row.slot)
+            row.slot = -1
+        if row.slot >= 0 or row.due_ms > now_ms:
+            return True
+        if row.directory is not None:
+            self._removals.add(row.directory)
+        return False
 
     def take_offline(self, log_dir: int) -> list[OwnedPartition]:
         """A log directory failed: its partitions answer KAFKA_STORAGE_ERROR from now on."""
@@ -246,3 +271,4 @@ class Partitions:
 
 
 GRACE_LOOK_MS = 10
+REMOVAL_BUDGET_S = 0.005

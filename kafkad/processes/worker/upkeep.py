@@ -7,8 +7,10 @@ to sync, remove or expire.
 import heapq
 import logging
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 from kafkad.adapters.counters import CounterBlock
 from kafkad.adapters.roster import GraceMark, Roster
@@ -22,6 +24,9 @@ log = logging.getLogger(__name__)
 
 _Removal = tuple[int, int, OwnedPartition, UnlinkFiles, tuple[GraceMark, ...]]
 RETRY_MS = 50
+AT_A_TIME = 16
+"""Files that are unlinked between two looks at the clock."""
+REMOVAL_BUDGET_S = 0.005
 
 
 class Upkeep:
@@ -98,19 +103,30 @@ class Upkeep:
                     self._flushed(owned)
 
     def remove_due(self, wall_ms: int) -> None:
-        """Unlink what is due and no reader can be about to open, and have those who read it before let go."""
+        """Unlink what is due and no reader can be about to open, and have those who read it before let go.
+
+        For a few milliseconds: retention may take ten thousand segments of a log at once.
+        """
+        if not self._removals or self._removals[0][0] > wall_ms:
+            return
+        until_s = time.monotonic() + REMOVAL_BUDGET_S
         slots: dict[int, None] = {}
-        while self._removals and self._removals[0][0] <= wall_ms:
-            _, sequence, owned, effect, marks = heapq.heappop(self._removals)
+        while self._removals and self._removals[0][0] <= wall_ms and time.monotonic() < until_s:
+            due_ms, sequence, owned, effect, marks = heapq.heappop(self._removals)
             if not self._roster.is_grace_over(marks):
                 heapq.heappush(self._removals, (wall_ms + RETRY_MS, sequence, owned, effect, marks))
                 break
-            if owned.log is not None:
-                try:
-                    remove_files(owned.log, effect)
-                except FAILURES as error:
-                    self._failed(owned, error)
-                slots[owned.slot] = None
+            if owned.log is None:
+                continue
+            some, rest = effect.names[:AT_A_TIME], effect.names[AT_A_TIME:]
+            try:
+                remove_files(owned.log, replace(effect, names=some))
+            except FAILURES as error:
+                self._failed(owned, error)
+                rest = ()
+            slots[owned.slot] = None
+            if rest:
+                heapq.heappush(self._removals, (due_ms, sequence, owned, replace(effect, names=rest), marks))
         if slots:
             self._removed(list(slots))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
+from kafkad.processes.worker import partitions
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, fetch, produce, read_fetched, read_produced
 
@@ -149,6 +150,25 @@ def test_slots_of_a_deleted_topic_do_not_wait_for_the_files_of_one_that_was_dele
         pieces.delete_topic(name)
         pieces.run(functools.partial(_is_free, pieces, slot), f"the slot of {name} is free")
     assert len(list(pieces.directory().parent.glob("*-delete"))) == 2
+
+
+def test_a_large_topic_is_removed_a_little_in_each_pass(
+    make_pieces: Callable[..., Pieces], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = make_pieces(log_segment_delete_delay_ms="0")
+    monkeypatch.setattr(partitions, "REMOVAL_BUDGET_S", 0)
+    pieces.create_topic("large", 40)
+    pieces.run_until_online("large")
+    data = pieces.directory("large").parent
+    pieces.delete_topic("large")
+    pieces.run_until_known(WORKER)
+    seen = set()
+    client = pieces.connect()
+    while left := len([each for each in data.iterdir() if each.name.startswith("large")]):
+        seen.add(left)
+        assert _produced(client)[0] == 0
+    assert len(seen) > 10
+    pieces.run(lambda: pieces.worker.partitions.removal_due_ms is None, "there is nothing left to do")
 
 
 def test_log_directory_that_is_gone_costs_the_new_partition_and_nothing_else(
