@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kafkad.core.controller.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.coordinators import describe_transactions
+from kafkad.handlers.coordinators import describe_transactions, lists
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS
 from kafkad.wire.kio_codec import codec
@@ -178,12 +178,9 @@ def merge(api_key: int, name: str, version: int, answers: Sequence[bytes]) -> by
     messages = codec(name, version)
     if not answers:
         return messages.encode(**{"error_code": ErrorCode.NONE, "unknown_state_filters": (), shape.results: ()})
-    responses = [messages.decode_response(answer) for answer in answers]
     if isinstance(shape, Everywhere):
-        # One shard that can't say what it has makes the list wrong, and so it is the error of all, as in Kafka.
-        for response in responses:
-            if int(response.error_code) != ErrorCode.NONE:
-                return messages.encode_response(response)
+        return lists.joined(api_key, version, answers)
+    responses = [messages.decode_response(answer) for answer in answers]
     rows = tuple(row for response in responses for row in getattr(response, shape.results))
     return messages.encode_response(replace(responses[0], **{shape.results: rows}))
 

@@ -6,8 +6,9 @@ requests and timers lead to is the runtime's affair; here are only messages, clo
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from kafkad.adapters.counters import CounterBlock
@@ -22,37 +23,19 @@ from kafkad.core.waiting.timing_wheel import TimingWheel
 from kafkad.handlers.coordinators.dispatch import COORDINATED
 from kafkad.processes.worker.coordinator_answers import Answer, ClientAnswer, InnerAnswer
 from kafkad.processes.worker.coordinator_log import CoordinatorPartition
+from kafkad.processes.worker.coordinator_needs import Guarding, MarkerShelf
 from kafkad.processes.worker.failing import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.shard_kinds import ShardKind
 from kafkad.processes.worker.shard_loading import Coordinator, ShardLoading, moment_now
-from kafkad.wire.api_table import OFFSET_COMMIT, TXN_OFFSET_COMMIT
+from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT
 from kafkad.wire.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
 
 log = logging.getLogger(__name__)
 
-
-class MarkerShelf(Protocol):
-    """Takes orders for markers."""
-
-    def order(self, owned: OwnedPartition, wanted: MarkersWanted) -> None: ...
-
-    def forget(self, owned: OwnedPartition) -> None: ...
-
-
-class Guarding(Protocol):
-    """Asks whether a commit's transaction includes the offsets, before the commit is looked at (KIP-890)."""
-
-    def verify(
-        self,
-        owned: OwnedPartition,
-        request: Any,
-        version: int,
-        go_on: Callable[[int], None],
-        refuse: Callable[[ErrorCode], None],
-    ) -> None: ...
+_LISTS = (LIST_GROUPS, LIST_TRANSACTIONS)
 
 
 class Coordinating:
@@ -85,13 +68,14 @@ class Coordinating:
         self._next_token = 1
         self._gathering: list[Coordinator] = []
         """Those whose outcomes of this pass share a batch that is not written yet."""
+        self._listing: deque[tuple[ProcessKey, CoordinatorAsked, bool]] = deque()
         self._may_hold: dict[int, Coordinator] = {}
         """By slot the shards that may wait for replicas: to look at all of them in each pass cost a tenth of it."""
 
     @property
     def is_busy(self) -> bool:
         """Whether the next pass has to come at once."""
-        return bool(self._loading) or bool(self._leaving) or bool(self._due)
+        return bool(self._loading) or bool(self._leaving) or bool(self._due) or bool(self._listing)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -152,6 +136,8 @@ class Coordinating:
         """End of a pass: send away who waits for shards that left, load and run timers for about `budget_s` each."""
         if self._leaving:
             self._send_away()
+        if self._listing:
+            self._list(time.monotonic() + budget_s)
         if self._loading:
             self._loading.work(budget_s)
         due_ms = self.next_deadline_ms
@@ -187,7 +173,23 @@ class Coordinating:
     # Requests.
 
     def asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
-        """A network process asks; `is_recovering`: the log of the partition is still being looked at."""
+        """A network process asks; `is_recovering`: the log of the partition is still being looked at.
+
+        Who wants to know of all groups or transactions asks all shards at once: these take turns with everybody else.
+        """
+        if message.api_key in _LISTS:
+            self._listing.append((peer, message, is_recovering))
+        else:
+            self._asked(peer, message, is_recovering=is_recovering)
+
+    def _list(self, until_s: float) -> None:
+        while self._listing:
+            peer, message, is_recovering = self._listing.popleft()
+            self._asked(peer, message, is_recovering=is_recovering)
+            if time.monotonic() >= until_s:
+                return
+
+    def _asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
         api = COORDINATED[message.api_key]
         try:
             request = codec(api.name, message.version).decode(memoryview(message.body))
@@ -273,6 +275,7 @@ class Coordinating:
     def network_lost(self, network: ProcessKey) -> None:
         """Nobody wants its answers any more; what they lead to goes on, as when a client is gone."""
         self._pending = {token: row for token, row in self._pending.items() if row.peer != network}
+        self._listing = deque(row for row in self._listing if row[0] != network)
 
     def reply(self, token: int, reply: object) -> None:
         pending = self._pending.pop(token, None)

@@ -9,6 +9,7 @@ import pytest
 
 from kafkad.core.controller.deltas import FeaturesChanged
 from kafkad.core.errors import ErrorCode
+from kafkad.processes.worker import shell
 from kafkad.wire.api_table import CONSUMER_GROUP_HEARTBEAT
 from tests.handlers.kio_calls import KioApi
 from tests.processes.group_requests import (
@@ -175,3 +176,15 @@ def test_the_consumer_protocol_may_be_switched_off(
     # The header of a flexible request ends with tags.
     reply = client.ask(framed(CONSUMER_GROUP_HEARTBEAT, 0, b"\x00" + bytes(body)))
     assert int(api.read(reply[1:]).error_code) == code
+
+
+def test_who_lists_all_groups_lets_others_go_first(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_offsets_topic(pieces, partitions=8)
+    lister, other = pieces.connect(), pieces.connect()
+    assert committed_code(other, "g", 7) == 0
+    monkeypatch.setattr(shell, "LOADING_BUDGET_S", 0)
+    lister.send(asked(LIST))
+    other.send(heartbeat())
+    pieces.run(lambda: other.replies, "the heartbeat is answered")
+    assert not lister.replies, "one shard is asked in a pass"
+    assert [group.group_id for group in read(LIST, lister.reply()).groups] == ["g"]
