@@ -33,6 +33,20 @@ def kafkad_register_leader_election_strategies():
     return [Nobody()]
 '''
 
+FAILS = '''
+from kafkad.hookspecs import hookimpl
+
+class Fails:
+    name = "fails"
+
+    def assign(self, members, partitions):
+        raise ValueError("no such luck")
+
+@hookimpl
+def kafkad_register_group_assignors():
+    return [Fails()]
+'''
+
 
 def install(example: str, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pip install a copy (building writes beside the sources) where the brokers of this test find it."""
@@ -147,13 +161,38 @@ def test_keep_with_first(tmp_path: Path) -> None:
         second.close()
 
 
-def member(broker: Kafkad, topic: str) -> Consumer:
+def test_an_assignor_that_fails_costs_its_group_and_nobody_else(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "fails.py").write_text(FAILS)
+    settings = {"kafkad.plugins.dir": str(folder), "group.consumer.assignors": "uniform,fails"}
+    with Kafkad(tmp_path / "broker", settings) as broker:
+        with BrokerClient(broker.bootstrap) as client:
+            client.create_topic("divided", partitions=4, replication_factor=1, configs={})
+        other = member(broker, "divided", "uniform", group="others")
+        eventually(lambda: owned(other) == 4, within=WITHIN_S, what="a group with another assignor reads")
+        failing = member(broker, "divided", "fails")
+        line = "group workers: no new assignment for epoch 2: assignor 'fails' failed in "
+
+        def is_said() -> bool:
+            return owned(failing) == 0 and line in broker.output.read_text()
+
+        eventually(is_said, within=WITHIN_S, what="the log says so")
+        said = broker.output.read_text()
+        assert "ValueError('no such luck')" in said
+        assert "it is started again" not in said, "no worker has ended"
+        assert owned(other) == 4
+        failing.close()
+        other.close()
+
+
+def member(broker: Kafkad, topic: str, assignor: str = "keep-with-first", *, group: str = "workers") -> Consumer:
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
-            "group.id": "workers",
+            "group.id": group,
             "group.protocol": "consumer",
-            "group.remote.assignor": "keep-with-first",
+            "group.remote.assignor": assignor,
         }
     )
     consumer.subscribe([topic])
