@@ -4,7 +4,7 @@ In two steps: `unknown_topics` says what might be created for the request, which
 `handle` answers. A name that is illegal is never asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from kafkad.core.controller.image import Topic
@@ -16,6 +16,7 @@ from kafkad.handlers.topic_errors import is_legal, why_unknown
 from kafkad.handlers.view import BrokerView
 from kafkad.wire.metadata import (
     NO_TOPIC_ID,
+    MetadataRequest,
     WantedTopic,
     pack_response,
     pack_topic,
@@ -44,19 +45,28 @@ def handle(body: memoryview, version: int, view: BrokerView, errors: Mapping[str
     request = read_request(body, version)
     image, cache = view.image, view.metadata_cache
     cache.follow(image, view.broker_id)
-    unknown_ids: list[bytes] = []
     if request.topics is None:
-        packed = cache.topics(image.topics.values(), version, view.broker_id)
-    elif _is_invalid(request.topics, version):
+        asked = (version, *request[1:], *broker_rows(view))
+        return cache.whole(
+            asked, lambda: _pack(request, view, version, cache.topics(image.topics.values(), version, view.broker_id))
+        )
+    unknown_ids: list[bytes] = []
+    if _is_invalid(request.topics, version):
         return _refuse(request.topics, version)
     elif _asks_by_id(request.topics):
         unknown_ids, packed = _by_id(request.topics, version, view)
     else:
         packed = _by_name(request.topics, version, view, errors)
+    return _pack(request, view, version, packed, unknown_ids)
+
+
+def _pack(
+    request: MetadataRequest, view: BrokerView, version: int, packed: list[bytes], unknown_ids: Sequence[bytes] = ()
+) -> bytes:
     return pack_response(
         version,
         brokers=broker_rows(view),
-        cluster_id=image.cluster_id or None,
+        cluster_id=view.image.cluster_id or None,
         controller_id=view.broker_id,
         unknown_ids=unknown_ids,
         topics=packed,

@@ -4,7 +4,7 @@ An image replaces a `Topic` whenever anything about it changes, so that its iden
 true. What a topic looks like to a client is decided here; the place of each field is the wire's.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, MetadataImage, Partition, Topic
 from kafkad.core.controller.topic_names import is_internal
@@ -13,6 +13,8 @@ from kafkad.wire.metadata import PartitionRow, layout, pack_topic
 from kafkad.wire.told_errors import tell_all
 
 NO_LEADER = -1
+WHOLE_ANSWERS = 4
+"""So many answers with all topics are kept: each may be megabytes, and clients of a kind ask alike."""
 
 
 class _Packed:
@@ -36,9 +38,15 @@ class MetadataCache:
     def __init__(self) -> None:
         self._packed: dict[str, _Packed] = {}
         self._live: frozenset[int] = frozenset()
+        self._image: MetadataImage | None = None
+        self._whole: dict[Hashable, tuple[bytes, Sequence[int]]] = {}
 
     def follow(self, image: MetadataImage, broker_id: int) -> None:
         """Drop what is not in `image` any more. `broker_id` is this broker: it is live, registered or not."""
+        if image is self._image:
+            return
+        self._image = image
+        self._whole.clear()
         live = frozenset(image.brokers) | {broker_id}
         if live != self._live:
             self._live = live
@@ -62,6 +70,19 @@ class MetadataCache:
                 tell_all(packed.errors)
             out.append(body)
         return out
+
+    def whole(self, asked: Hashable, make: Callable[[], bytes]) -> bytes:
+        """An answer about all topics, one object for all who ask alike: it depends on `asked` and the image."""
+        kept = self._whole.get(asked)
+        if kept is not None:
+            body, errors = kept
+            tell_all(errors)
+            return body
+        body = make()
+        if len(self._whole) < WHOLE_ANSWERS:
+            errors = [error for packed in self._packed.values() for error in packed.errors]
+            self._whole[asked] = body, errors
+        return body
 
     def _pack(self, packed: _Packed, version: int, broker_id: int) -> bytes:
         topic = packed.topic

@@ -232,3 +232,27 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_bytes_after_the_request_are_ignored(version: int) -> None:
     assert names(answer(memoryview(bytes(asked(version, "a")) + b"x"), version, a_view())) == ["a"]
+
+
+def test_all_who_ask_for_all_topics_alike_get_the_same_object() -> None:
+    view = a_view(a_topic("text", 7, a_partition(0, 5)))
+    first = metadata.handle(all_topics(9), 9, view)
+    assert metadata.handle(all_topics(9), 9, view) is first
+    assert metadata.handle(all_topics(12), 12, view) != first
+
+
+def test_answer_about_all_topics_follows_the_image_and_who_asks() -> None:
+    view = a_view(a_topic("text", 7, a_partition(0, 5)))
+    assert names(answer(all_topics(9), 9, view)) == ["text"]
+    view.image = an_image(a_topic("other", 8, a_partition(0, 6)))
+    assert names(answer(all_topics(9), 9, view)) == ["other"]
+    view.advertised = ("elsewhere", 1234)
+    assert [(row.host, row.port) for row in answer(all_topics(9), 9, view).brokers] == [("elsewhere", 1234)]
+
+
+def test_no_more_answers_about_all_topics_are_kept_than_clients_of_a_few_kinds_need() -> None:
+    view = a_view(a_topic("text", 7, a_partition(0, 5)))
+    for version in VERSIONS:
+        metadata.handle(all_topics(version), version, view)
+    last = VERSIONS[-1]
+    assert metadata.handle(all_topics(last), last, view) is not metadata.handle(all_topics(last), last, view)
