@@ -51,3 +51,8 @@ def _argument_area() -> tuple[int, int]:
     if len(fields) <= _ARG_END - 2:
         return 0, 0
     return int(fields[_ARG_START - 2]), int(fields[_ARG_END - 2])
+
+
+def give_back_free_memory() -> None:
+    """What was freed goes back to the kernel now (malloc_trim(3)): the C library may keep it for good otherwise."""
+    ctypes.CDLL(None).malloc_trim(0)

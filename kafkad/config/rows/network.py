@@ -59,8 +59,8 @@ SETTINGS = (
     row("queued.max.requests", INT, 500, Between(1), HIGH, READ_ONLY,
         "Requests that may wait for a worker before sockets are no longer read.", status=NO_QUEUE),
     row("queued.max.request.bytes", LONG, -1, None, MEDIUM, READ_ONLY,
-        "Memory for large requests other than Produce, all network processes together; further ones wait in "
-        "line, unread. -1: as much as kafkad.arena.bytes for each process."),
+        "Memory for requests that are not whole yet and for which the arena has no place, all network processes "
+        "together; further ones wait in line, unread. -1: a quarter of kafkad.arena.bytes for each process."),
     row("request.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
         "How long this broker waits for an answer of another broker.", status=SINGLE),
     row("max.request.partition.size.limit", INT, 2000, Between(1), MEDIUM, READ_ONLY,

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kafkad.handlers.view import BrokerView, NotYet
-from kafkad.processes.network.connection import Connection, Frame, Reply
+from kafkad.processes.network.connection import JOINED_BYTES, Connection, Frame, Reply
+from kafkad.processes.network.unread_replies import UnreadReplies
 from kafkad.wire.framing import response_head
 
 
@@ -25,9 +26,11 @@ class Answers:
         self,
         view: BrokerView,
         answered: Callable[[Connection], None],
+        unread: UnreadReplies,
     ) -> None:
         self._view = view
         self._answered = answered
+        self._unread = unread
         self._parked: dict[Connection, tuple[Local, Frame, Reply]] = {}
 
     def open(self, connection: Connection, frame: Frame, now_ms: int) -> Reply:
@@ -42,7 +45,11 @@ class Answers:
         connection.ended()
         if connection.closed:
             return
-        reply.pieces = (response_head(header.api_key, header.version, header.correlation_id, len(body)) + body,)
+        head = response_head(header.api_key, header.version, header.correlation_id, len(body))
+        size = len(head) + len(body)
+        # A large body may be kept for others who ask the same: it is not copied.
+        connection.answer(reply, (head + body,) if size <= JOINED_BYTES else (head, body), size)
+        self._unread.made(size)
         self._answered(connection)
 
     def answer_locally(self, handler: Local, connection: Connection, frame: Frame, now_ms: int) -> None:

@@ -38,6 +38,7 @@ from kafkad.processes.network.produce_desk import ProduceDesk
 from kafkad.processes.network.reading import FrameReader
 from kafkad.processes.network.requests import Requests
 from kafkad.processes.network.throttle import Throttle
+from kafkad.processes.network.unread_replies import UnreadReplies
 from kafkad.processes.network.warming import Warmer
 
 log = logging.getLogger(__name__)
@@ -131,14 +132,16 @@ class Assembly:
         arena = context.arenas[context.key.index]
         max_bytes = context.config.network.socket_request_max_bytes
         space = PrivateSpace(_private_bytes(context), lambda: self.desks.controller.held_bytes)
+        unread = UnreadReplies()
         return Clients(
             self.loop.epoll,
             context.block,
-            reader=lambda arrived: FrameReader(arena, space, max_bytes, arrived),
+            reader=lambda arrived: FrameReader(arena, space, max_bytes, arrived, unread),
             start=lambda connection, frame, now_ms: self._requests.start(connection, frame, now_ms),
             lost=shell.connection_lost,
             release=arena.release,
             warmer=Warmer,
+            unread=unread,
         )
 
     def _desks(self, shell: Shell, context: ChildContext, now_ms: int) -> Desks:
@@ -157,7 +160,7 @@ class Assembly:
         )
         others = len(context.roster.role("network")) > 1
         throttle = Throttle(_quota(context), context.block, has_others=others)
-        answers = Answers(view, clients.answered)
+        answers = Answers(view, clients.answered, clients.unread)
         workers = len(context.roster.role("worker"))
         produce = ProduceDesk(
             arena=context.arenas[context.key.index],
@@ -212,10 +215,10 @@ def volume_space(path: str) -> tuple[int, int] | None:
 
 
 def _private_bytes(context: ChildContext) -> int:
-    """This process's share of queued.max.request.bytes; unset, as much as it has for Produce requests."""
+    """This process's share of queued.max.request.bytes; unset, a quarter of what it has for Produce requests."""
     queued = context.config.network.queued_max_request_bytes
     if queued <= 0:
-        return context.arenas[context.key.index].size
+        return context.arenas[context.key.index].size // 4
     return queued // len(context.roster.role("network"))
 
 

@@ -8,6 +8,7 @@ import heapq
 import logging
 import select
 from collections.abc import Callable
+from itertools import islice
 from time import monotonic_ns
 
 from kafkad.adapters.counters import CounterBlock
@@ -16,6 +17,8 @@ from kafkad.processes.network.acceptor import Accepted
 from kafkad.processes.network.connection import Connection, Frame
 from kafkad.processes.network.parting import part
 from kafkad.processes.network.reading import FrameReader, Unacceptable
+from kafkad.processes.network.turns import TURNS_OF_A_PASS
+from kafkad.processes.network.unread_replies import UnreadReplies
 from kafkad.processes.network.warming import Warmer
 from kafkad.wire.api_table import API_VERSIONS, APIS
 from kafkad.wire.primitives import MalformedRequest
@@ -23,6 +26,8 @@ from kafkad.wire.primitives import MalformedRequest
 log = logging.getLogger(__name__)
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
+STARVED_MISSES = 16
+"""So many who wait for the arena are tried in vain in one pass: room that is too small for one may do for another."""
 _HANG_UP = select.EPOLLHUP | select.EPOLLERR
 
 Start = Callable[[Connection, Frame, int], None]
@@ -42,15 +47,18 @@ class Clients:
         lost: Callable[[Connection], None],
         release: Callable[[int], object],
         warmer: Callable[[Callable[[Connection], None]], Warmer],
+        unread: UnreadReplies,
     ) -> None:
         self._epoll = epoll
+        self._by_fd: dict[int, Connection] = {}
         self._block = block
         self.reader = reader(self._arrived)
+        self.unread = unread
+        unread.connections = self._by_fd.values
         self._start = start
         self._lost = lost
         self._release = release
         self.warmer = warmer(self.answered)
-        self._by_fd: dict[int, Connection] = {}
         self._numbers = 0
         self._touched: dict[Connection, None] = {}
         self._muted: list[tuple[int, int, Connection]] = []
@@ -107,7 +115,7 @@ class Clients:
     def _arrived(self, connection: Connection, frame: Frame) -> None:
         """A whole request: start it, or keep it until those before it are answered."""
         connection.received_ns = monotonic_ns()
-        if connection.may_start(frame.lane):
+        if connection.may_start(frame.lane) and not self.unread.must_wait(connection, frame.header.api_key):
             self._begin(connection, frame)
         else:
             connection.parked = frame
@@ -167,7 +175,9 @@ class Clients:
 
     def _go_on(self, connection: Connection) -> None:
         """Requests that had to wait for those before them start, as far as they may."""
-        if not connection.may_start(connection.waiting_lane()):
+        if connection in self.reader.next_pass or not connection.may_start(connection.waiting_lane()):
+            return
+        if self.unread.must_wait(connection, connection.waiting_key()):
             return
         parked = connection.parked
         if parked is None:
@@ -204,14 +214,22 @@ class Clients:
             return False
         return connection.filling is not None or not connection.is_blocked()
 
+    def take_turns(self, waiting: dict[Connection, None]) -> None:
+        """Some of those who have let others go first go on when the pass ends."""
+        for connection in list(islice(waiting, TURNS_OF_A_PASS)):
+            del waiting[connection]
+            self._touched[connection] = None
+
     def feed_starved(self) -> None:
         """There may be space in the arena again: those who wait go on, in the order in which they came."""
-        starved = self.reader.starved
-        while starved:
-            connection = next(iter(starved))
-            if not self._resume(connection):
+        line, misses = self.reader.places.line, 0
+        for connection, size in list(line.waiting.items()):
+            if misses == STARVED_MISSES or not line.may_take(connection, size):
                 return
-            self._touched[connection] = None
+            if self._resume(connection):
+                self._touched[connection] = None
+            else:
+                misses += 1
 
     def feed_crowded(self) -> None:
         """The same for private memory."""
@@ -248,7 +266,7 @@ class Clients:
         """Close connections that began a request and stopped sending: what they hold is wanted by others."""
         for connection in list(self.reader.unfinished):
             # Who is not read, for whatever reason, can't go on sending.
-            if connection.interest & _READ and self.now_ms - connection.last_active_ms >= stall_ms:
+            if connection.is_read and self.now_ms - connection.last_active_ms >= stall_ms:
                 filling = connection.filling
                 came = f"{filling.got} of {filling.total}" if filling is not None else f"{len(connection.head)}"
                 self.close(connection, f"{came} bytes of a request came, then nothing")
@@ -284,6 +302,7 @@ class Clients:
             self._discard(connection.parked)
             connection.parked = None
         self.reader.forget(connection)
+        self.unread.forget(connection)
         connection.drop()
         self._block[CONNECTIONS_CLOSED] += 1
         self._block[CONNECTIONS] = len(self._by_fd)

@@ -5,9 +5,10 @@ of one lane may be under way together (`lane_of`); any other request waits until
 """
 
 import os
+import select
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 
 from kafkad.adapters.counters import CounterBlock
@@ -18,6 +19,8 @@ from kafkad.wire.framing import RequestHeader
 
 OUT_LIMIT_BYTES = 1 << 20
 """With more than this unsent, no further request is read from the connection."""
+JOINED_BYTES = 16 * 1024
+"""Larger pieces are sent as they are: to copy them would cost more than another system call."""
 LANE_LIMIT = 64
 """Requests of one connection that may be under way at once."""
 ALONE = -1
@@ -138,8 +141,9 @@ class Connection:
         self.received_ns = 0
         """When the request that came last was complete."""
         self.replies: deque[Reply] = deque()
-        self.out: deque[Piece] = deque()
+        self.out: deque[Piece | memoryview] = deque()
         self.out_bytes = 0
+        """Of replies that are ready and not sent, also where others have to leave before them."""
         self.lane = ALONE
         self.lane_in_flight = 0
         """How many requests of `lane` are under way."""
@@ -147,6 +151,11 @@ class Connection:
         self.is_finished = False
         """The peer sends nothing any more; it may still wait for replies."""
         self.closed = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what its client sends is looked for."""
+        return bool(self.interest & select.EPOLLIN)
 
     def is_blocked(self) -> bool:
         """Whether the next request has to wait for earlier ones, or for the client to read its replies."""
@@ -173,6 +182,13 @@ class Connection:
         length, api_key = _LENGTH_AND_KEY.unpack_from(self.head)
         return lane_of(api_key, length)
 
+    def waiting_key(self) -> int:
+        """The API key of what has to wait next."""
+        if self.parked is not None:
+            return self.parked.header.api_key
+        api_key: int = _LENGTH_AND_KEY.unpack_from(self.head)[1]
+        return api_key
+
     def begin(self, lane: int) -> None:
         """A request that may start is under way now, until `ended`."""
         if lane == ALONE:
@@ -188,6 +204,11 @@ class Connection:
         else:
             self.lane_in_flight -= 1
 
+    def answer(self, reply: Reply, pieces: Sequence[Piece], size: int) -> None:
+        """What `reply` is, `size` bytes. They count from now on: no further request is answered beside too many."""
+        reply.pieces = pieces
+        self.out_bytes += size
+
     def mute(self, until_ms: int) -> None:
         self.is_muted = True
         self.muted_until_ms = max(self.muted_until_ms, until_ms)
@@ -198,9 +219,7 @@ class Connection:
         while replies and (pieces := replies[0].pieces) is not None:
             reply = replies.popleft()
             observe_total_time(block, reply.header.api_key, (now_ns - reply.received_ns) // 1000)
-            for piece in pieces:
-                out.append(piece)
-                self.out_bytes += len(piece) if isinstance(piece, bytes) else piece.length
+            out.extend(pieces)
 
     def send(self, is_warm: Callable[["Connection", FileSlice], bool]) -> bool:
         """Push out what the socket takes; True when nothing is left. Raises OSError when the peer is gone.
@@ -220,7 +239,7 @@ class Connection:
                 return False
         return not out
 
-    def _send_bytes(self, piece: bytes) -> int:
+    def _send_bytes(self, piece: bytes | memoryview) -> int:
         out = self.out
         if len(out) > 1 and not isinstance(out[1], FileSlice):
             piece = self._join_bytes()
@@ -233,18 +252,29 @@ class Connection:
         if sent == len(piece):
             out.popleft()
         else:
-            out[0] = piece[sent:]
+            # Not a copy: a large body may be the reply of many.
+            out[0] = memoryview(piece)[sent:]
         return sent
 
-    def _join_bytes(self) -> bytes:
+    def _join_bytes(self) -> bytes | memoryview:
         """Make one piece of the leading byte pieces: one system call for many small replies."""
         out = self.out
-        parts: list[bytes] = []
-        while out and isinstance(out[0], bytes):
-            parts.append(out.popleft())  # type: ignore[arg-type]
-        joined = b"".join(parts)
+        parts: list[bytes | memoryview] = []
+        room = JOINED_BYTES
+        while out and not isinstance(piece := out[0], FileSlice) and (room >= len(piece) or not parts):
+            parts.append(piece)
+            room -= len(piece)
+            out.popleft()
+        joined = b"".join(parts) if len(parts) > 1 else parts[0]
         out.appendleft(joined)
         return joined
+
+    def unsent_pieces(self) -> Iterator[object]:
+        """What is in memory for it: bytes that are ready and not sent, each as the object that holds them."""
+        for reply in self.replies:
+            yield from reply.pieces or ()
+        for piece in self.out:
+            yield piece.obj if isinstance(piece, memoryview) else piece
 
     def _send_file(self, piece: FileSlice) -> int:
         try:

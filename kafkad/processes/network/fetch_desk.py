@@ -304,11 +304,12 @@ class FetchDesk:
 
     def _send(self, connection: Connection, reply: Reply, body: list[Piece]) -> None:
         header = reply.header
-        head = response_head(header.api_key, header.version, header.correlation_id, length_of(body))
+        size = length_of(body)
+        head = response_head(header.api_key, header.version, header.correlation_id, size)
         first = body[0]
         assert isinstance(first, bytes)
         body[0] = head + first
-        reply.pieces = body
+        connection.answer(reply, body, len(head) + size)
         self._answered(connection)
 
     def _release(self, fetch: WaitingFetch) -> None:

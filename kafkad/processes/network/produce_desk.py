@@ -123,7 +123,7 @@ class ProduceDesk:
             body = produce.reply(max(0, connection.muted_until_ms - reply.received_ms))
             header = reply.header
             head = response_head(header.api_key, header.version, header.correlation_id, len(body))
-            reply.pieces = (head + body,)
+            connection.answer(reply, (head + body,), len(head) + len(body))
         self._answered(connection)
 
 

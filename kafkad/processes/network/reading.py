@@ -2,17 +2,20 @@
 
 A Produce is received into the shared arena and stays there until its owner has written it. Small requests
 land in a window of the arena that is used again at once when nothing in it has to stay; a request that is
-larger than what came in one piece gets its whole space at once, first come first served. No space: the
-connection waits in line, which is the back-pressure. Everything but Produce is read into private memory, whose
-bounds are `private_space`'s.
+larger than what came in one piece gets its whole space at once, if `arena_places` has some for it. Everything else is
+read into private memory, whose bounds are `private_space`'s. A whole Produce for which the arena has no space waits
+in line, which is the back-pressure.
 Idle connections hold nothing, and neither does a request that may not start yet.
 """
 
 from collections.abc import Callable
 
 from kafkad.adapters.arena import Arena
+from kafkad.processes.network.arena_places import ArenaPlaces
 from kafkad.processes.network.connection import Connection, Filling, Frame, lane_of
-from kafkad.processes.network.private_space import PrivateSpace, next_step
+from kafkad.processes.network.private_space import COUNTED_HEAD_BYTES, PrivateSpace, next_step
+from kafkad.processes.network.turns import PASS_BYTES, has_had_its_turn
+from kafkad.processes.network.unread_replies import UnreadReplies
 from kafkad.wire.api_table import PRODUCE
 from kafkad.wire.framing import LENGTH, describe_stranger, read_header
 from kafkad.wire.primitives import I16, MalformedRequest
@@ -23,8 +26,6 @@ PEEK_BYTES = 512
 """How much is read first where the last request was large: what follows goes straight to its place."""
 LARGE_FRAME_BYTES = READ_BYTES
 SMALLEST_FRAME = 8
-PASS_BYTES = 1 << 20
-"""What one connection may receive in one loop pass before the others get their turn."""
 _ALIGN = 63
 
 
@@ -41,18 +42,23 @@ class FrameReader:
         space: PrivateSpace,
         max_request_bytes: int,
         on_frame: Callable[[Connection, Frame], None],
+        unread: UnreadReplies,
     ) -> None:
         self._arena = arena
         self.space = space
         self._view = arena.view
         self._max_request_bytes = max_request_bytes
         self._on_frame = on_frame
+        self._unread = unread
         self._window: int | None = None
         self._window_used = 0
         self._private = memoryview(b"")
-        self.starved: dict[Connection, None] = {}
-        """Connections that wait for arena space, in order. While there are any, nobody else gets some."""
-        self.times_starved = 0
+        self.places = ArenaPlaces(arena)
+        self.starved = self.places.line.waiting
+        self.next_pass: dict[Connection, None] = {}
+        """Connections that have more requests here, and let others go first."""
+        self.came = 0
+        """Bytes of large requests that were received since somebody looked."""
         self.unfinished: set[Connection] = set()
         """Connections in the middle of a request: how long its rest takes is up to the peer."""
 
@@ -74,9 +80,9 @@ class FrameReader:
         budget = PASS_BYTES
         while budget > 0 and not connection.closed:
             filling = connection.filling
-            if filling is not None:
+            if filling is not None and filling.got < filling.total:
                 wanted, got = self._receive_rest(connection, filling, now_ms)
-            elif connection.is_blocked() or connection in self.starved or connection in self.space.crowded:
+            elif filling is not None or connection.is_blocked() or self._waits(connection):
                 return True
             else:
                 wanted, got = self._receive_first(connection, now_ms)
@@ -85,17 +91,41 @@ class FrameReader:
             if got < wanted:
                 return True
             budget -= got
+            if filling is not None and connection.filling is None and filling.arena_extent is None:
+                # It was a large request, and no Produce as a rule: the others have their turn.
+                return True
         return True
+
+    def _waits(self, connection: Connection) -> bool:
+        return connection in self.starved or connection in self.space.crowded
 
     def resume(self, connection: Connection) -> bool:
         """Hand on what had to wait; False if it has to wait for space (again). Raises Unacceptable."""
-        head, connection.head = connection.head, b""
+        if connection.filling is not None:
+            return self._hand_on_filled(connection, connection.filling)
+        head = self._take_head(connection)
         connection.is_held = False
         if self._split(connection, memoryview(head), 0, len(head), None):
-            self.starved.pop(connection, None)
+            self.places.line.leave(connection)
             self.space.crowded.pop(connection, None)
             return True
         return False
+
+    def _keep_head(self, connection: Connection, head: bytes) -> None:
+        connection.head = head
+        if len(head) > COUNTED_HEAD_BYTES:
+            self.space.hold(connection, len(head))
+
+    def _hold(self, connection: Connection, head: bytes) -> None:
+        """Whole requests that have to wait."""
+        self._keep_head(connection, head)
+        connection.is_held = True
+
+    def _take_head(self, connection: Connection) -> bytes:
+        head, connection.head = connection.head, b""
+        if len(head) > COUNTED_HEAD_BYTES:
+            self.space.let_go(connection)
+        return head
 
     def _receive_first(self, connection: Connection, now_ms: int) -> tuple[int, int]:
         head = connection.head
@@ -113,8 +143,7 @@ class FrameReader:
         if got == 0:
             return wanted, 0
         if head:
-            view[start:at] = head
-            connection.head = b""
+            view[start:at] = self._take_head(connection)
             self.unfinished.discard(connection)
         connection.last_active_ms = now_ms
         self._split(connection, view, start, at + got, window)
@@ -145,7 +174,7 @@ class FrameReader:
 
         `window` is None when `view` is not the arena. False: the connection has to wait for space.
         """
-        at = start
+        at, begun, unread = start, 0, self._unread
         while end - at >= 4:
             (length,) = LENGTH.unpack_from(view, at)
             if not SMALLEST_FRAME <= length <= self._max_request_bytes:
@@ -153,8 +182,15 @@ class FrameReader:
             if end - at - 4 < length:
                 break
             (api_key,) = I16.unpack_from(view, at + 4)
-            if not connection.may_start(lane_of(api_key, length)):
-                connection.head, connection.is_held = bytes(view[at:end]), True
+            if not connection.may_start(lane_of(api_key, length)) or (
+                unread.is_over and unread.must_wait(connection, api_key)
+            ):
+                self._hold(connection, bytes(view[at:end]))
+                return True
+            begun += api_key != PRODUCE
+            if begun > 1 and api_key != PRODUCE and has_had_its_turn(begun, at - start + connection.out_bytes):
+                self.next_pass[connection] = None
+                self._hold(connection, bytes(view[at:end]))
                 return True
             connection.large_frames = length > LARGE_FRAME_BYTES
             frame_at, behind = at + 4, at + 4 + length
@@ -165,35 +201,27 @@ class FrameReader:
                 self._window_used = (behind - window + _ALIGN) & ~_ALIGN
                 self._dispatch(connection, view[frame_at:behind], window, frame_at)
             elif not self._hand_on_copy(connection, view[frame_at:behind]):
-                return self._starve(connection, bytes(view[at:end]))
+                self._keep_head(connection, bytes(view[at:end]))
+                return False
             if connection.closed:
                 return True
             at = behind
         return self._keep_rest(connection, view[at:end]) if at < end else True
 
     def _hand_on_copy(self, connection: Connection, frame: memoryview) -> bool:
-        """A Produce that was not received into the arena gets a place of its own there."""
-        extent = self._reserve(connection, len(frame))
+        """A whole Produce that was not received into the arena gets a place of its own there."""
+        size = len(frame)
+        extent = self.places.take(connection, size)
+        if extent is None and self._window is not None:
+            self._drop_window()
+            extent = self.places.take(connection, size)
         if extent is None:
+            self.places.wait(connection, size)
             return False
-        target = self._view[extent : extent + len(frame)]
+        target = self._view[extent : extent + size]
         target[:] = frame
         self._dispatch(connection, target, extent, extent)
         return True
-
-    def _reserve(self, connection: Connection, size: int) -> int | None:
-        """Space for one request, unless somebody came before who waits for some."""
-        if self.starved and next(iter(self.starved)) is not connection:
-            return None
-        return self._arena.reserve(size)
-
-    def _starve(self, connection: Connection, head: bytes) -> bool:
-        connection.head = head
-        if connection not in self.starved:
-            self.starved[connection] = None
-            self.times_starved += 1
-        self._drop_window()
-        return False
 
     def _dispatch(self, connection: Connection, view: memoryview, extent: int | None, offset: int) -> None:
         connection.frames_read += 1
@@ -214,28 +242,27 @@ class FrameReader:
             # Nothing is reserved for a request that may not start: a long poll before it can take any time.
             if total > LARGE_FRAME_BYTES // 2 and not connection.is_blocked():
                 return self._start_filling(connection, rest, total)
-        connection.head = bytes(rest)
+        self._keep_head(connection, bytes(rest))
         self.unfinished.add(connection)
         return True
 
     def _start_filling(self, connection: Connection, rest: memoryview, total: int) -> bool:
         connection.large_frames = total > LARGE_FRAME_BYTES
         got = len(rest)
-        if I16.unpack_from(rest, 4)[0] == PRODUCE:
-            extent = self._reserve(connection, total)
-            if extent is None:
+        extent = None
+        if I16.unpack_from(rest, 4)[0] == PRODUCE and self.places.may_begin(total):
+            extent = self.places.begin(total)
+            if extent is None and self._window is not None:
                 # The largest request has to fit once everybody else is done: not beside a window, where its rest is.
                 rest = memoryview(bytes(rest))
                 self._drop_window()
-                extent = self._reserve(connection, total)
-            if extent is None:
-                return self._starve(connection, bytes(rest))
+                extent = self.places.begin(total)
+        if extent is not None:
             target = self._view[extent : extent + total]
         else:
-            extent = None
             size = next_step(got, total)
             if not self.space.grow(connection, size):
-                connection.head = bytes(rest)
+                self._keep_head(connection, bytes(rest))
                 return False
             target = memoryview(bytearray(size))
         target[:got] = rest
@@ -251,17 +278,44 @@ class FrameReader:
             got = connection.sock.recv_into(filling.view[filling.got :])
         except BlockingIOError:
             return wanted, -1
-        filling.got += got
         if got:
+            filling.got += got
+            self.came += got
             connection.last_active_ms = now_ms
         if filling.got == filling.total:
             self.unfinished.discard(connection)
-            connection.filling = None
-            if filling.arena_extent is None:
-                self.space.release(connection)
-            offset = filling.arena_extent + 4 if filling.arena_extent is not None else 0
-            self._dispatch(connection, filling.view[4:], filling.arena_extent, offset)
+            self._hand_on_filled(connection, filling)
         return wanted, got
+
+    def _hand_on_filled(self, connection: Connection, filling: Filling) -> bool:
+        extent, frame = filling.arena_extent, filling.view[4:]
+        if extent is not None:
+            self.places.became_whole(filling.total)
+            connection.filling = None
+            self._dispatch(connection, frame, extent, extent + 4)
+            return True
+        if I16.unpack_from(frame)[0] == PRODUCE:
+            if not self._hand_on_copy(connection, frame):
+                return False
+            connection.filling = None
+        else:
+            connection.filling = None
+            self._dispatch(connection, frame, None, 0)
+        self.space.release(connection)
+        return True
+
+    def move_out(self, connection: Connection) -> bool:
+        """Give back the arena's place of an unfinished request; False when private memory has no room for it."""
+        filling = connection.filling
+        assert filling is not None and filling.arena_extent is not None, "only a request in the arena is moved"
+        size = next_step(filling.got, filling.total)
+        if not self.space.take(connection, size):
+            return False
+        moved = bytearray(size)
+        moved[: filling.got] = filling.view[: filling.got]
+        self.places.abandon(filling.arena_extent, filling.total)
+        filling.view, filling.arena_extent = memoryview(moved), None
+        return True
 
     def grow(self, connection: Connection) -> bool:
         """More room for a request in private memory; False when its connection has to wait for it."""
@@ -284,9 +338,10 @@ class FrameReader:
     def forget(self, connection: Connection) -> None:
         """Nothing more will come of the connection: give back what it held in the arena."""
         self.unfinished.discard(connection)
-        self.starved.pop(connection, None)
+        self.places.line.leave(connection)
         self.space.release(connection)
-        if connection.filling is not None and connection.filling.arena_extent is not None:
-            self._arena.release(connection.filling.arena_extent)
-        connection.filling = None
+        self.next_pass.pop(connection, None)
+        filling, connection.filling = connection.filling, None
+        if filling is not None and filling.arena_extent is not None:
+            self.places.abandon(filling.arena_extent, filling.total)
         connection.head, connection.is_held = b"", False

@@ -21,6 +21,7 @@ from kafkad.processes.child import ChildContext
 from kafkad.processes.event_loop import IDLE
 from kafkad.processes.network.assembly import Assembly, Desks
 from kafkad.processes.network.connection import Connection
+from kafkad.processes.network.giving_way import GivingWay
 from kafkad.processes.network.hearing import Hearing
 from kafkad.processes.peers import Peers
 from kafkad.processes.rings import Rings
@@ -60,6 +61,8 @@ class NetworkProcess:
         self.loop = assembly.loop
         self.acceptor = assembly.acceptor
         self.clients = assembly.clients
+        self.unread = self.clients.unread
+        self.giving_way = GivingWay(self.clients.reader, self.clients.close)
         self._admission = assembly.admission
         self.logs = assembly.logs
         self.copy = assembly.copy
@@ -210,6 +213,15 @@ class NetworkProcess:
             self._exchange_counts()
         self._admission.tick(now, has_metadata=not self.copy.is_empty)
         reader = self.clients.reader
+        if self.giving_way.is_wanted:
+            self.giving_way.tick(now)
+        if self.unread.is_wanted:
+            self.unread.tick(now, self.clients.close)
+        if reader.next_pass:
+            self.clients.take_turns(reader.next_pass)
+        has_room = not self.unread.is_over or self.unread.begin_pass()
+        if has_room and self.unread.waiting:
+            self.clients.take_turns(self.unread.waiting)
         if reader.starved:
             self.clients.feed_starved()
         if reader.space.crowded:
@@ -239,9 +251,9 @@ class NetworkProcess:
         if not len(self.desks.produce):
             reader.reuse_window()
         block[ARENA_USED] = reader.lent_bytes
-        if reader.times_starved:
-            block[ARENA_EXHAUSTED] += reader.times_starved
-            reader.times_starved = 0
+        if reader.places.times_starved:
+            block[ARENA_EXHAUSTED] += reader.places.times_starved
+            reader.places.times_starved = 0
 
     def _send_outgoing(self) -> None:
         desks = self.desks
@@ -278,6 +290,12 @@ class NetworkProcess:
             deadlines.append(self._next_idle_check_ms)
         if self.clients.reader.unfinished:
             deadlines.append(self._next_stall_check_ms)
+        if self.clients.reader.next_pass:
+            return 0
+        if self.unread.is_wanted:
+            deadlines.append(self.unread.next_look_ms or self._now_ms)
+        if self.giving_way.is_wanted:
+            deadlines.append(self.giving_way.next_look_ms or self._now_ms)
         if self.clients.reader.starved or self.clients.reader.space.crowded:
             deadlines.append(self._now_ms + STARVED_LOOK_MS)
         if self._stop_at_ms is not None:

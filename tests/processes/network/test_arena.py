@@ -9,16 +9,19 @@ from tests.tools.raw_requests import api_versions, batch, fetch, metadata, produ
 
 LARGEST = (1 << 20) - 200
 """Records that, with all that is around them, just make a legal request."""
+NEVER_MS = 1 << 62
 
 
-def _fill(pieces: Pieces) -> tuple[Client, bytes]:
+def _fill(pieces: Pieces, *, is_looked_at: bool = False, sent: int = 50_000) -> tuple[Client, bytes]:
     """A producer whose begun request has taken nearly everything; what is left of its request."""
+    if not is_looked_at:
+        pieces.network.giving_way.next_look_ms = NEVER_MS
     client = pieces.connect()
     request = produce({(TOPIC, 0): batch(1, LARGEST)}, correlation=7)
-    client.send(request[:100_000])
+    client.send(request[:sent])
     pieces.settle()
     assert not pieces.has_empty_arena()
-    return client, request[100_000:]
+    return client, request[sent:]
 
 
 def _error(body: bytes, partition: int = 0) -> int:
@@ -45,10 +48,10 @@ def test_full_arena_stops_no_fetch_and_no_metadata(pieces: Pieces) -> None:
     assert pieces.connect().ask(api_versions())
 
 
-def test_producers_wait_for_space_in_the_order_in_which_they_came(pieces: Pieces) -> None:
+def test_producers_that_wait_for_space_are_all_served(pieces: Pieces) -> None:
     first, rest = _fill(pieces)
     waiting = [pieces.connect() for _ in range(4)]
-    sizes = (900_000, 100, 40_000, 500_000)
+    sizes = (900_000, 90_000, 200_000, 500_000)
     for client, size in zip(waiting, sizes, strict=True):
         client.send(produce({(TOPIC, 0): batch(1, size)}))
         pieces.settle()
@@ -57,18 +60,55 @@ def test_producers_wait_for_space_in_the_order_in_which_they_came(pieces: Pieces
     pieces.run(lambda: all(client.replies for client in waiting), "all have been served")
     offsets = [read_produced(client.replies[0][1])[TOPIC, 0].base_offset for client in waiting]
     assert sorted(offsets) == [1, 2, 3, 4]
-    assert offsets[3] > offsets[0], "there was not room for both, and the one came first"
-    assert pieces.has_empty_arena()
+    pieces.run(pieces.has_empty_arena, "everything is given back")
+    assert pieces.network.clients.reader.space.used == 0
 
 
-def test_small_producer_is_not_let_past_a_large_one_that_waits(pieces: Pieces) -> None:
+def test_small_producer_is_let_past_a_large_one_that_waits(pieces: Pieces) -> None:
     _fill(pieces)
     large, small = pieces.connect(), pieces.connect()
     large.send(produce({(TOPIC, 0): batch(1, LARGEST)}))
     pieces.settle()
-    small.send(produce({(TOPIC, 0): batch()}))
-    pieces.settle()
-    assert (large.replies, small.replies) == ([], [])
+    assert _error(small.ask(produce({(TOPIC, 0): batch()}))) == 0
+    assert large.replies == []
+
+
+def test_request_that_comes_slowly_leaves_the_arena_to_those_who_wait_and_goes_on(pieces: Pieces) -> None:
+    slow, rest = _fill(pieces, is_looked_at=True)
+    waiting = pieces.connect()
+    assert _error(waiting.ask(produce({(TOPIC, 1): batch(1, 90_000)})), 1) == 0
+    slow.send(rest)
+    assert _error(slow.reply()) == 0
+    pieces.run(pieces.has_empty_arena, "everything is given back")
+
+
+def test_request_that_comes_slowly_is_given_up_where_there_is_no_room_for_it(pieces: Pieces) -> None:
+    slow, _ = _fill(pieces, is_looked_at=True, sent=250_000)
+    waiting = pieces.connect()
+    assert _error(waiting.ask(produce({(TOPIC, 1): batch(1, 500_000)})), 1) == 0
+    assert slow.is_closed
+    pieces.run(pieces.has_empty_arena, "everything is given back")
+
+
+def test_large_claims_hold_nobody_up(pieces: Pieces) -> None:
+    claim = produce({(TOPIC, 0): batch(1, LARGEST)})[:17_000]
+    clients = [pieces.connect() for _ in range(30)]
+    for client in clients:
+        client.send(claim)
+        pieces.turn()
+    other = pieces.connect()
+    assert _error(other.ask(produce({(TOPIC, 1): batch(1, 100)})), 1) == 0
+    assert _error(other.ask(produce({(TOPIC, 1): batch(1, 500_000)})), 1) == 0
+
+
+def test_request_that_comes_slowly_is_taken_where_nobody_waits(pieces: Pieces) -> None:
+    client = pieces.connect()
+    request = produce({(TOPIC, 0): batch(1, 600_000)})
+    for at in range(0, len(request), 20_000):
+        client.send(request[at : at + 20_000])
+        pieces.turn()
+        assert not pieces.network.giving_way.is_wanted
+    assert _error(client.reply()) == 0
 
 
 def test_connection_that_is_dropped_gives_its_space_to_those_who_wait(pieces: Pieces) -> None:

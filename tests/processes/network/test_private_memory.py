@@ -8,7 +8,7 @@ from kafkad.processes.network.connection import Connection
 from kafkad.processes.network.private_space import FIRST_STEP_BYTES, PrivateSpace, next_step
 from kafkad.processes.network.shell import STALL_MS
 from tests.processes.pieces import TOPIC, Client, Pieces
-from tests.tools.raw_requests import api_versions, create_topic, metadata
+from tests.tools.raw_requests import api_versions, batch, create_topic, metadata, produce
 
 LIMIT = 1 << 20
 LARGE = metadata([TOPIC] * 200_000)
@@ -73,6 +73,28 @@ def test_who_stops_in_the_middle_gives_its_place_to_the_next(bounded: Pieces) ->
     network.close_stalled(STALL_MS)
     bounded.run(lambda: last.replies, "the one that waited is served")
     assert not last.is_closed
+
+
+def test_who_comes_slowly_gives_its_place_to_those_who_wait(bounded: Pieces) -> None:
+    clients = [_begun(bounded) for _ in range(3)]
+    last = clients[-1]
+    last.send(LARGE[-1:])
+    bounded.run(lambda: last.replies, "the one that waited is served")
+    assert not last.is_closed
+
+
+def test_beginnings_of_small_requests_count(bounded: Pieces) -> None:
+    """Each too short to be received by itself; together they are more than there may be."""
+    begun = produce({(TOPIC, 0): batch(1, 16_000)})[:-1]
+    clients = [bounded.connect() for _ in range(LIMIT // len(begun) + 2)]
+    for client in clients:
+        client.send(begun)
+        bounded.turn()
+    bounded.run(lambda: any(client.is_closed for client in clients), "some are closed")
+    bounded.run(lambda: not bounded.network.giving_way.is_wanted, "there is room again")
+    assert bounded.network.clients.reader.space.used <= LIMIT
+    patient = bounded.connect()
+    assert patient.ask(LARGE)
 
 
 def test_what_the_controller_has_not_answered_counts(bounded: Pieces) -> None:
