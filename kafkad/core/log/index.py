@@ -9,6 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kafkad.core.ports import LogFile
+from kafkad.core.types import NO_TIMESTAMP
 
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
@@ -136,12 +137,17 @@ def lookup_timestamp(file: LogFile, size: int, base_offset: int, target: int) ->
 
 
 def last_timestamp(file: LogFile, size: int, base_offset: int) -> TimestampOffset:
-    """The newest entry of a time index: the largest timestamp it knows of."""
+    """The newest entry of a time index: the largest timestamp it knows of, -1 for none (`known_time`)."""
     entries = used_entries(file, size, TIME_ENTRY)
     if entries == 0:
         return TimestampOffset(-1, base_offset)
     timestamp, relative = TIME_ENTRY.unpack(file.read_at(TIME_ENTRY.size, (entries - 1) * TIME_ENTRY.size))
-    return TimestampOffset(timestamp, base_offset + relative)
+    return TimestampOffset(known_time(timestamp), base_offset + relative)
+
+
+def known_time(timestamp: int) -> int:
+    """The time of an entry. 0 is none: earlier versions wrote it for records without one."""
+    return timestamp or NO_TIMESTAMP
 
 
 def _greatest(file: LogFile, size: int, entry: Struct, target: int) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ from kafkad.core.log.offset_lookup import OffsetLookup
 from kafkad.core.log.records import iter_records, record_timestamp
 from kafkad.core.log.scan import find_batch, largest_timestamp, walk_batches
 from kafkad.core.ports import LogFile, SegmentStore
-from kafkad.core.types import LogPosition
+from kafkad.core.types import NO_TIMESTAMP, LogPosition
 
 _REMEMBERED_ENDS = 64
 """Consumers at the end of the log ask for exactly what was the end before: their place needs no look-up."""
@@ -47,7 +47,7 @@ class FoundOffset(NamedTuple):
 class _SegmentReader:
     """The three files of one segment, opened when first read."""
 
-    __slots__ = ("base_offset", "index", "is_sealed", "log", "max_timestamp", "offsets", "timeindex")
+    __slots__ = ("_looked_at", "base_offset", "index", "is_sealed", "log", "max_timestamp", "offsets", "timeindex")
 
     def __init__(self, store: SegmentStore, base_offset: int, *, is_sealed: bool) -> None:
         self.base_offset = base_offset
@@ -56,7 +56,9 @@ class _SegmentReader:
         self.index: LogFile = store.open(file_name(base_offset, OFFSET_INDEX))
         self.timeindex: LogFile = store.open(file_name(base_offset, TIME_INDEX))
         self.offsets = OffsetLookup(self.index, base_offset)
-        self.max_timestamp: int | None = None
+        self.max_timestamp = NO_TIMESTAMP
+        self._looked_at = 0
+        """The largest timestamp below this byte is known: batches without one are in no index."""
 
     def find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
         """The first batch below byte `end` that holds `offset` or comes after it."""
@@ -64,17 +66,17 @@ class _SegmentReader:
         return find_batch(self.log, min(near.position, end), end, offset)
 
     def largest_timestamp(self, end: int) -> int:
-        """The largest timestamp below byte `end`; of a sealed segment the time index knows it."""
-        if self.max_timestamp is not None:
-            return self.max_timestamp
-        known = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
-        if self.is_sealed and known.timestamp >= 0:
-            self.max_timestamp = known.timestamp
-            return known.timestamp
-        start = 0
-        if known.timestamp >= 0:
-            start = self.offsets.at_or_before(known.offset).position
-        return max(known.timestamp, largest_timestamp(self.log, min(start, end), end).timestamp)
+        """At least the largest timestamp below byte `end`: the time index knows it, and the batches it does not name."""
+        if self._looked_at < end:
+            known = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
+            if known.timestamp > self.max_timestamp:
+                self.max_timestamp = known.timestamp
+                self._looked_at = max(self._looked_at, self.offsets.at_or_before(known.offset).position)
+            if not (self.is_sealed and known.timestamp >= 0):
+                found = largest_timestamp(self.log, min(self._looked_at, end), end)
+                self.max_timestamp = max(self.max_timestamp, found.timestamp)
+            self._looked_at = end
+        return self.max_timestamp
 
 
 class LogReader:
@@ -164,12 +166,13 @@ class LogReader:
         return None
 
     def max_timestamp(self, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
-        """The first record that has the largest timestamp of all below `upper` (ListOffsets -3)."""
+        """The first record that has the largest timestamp of all below `upper` (ListOffsets -3).
+
+        Where no record has one it is the first, as in Apache Kafka.
+        """
         try:
             readable = list(self._readable(upper))
             timestamps = [segment.largest_timestamp(end) for segment, end in readable]
-            if not timestamps or max(timestamps) < 0:
-                return None
             segment, end = readable[timestamps.index(max(timestamps))]
             return _first_at_or_after(segment, end, max(timestamps), log_start)
         except FileNotFoundError as error:

@@ -34,14 +34,15 @@ class InvalidRecords(KafkaError):
 
 
 def has_plausible_times(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether the header alone shows that every create time is acceptable.
+    """Whether the header alone shows that every create time is acceptable, and which is the largest.
 
-    An oldest time is not in the header: with a limit for the past, the records must be read.
+    An oldest time is not in the header: with a limit for the past, the records must be read. So must they where the
+    first record has no time, as librdkafka begins at 0 when it looks for the largest: the header says 1970 then.
     """
-    latest = header.max_timestamp
+    earliest, latest = header.base_timestamp, header.max_timestamp
     return (
         config.message_timestamp_before_max_ms == _NO_LIMIT
-        and header.base_timestamp <= latest
+        and (0 <= earliest <= latest or earliest == latest == NO_TIMESTAMP)
         and latest - now_ms <= config.message_timestamp_after_max_ms
     )
 

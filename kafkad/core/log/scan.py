@@ -43,8 +43,8 @@ def largest_timestamp(file: LogFile, position: int, end: int) -> TimestampOffset
     """The largest timestamp of the batches from `position` on, with its batch's last offset."""
     largest = TimestampOffset(NO_TIMESTAMP, -1)
     for _, header in walk_batches(file, position, end):
-        if header.max_timestamp > largest.timestamp:
-            largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        if header.largest_timestamp > largest.timestamp:
+            largest = TimestampOffset(header.largest_timestamp, header.last_offset)
     return largest
 
 

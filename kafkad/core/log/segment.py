@@ -8,7 +8,7 @@ the largest timestamp so far. A segment loaded from disk reads its indexes when 
 from struct import Struct
 
 from kafkad.core.log.batch import CorruptBatch
-from kafkad.core.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexAppender, used_entries
+from kafkad.core.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexAppender, known_time, used_entries
 from kafkad.core.log.layout import LOG, OFFSET_INDEX, PRODUCER_SNAPSHOT, TIME_INDEX, TXN_INDEX, file_name
 from kafkad.core.log.scan import find_batch, largest_timestamp, position_from_index, walk_batches
 from kafkad.core.log.settings import LogConfig
@@ -164,14 +164,14 @@ class Segment:
         self.is_prepared = True
         first = next(walk_batches(self.log, 0, self.size), None)
         if first is not None:
-            self.first_timestamp = first[1].max_timestamp
+            self.first_timestamp = first[1].largest_timestamp
         self.load_max_timestamp()
 
     def load_max_timestamp(self) -> int:
         """The largest timestamp, from the last time index entry and the batches after it."""
         if self.max_timestamp == NO_TIMESTAMP and self.size:
             timestamp, relative = self.time_index.last
-            if timestamp >= 0:
+            if known_time(timestamp) >= 0:
                 self.max_timestamp = timestamp
                 self.offset_of_max_timestamp = self.base_offset + relative
             found = largest_timestamp(self.log, max(self.offset_index.last[1], 0), self.size)

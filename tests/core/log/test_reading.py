@@ -5,14 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.batch import iter_headers
+from kafkad.core.log.batch import iter_headers, read_header
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.reading import Extent, FoundOffset, LogReader, ManifestStale
+from kafkad.core.log.records import NewRecord, build_batch
 from kafkad.core.log.removal import delete_segments, remove_files
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.types import LogPosition
 from tests.core.log.batches import NOW, append, batch, load
 from tests.core.log.fake_store import FakeStore
+from tests.core.log.sealed import sealed
 
 
 def filled(store: FakeStore, batches: int = 40) -> PartitionLog:
@@ -173,6 +175,43 @@ def test_an_empty_log_has_no_timestamps() -> None:
     reader = LogReader(log.store, log.manifest())
     assert reader.max_timestamp(log.log_end) is None
     assert reader.offset_for_timestamp(0, log.log_end) is None
+
+
+def test_records_without_a_time_are_found_by_none_and_the_first_is_the_newest() -> None:
+    """The latter as Apache Kafka."""
+    log = load(FakeStore())
+    for _ in range(40):
+        append(log, memoryview(bytearray(build_batch([NewRecord(-1, None, bytes(80))] * 2))))
+    reader = LogReader(log.store, log.manifest())
+    assert len(log.segments) > 2
+    assert reader.offset_for_timestamp(0, log.log_end) is None
+    append(log, memoryview(bytearray(build_batch([NewRecord(-1, None, None)]))))
+    assert reader.max_timestamp(log.log_end) == FoundOffset(-1, 0, 0)
+
+
+def test_times_of_1970_in_the_index_of_an_earlier_version_are_none() -> None:
+    store = FakeStore()
+    log = load(store)
+    for _ in range(40):
+        records = memoryview(bytearray(sealed(bytes(batch(1, timestamp=-1)), max_timestamp=0)))
+        log.append_judged(records, read_header(records), leader_epoch=0, now_ms=NOW)
+    assert LogReader(store, log.manifest()).max_timestamp(log.log_end) == FoundOffset(-1, 0, 0)
+    append(log, batch(1, timestamp=NOW))
+    assert LogReader(store, log.manifest()).max_timestamp(log.log_end) == FoundOffset(NOW, 40, 0)
+    assert LogReader(store, log.manifest()).offset_for_timestamp(0, log.log_end) == FoundOffset(NOW, 40, 0)
+
+
+def test_a_log_without_times_is_walked_once() -> None:
+    store = FakeStore()
+    log = load(store, config=LogConfig())
+    for _ in range(2000):
+        append(log, batch(1, timestamp=-1))
+    reader = LogReader(store, log.manifest())
+    assert reader.offset_for_timestamp(NOW, log.log_end) is None
+    append(log, batch(1, timestamp=-1))
+    before = store.reads
+    assert reader.offset_for_timestamp(NOW, log.log_end) is None
+    assert store.reads - before < 5
 
 
 def test_epochs_are_answered_from_the_manifest() -> None:
