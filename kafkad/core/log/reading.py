@@ -66,7 +66,7 @@ class _SegmentReader:
         return find_batch(self.log, min(near.position, end), end, offset)
 
     def largest_timestamp(self, end: int) -> int:
-        """At least the largest timestamp below byte `end`: the time index knows it, and the batches it does not name."""
+        """At least the largest timestamp below byte `end`: from the time index and the batches after its last entry."""
         if self._looked_at < end:
             known = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
             if known.timestamp > self.max_timestamp:
