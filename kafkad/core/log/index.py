@@ -93,6 +93,13 @@ class IndexAppender:
         self.trim()
         self.last = self._last_on_disk()
 
+    def at_or_before(self, target: int) -> tuple[int, int] | None:
+        """The greatest entry whose first number is ≤ `target`: a search in what is in memory, or by a few reads."""
+        pending = bytes(self._pending)
+        if pending and self._entry.unpack_from(pending)[0] <= target:
+            return greatest_entry(pending, self._entry, target)
+        return _greatest(self._file, self._flushed * self._entry.size, self._entry, target)
+
     def read_all(self) -> bytes:
         self.flush()
         return self._file.read_at(self._flushed * self._entry.size, 0)

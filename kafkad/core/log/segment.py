@@ -10,7 +10,7 @@ from struct import Struct
 from kafkad.core.log.batch import CorruptBatch
 from kafkad.core.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexAppender, known_time, used_entries
 from kafkad.core.log.layout import LOG, OFFSET_INDEX, PRODUCER_SNAPSHOT, TIME_INDEX, TXN_INDEX, file_name
-from kafkad.core.log.scan import find_batch, largest_timestamp, position_from_index, walk_batches
+from kafkad.core.log.scan import find_batch, largest_timestamp, walk_batches
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.log.txn_index import TransactionIndex
 from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
@@ -199,8 +199,8 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Where the batch that holds `offset` starts, or the end of the segment."""
-        start = position_from_index(self.offset_index.read_all(), self.base_offset, offset).position
-        found = find_batch(self.log, start, self.size, offset)
+        near = self.offset_index.at_or_before(offset - self.base_offset)
+        found = find_batch(self.log, 0 if near is None else near[1], self.size, offset)
         return self.size if found is None else found[0]
 
     def rebuild_started(self) -> None:

@@ -86,7 +86,7 @@ class Appending:
         self._lives = [0] * len(arenas)
         """How often each network process was lost: its next life numbers its requests anew."""
         self._purgatory: Purgatory[DelayedProduce[_Answer], Appending] = Purgatory(view=self, start_ms=now_ms)
-        self.transactional = Transactional(partitions, arenas, coordinators, self.append_held, retry)
+        self.transactional = Transactional(partitions, arenas, coordinators, self.append_held, retry, touched)
 
     @property
     def has_waiting(self) -> bool:

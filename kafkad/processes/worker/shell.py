@@ -211,7 +211,6 @@ class WorkerProcess:
     def touched(self, owned: OwnedPartition) -> None:
         """The log has moved: it is published when the pass ends."""
         self._publishing.touched(owned)
-        self.periodic.note(owned)
 
     def _publish_dirty(self) -> None:
         if self._publishing.publish_dirty() and self._now_ms >= self._next_notice_ms:
@@ -224,6 +223,7 @@ class WorkerProcess:
             self.appending.advanced(owned.slot)
         self.questions.deleting.progressed(owned.slot)
         self.upkeep.collect(owned)
+        self.periodic.note(owned)
 
     def published(self, owned: OwnedPartition) -> None:
         """And readers can see it."""

@@ -7,6 +7,7 @@ import pytest
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.layout import LEADER_EPOCHS
+from kafkad.core.log.removal import delete_segments, truncate_to
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import LogPosition
@@ -330,3 +331,46 @@ def test_closing_a_log_that_nobody_wrote_to_touches_nothing() -> None:
     changes = store.changes
     again.close()
     assert store.changes == changes
+
+
+def test_the_place_of_an_old_batch_is_found_by_a_few_reads() -> None:
+    store = FakeStore()
+    log = load(store, config=LogConfig(index_interval_bytes=0))
+    for _ in range(3000):
+        append(log, batch(2, size=10))
+    log.position_of(5)
+    read_bytes = store.read_bytes
+    places = [log.position_of(offset).position for offset in range(0, 6000, 999)]
+    size = len(batch(2, size=10))
+    assert places == [offset // 2 * size for offset in range(0, 6000, 999)]
+    assert store.read_bytes - read_bytes < len(places) * 16_000
+
+
+def test_the_size_of_a_log_is_that_of_its_segments_whatever_became_of_them() -> None:
+    log = load(FakeStore())
+    append(log, batch(2))
+
+    def is_right() -> bool:
+        return log.size_bytes == sum(segment.size for segment in log.segments)
+
+    assert log.size_bytes == len(batch(2))
+    for _ in range(60):
+        append(log, batch(2))
+        assert is_right()
+    log.advance_high_watermark(log.log_end_offset)
+    assert len(log.segments) > 4
+    delete_segments(log, log.segments.base_offsets[1], NOW)
+    assert is_right()
+    truncate_to(log, log.segments.base_offsets[1] + 1, NOW)
+    assert is_right()
+    append(log, batch(2))
+    assert is_right()
+
+
+def test_the_size_of_a_log_is_not_added_up_over_its_segments_again_and_again() -> None:
+    log = load(FakeStore())
+    for _ in range(60):
+        append(log, batch(2))
+    assert log.size_bytes == sum(segment.size for segment in log.segments)
+    log.segments[0].size += 1000
+    assert log.size_bytes < sum(segment.size for segment in log.segments)
