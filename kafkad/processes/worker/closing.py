@@ -28,9 +28,18 @@ def close_logs(
     publish: Callable[[OwnedPartition], None],
     closed: Callable[[int, int], None],
 ) -> bool:
-    """True when everything is on disk. `closed` hears how many are, of how many."""
-    rows = [(owned, owned.log) for owned in partitions if owned.log is not None]
+    """True when everything is on disk, and nothing there is still to be recovered. `closed` hears how many are closed,
+    of how many."""
+    rows: list[_Row] = []
     is_clean = True
+    for owned in partitions:
+        if owned.log is None:
+            is_clean = is_clean and not owned.needs_recovery
+        elif owned.is_online:
+            rows.append((owned, owned.log))
+        else:
+            # Its directory has failed: nothing is written there any more, and no sync is tried again.
+            owned.log.abandon()
     for first in range(0, len(rows), AT_A_TIME):
         closed(first, len(rows))
         for owned, error in _close(rows[first : first + AT_A_TIME]):

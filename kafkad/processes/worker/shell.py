@@ -312,7 +312,7 @@ class WorkerProcess:
         self._publish_dirty()
         self.appending.answer()
         closed = partial(self._roster.set_progress, self._context.key)
-        is_clean = self.loader.is_idle and close_logs(self.partitions.by_slot.values(), self.publish, closed)
+        is_clean = close_logs(self.partitions.by_slot.values(), self.publish, closed) and self.loader.is_idle
         self.upkeep.close()
         self.peers.close()
         try:
