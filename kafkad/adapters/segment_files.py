@@ -81,13 +81,28 @@ class SegmentFile(CachedFile):
             raise kind(f"can't truncate {self.path}: {error}") from error
 
     def sync(self) -> None:
-        """Wait until the file is on disk. Opens it anew: this runs in another thread than the cache."""
+        """Through the descriptor that wrote, if it is open still: the kernel tells of a write that failed later to
+        those who had the file open then, and to one that opens it afterwards only if it has not forgotten it."""
         with storage_errors(self.path):
+            if self.fd >= 0:
+                os.fsync(self.fd)
+                return
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+
+    def lend(self) -> "SegmentFile":
+        """One that is closed is opened by the sync itself: the cache belongs to the owner's thread."""
+        if self.fd < 0:
+            return SegmentFile(self.path, self._cache)
+        self.pins += 1
+        return self
+
+    def give_back(self) -> None:
+        if self.pins:
+            self.unpin()
 
     def _write_rest(self, fd: int, buffers: Sequence[Buffer], position: int, written: int) -> None:
         rest = memoryview(b"".join(buffers))

@@ -30,7 +30,14 @@ class LogFile(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
-    def sync(self) -> None: ...
+    def sync(self) -> None:
+        """Wait until what was written is on disk. In the owner's thread, or in any on what it has lent."""
+
+    def lend(self) -> "LogFile":
+        """What another thread may `sync` until the owner calls `give_back` on it: this file, which stays open so that
+        no error of what was written through it is missed, or another handle when it is not open."""
+
+    def give_back(self) -> None: ...
 
     def close(self) -> None:
         """Give the handle back; the file may be opened again later."""

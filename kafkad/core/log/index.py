@@ -42,10 +42,10 @@ class IndexAppender:
     Nothing is read before it is needed: 10,000 partitions that nobody writes to must cost nothing.
     """
 
-    __slots__ = ("_capacity", "_entry", "_file", "_flushed", "_is_extended", "_pending", "last")
+    __slots__ = ("_capacity", "_entry", "_flushed", "_is_extended", "_pending", "file", "last")
 
     def __init__(self, file: LogFile, entry: Struct, *, max_bytes: int, entries: int = 0) -> None:
-        self._file = file
+        self.file = file
         self._entry = entry
         self._capacity = max_bytes // entry.size
         self._flushed = entries
@@ -74,16 +74,16 @@ class IndexAppender:
         if not self._pending:
             return
         if not self._is_extended and self._capacity > self.entries:
-            self._file.truncate(self._capacity * self._entry.size)
+            self.file.truncate(self._capacity * self._entry.size)
             self._is_extended = True
-        self._file.write_at((self._pending,), self._flushed * self._entry.size)
+        self.file.write_at((self._pending,), self._flushed * self._entry.size)
         self._flushed += len(self._pending) // self._entry.size
         self._pending = bytearray()
 
     def trim(self) -> None:
         """Write everything and cut the unused tail away: the segment is complete, or the log closes."""
         self.flush()
-        self._file.truncate(self._flushed * self._entry.size)
+        self.file.truncate(self._flushed * self._entry.size)
         self._is_extended = False
 
     def cut(self, entries: int) -> None:
@@ -98,19 +98,19 @@ class IndexAppender:
         pending = bytes(self._pending)
         if pending and self._entry.unpack_from(pending)[0] <= target:
             return greatest_entry(pending, self._entry, target)
-        return _greatest(self._file, self._flushed * self._entry.size, self._entry, target)
+        return _greatest(self.file, self._flushed * self._entry.size, self._entry, target)
 
     def read_all(self) -> bytes:
         self.flush()
-        return self._file.read_at(self._flushed * self._entry.size, 0)
+        return self.file.read_at(self._flushed * self._entry.size, 0)
 
     def close(self) -> None:
-        self._file.close()
+        self.file.close()
 
     def _last_on_disk(self) -> tuple[int, int]:
         if self._flushed == 0:
             return NO_ENTRY
-        data = self._file.read_at(self._entry.size, (self._flushed - 1) * self._entry.size)
+        data = self.file.read_at(self._entry.size, (self._flushed - 1) * self._entry.size)
         first, second = self._entry.unpack(data)
         return first, second
 

@@ -256,8 +256,9 @@ class Segment:
 
     def sync_files(self) -> tuple[LogFile, ...]:
         """What must be synced so that this segment survives the loss of power."""
-        names = (file_name(self.base_offset, OFFSET_INDEX), file_name(self.base_offset, TIME_INDEX))
-        return (self.log, *(self._store.open(name) for name in names), *self.aborted.files())
+        offsets = self._offsets.file if self._offsets else self._store.open(file_name(self.base_offset, OFFSET_INDEX))
+        times = self._times.file if self._times else self._store.open(file_name(self.base_offset, TIME_INDEX))
+        return (self.log, offsets, times, *self.aborted.files())
 
     def close(self) -> None:
         self.log.close()

@@ -54,6 +54,8 @@ class Shell(Protocol):
 
     def advanced(self, owned: OwnedPartition) -> None: ...
 
+    def flushed(self, owned: OwnedPartition) -> None: ...
+
     def published(self, owned: OwnedPartition) -> None: ...
 
 
@@ -166,4 +168,4 @@ def _upkeep(shell: Shell, context: ChildContext, failing: Failing) -> Upkeep:
         for network in networks:
             shell.send_to_network(network, frame)
 
-    return Upkeep(context.roster, context.block, failed=failing.failed, flushed=shell.publish, removed=removed)
+    return Upkeep(context.roster, context.block, failed=failing.failed, flushed=shell.flushed, removed=removed)

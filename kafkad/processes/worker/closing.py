@@ -16,8 +16,8 @@ from kafkad.processes.worker.owned import OwnedPartition
 log = logging.getLogger(__name__)
 
 THREADS = 8
-AT_A_TIME = 256
-"""So many logs have their files open for it."""
+AT_A_TIME = 64
+"""So many logs have their files open for it, and they stay open until they are synced."""
 
 _Row = tuple[OwnedPartition, PartitionLog]
 _Synced = tuple[FlushLog, Future[None]]
@@ -73,6 +73,7 @@ def _finish(partition_log: PartitionLog, synced: "_Synced | Exception | None") -
         try:
             future.result()
         except FAILURES as error:
+            effect.release()
             return error
         partition_log.flushed(effect)
     partition_log.abandon()

@@ -115,6 +115,12 @@ class FakeFile:
         self._store.before_change(f"sync {self._name}")
         self._store.content(self._name).sync()
 
+    def lend(self) -> "FakeFile":
+        return self
+
+    def give_back(self) -> None:
+        """It is of the same inode, open or not."""
+
     def close(self) -> None:
         self._content = None
 

@@ -7,7 +7,6 @@ import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.batch import read_header
-from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.removal import (
     delete_records_before,
@@ -131,10 +130,9 @@ def test_starting_anew_where_the_log_began() -> None:
 
 def test_a_flush_that_began_before_a_truncation_does_not_move_the_recovery_point() -> None:
     log = filled(FakeStore())
-    log.take_effects()
     log.request_flush(NOW)
-    (effect,) = log.take_effects()
-    assert isinstance(effect, FlushLog)
+    effect = log.take_flush()
+    assert effect is not None
     truncate_to(log, 10, NOW)
     for _ in range(80):
         append(log, batch(1))

@@ -7,7 +7,7 @@ import pytest
 from kafkad.adapters import segment_files
 from kafkad.adapters.supervision_channel import Stopped
 from kafkad.processes.worker import shell
-from kafkad.processes.worker.closing import close_logs
+from kafkad.processes.worker.closing import AT_A_TIME, close_logs
 from kafkad.processes.worker.owned import OwnedPartition
 from tests.processes.pieces import TOPIC, WORKER, Pieces
 from tests.simulation.disk import SimulatedDisk, Trouble
@@ -34,7 +34,7 @@ def test_every_log_is_synced_and_its_slot_says_so(pieces: Pieces, owned: list[Ow
     assert {pieces.table.read(each.slot).recovery_point for each in owned} == {0}
     assert close_logs(owned, pieces.worker.publish, lambda done, of: heard.append((done, of)))
     assert {pieces.table.read(each.slot).recovery_point for each in owned} == {1}
-    assert heard == [(0, PARTITIONS)]
+    assert heard == [(0, PARTITIONS), (AT_A_TIME, PARTITIONS)]
     for each in owned:
         assert (pieces.directory("many", each.name.partition) / "00000000000000000001.snapshot").exists()
 
