@@ -94,6 +94,31 @@ def test_a_file_is_synced_from_another_thread(tmp_path: Path, cache: FileCache) 
     assert log.recovery_point == 1
 
 
+def test_what_is_lent_stays_open_until_it_is_given_back(tmp_path: Path, cache: FileCache) -> None:
+    """A sync through another descriptor may miss that what this one wrote could not be written."""
+    store = SegmentFiles(tmp_path, cache)
+    file = store.open("a", create=True)
+    file.write_at((b"x",), 0)
+    descriptor, lent = file.fd, file.lend()
+    for number in range(20):
+        store.open(f"other-{number}", create=True).write_at((b"y",), 0)
+    file.close()
+    assert file.fd == descriptor
+    lent.sync()
+    lent.give_back()
+    assert file.fd == -1
+
+
+def test_what_is_lent_closed_costs_no_descriptor_of_the_cache(tmp_path: Path, cache: FileCache) -> None:
+    file = SegmentFiles(tmp_path, cache).open("a", create=True)
+    lent = file.lend()
+    file.write_at((b"x",), 0)
+    lent.sync()
+    assert cache.open_count == 1
+    lent.give_back()
+    assert file.fd >= 0
+
+
 def short_pwritev(fd: int, buffers: Sequence[Buffer], position: int) -> int:
     return os.pwrite(fd, b"".join(buffers)[:3], position)
 
