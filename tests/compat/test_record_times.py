@@ -12,9 +12,10 @@ from kafkad.wire.api_table import LIST_OFFSETS
 from tests.compat.group_sides import Member, Side
 from tests.core.log.sealed import sealed
 from tests.handlers.kio_calls import KioApi, versions_of
+from tests.tools import raw_requests
 from tests.tools.broker import RunningBroker
 from tests.tools.processes import eventually
-from tests.tools.raw_requests import create_topic, fetch, produce, read_fetched, read_produced
+from tests.tools.raw_requests import fetch, produce, read_fetched, read_produced
 
 NOW = time.time_ns() // 1_000_000
 HOUR = 3_600_000
@@ -47,8 +48,12 @@ def list_offsets(member: Member, topic: str) -> None:
             )
 
 
-def create(member: Member, topic: str) -> None:
-    member.client.ask(create_topic(topic))
+def create(member: Member, topic: str, **configs: str) -> None:
+    part = KioApi("create_topics", 7).part
+    rows = tuple(part("CreatableTopicConfig", name=name, value=value) for name, value in configs.items())
+    new = part("CreatableTopic", name=topic, num_partitions=1, replication_factor=1, assignments=(), configs=rows)
+    member.ask("create_topics", 7, topics=(new,), timeout=timedelta(seconds=30), validate_only=False)
+    member.side.transcript.clear()
 
     def is_ready() -> bool:
         return read_fetched(member.client.ask(fetch({(topic, 0): 0}, min_bytes=0)))[topic, 0].error == 0
@@ -88,3 +93,21 @@ def test_times_are_stored_and_found_as_by_apache_kafka(
             list_offsets(member, topic)
             heard.append((errors, times_of(stored), side.transcript))
     assert heard[0] == heard[1]
+
+
+def test_a_time_behind_a_segment_without_times_is_found_here_alone(
+    kafkad_broker: RunningBroker, apache_broker: RunningBroker
+) -> None:
+    """Apache Kafka takes the time of the file for that of the records, looks there, and nowhere else."""
+    topic, large = "times-in-the-second-segment", bytes(600_000)
+    found: list[int] = []
+    for broker in (kafkad_broker, apache_broker):
+        with Side(broker, topic) as side:
+            member = side.member("times")
+            create(member, topic, **{"segment.bytes": str(1 << 20)})
+            for timestamp in (-1, NOW):
+                records = build_batch([NewRecord(timestamp, None, large)])
+                assert read_produced(member.client.ask(produce({(topic, 0): records})))[topic, 0].error == 0
+            answer = member.client.ask(raw_requests.list_offsets(topic, 0, NOW))
+            found.append(int.from_bytes(answer[-8:], "big", signed=True))
+    assert found == [1, -1]
