@@ -74,13 +74,13 @@ class Upkeep:
             self._begin_syncs()
 
     def _begin_syncs(self) -> None:
-        busy = {owned for owned, _, _ in self._syncing.values()}
-        for owned in list(self._wanted):
-            if len(self._syncing) >= SYNC_THREADS:
+        while len(self._syncing) < SYNC_THREADS:
+            busy = [owned for owned, _, _ in self._syncing.values()]
+            owned = next((owned for owned in self._wanted if owned not in busy), None)
+            if owned is None:
                 break
-            if owned not in busy:
-                del self._wanted[owned]
-                self._begin_sync(owned)
+            del self._wanted[owned]
+            self._begin_sync(owned)
 
     def _begin_sync(self, owned: OwnedPartition) -> None:
         """Only now it is said what has to be synced: all that has come until now."""
