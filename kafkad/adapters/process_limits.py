@@ -4,7 +4,9 @@ import ctypes
 import os
 import resource
 import signal
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError, Thread
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
@@ -18,6 +20,29 @@ def raise_open_files() -> int:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
+
+
+class CannotStartThreads(Exception):
+    """The limit of processes, which threads count towards, is reached; one line."""
+
+
+def require_threads(count: int) -> None:
+    """Start so many threads at once and let them end. Libraries abort the process that can't give them theirs."""
+    together = Barrier(count + 1)
+    try:
+        for _ in range(count):
+            Thread(target=_meet, args=(together,), daemon=True).start()
+    except RuntimeError as error:
+        together.abort()
+        raise CannotStartThreads(
+            "no more threads may be started, which count as processes (ulimit -u, TasksMax=, pids.max)"
+        ) from error
+    together.wait()
+
+
+def _meet(together: Barrier) -> None:
+    with suppress(BrokenBarrierError):
+        together.wait()
 
 
 def die_with_parent(parent_pid: int) -> None:

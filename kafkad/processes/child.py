@@ -20,17 +20,20 @@ from kafkad.adapters.counters import CounterBlock, Counters
 from kafkad.adapters.descriptor_ring import Doorbell
 from kafkad.adapters.log_directory import LogDirectory
 from kafkad.adapters.partition_table import PartitionTable
-from kafkad.adapters.process_limits import die_with_parent, set_process_title
+from kafkad.adapters.process_limits import CannotStartThreads, die_with_parent, set_process_title
 from kafkad.adapters.roster import ProcessKey, Roster
 from kafkad.adapters.service_manager import is_journal
 from kafkad.adapters.shared_region import SharedRegion
-from kafkad.adapters.supervision_channel import Channel, ChannelClosed
+from kafkad.adapters.supervision_channel import Channel, ChannelClosed, Fatal
 from kafkad.config import BrokerConfig, Endpoint, Listener
+from kafkad.core.broker_state import BrokerState
 from kafkad.core.metrics_catalogue import GAUGE_INDEXES
 from kafkad.plugin_loading import Plugins
 
 EX_ORPHANED = 75
 """sysexits(3), a temporary failure: nobody reads this code, as the supervisor is gone."""
+EX_OSERR = 71
+"""sysexits(3): the machine does not have what it takes now."""
 EX_SOFTWARE = 70
 """sysexits(3): an internal error."""
 
@@ -117,11 +120,22 @@ def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None])
     except ChannelClosed:
         # The supervisor is gone: our own end is on its way, and nothing of ours is broken.
         os._exit(EX_ORPHANED)
+    except CannotStartThreads as error:
+        _end_without_threads(context, error)
     except Exception:
         log.critical("ends: this should not happen", exc_info=True)
         sys.stderr.flush()
         # Not sys.exit: threads that the broken process left behind must not delay its end.
         os._exit(EX_SOFTWARE)
+
+
+def _end_without_threads(context: ChildContext, error: CannotStartThreads) -> None:
+    """Nothing is wrong with this process. A broker that starts can't be had; of one that serves the rest goes on."""
+    if context.roster.broker_state in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
+        context.channel.send(Fatal(str(error), exit_code=2))
+    else:
+        log.error("ends: %s", error)
+    os._exit(EX_OSERR)
 
 
 def configure_logging(name: str) -> None:

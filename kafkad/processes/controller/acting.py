@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from kafkad.adapters.notebook import Notebook
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.roster import FIRST_LIFE, ProcessKey
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import MetadataImage
@@ -26,7 +26,7 @@ from kafkad.processes.child import ChildContext
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.departures import Departures
 from kafkad.processes.controller.internal import Refusals, warn_of_few_replicas
-from kafkad.processes.controller.opening import FIRST_LIFE, Opened, settings_of
+from kafkad.processes.controller.opening import Opened, settings_of
 from kafkad.processes.controller.publishing import Publishing
 from kafkad.processes.controller.replies import LONGEST_WAIT_MS, Replies, WaitingReply
 from kafkad.processes.controller.tables import LiveTables

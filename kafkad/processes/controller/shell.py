@@ -6,7 +6,7 @@ import time
 from kafkad.adapters.log_directory import LogDirectoryUnusable
 from kafkad.adapters.messaging import PeerGone, PeerReplaced
 from kafkad.adapters.notebook import Notebook
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.roster import FIRST_LIFE, ProcessKey
 from kafkad.adapters.supervision_channel import (
     ChannelClosed,
     Fatal,
@@ -21,7 +21,7 @@ from kafkad.core.controller.startup import StartRefused
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.processes.child import ChildContext
 from kafkad.processes.controller.acting import Acting, EveryDirectoryFailed
-from kafkad.processes.controller.opening import FIRST_LIFE, Opened, open_controller
+from kafkad.processes.controller.opening import Opened, open_controller
 from kafkad.processes.event_loop import IDLE, EventLoop
 from kafkad.processes.peers import Peers
 from kafkad.wire.controller_messages import unpack_message
