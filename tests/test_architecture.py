@@ -95,6 +95,7 @@ CORE_MAY_IMPORT = {
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}
 
 BROAD_EXCEPTS = {
+    "kafkad.adapters.helper_threads": "what the work raises is in its future, as with any",
     "kafkad.processes.child": "a process that met the impossible says so and ends",
     "kafkad.processes.cleaner.planning": "somebody else's policy failed: it costs that partition its cleaning only",
 }

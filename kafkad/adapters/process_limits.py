@@ -14,16 +14,20 @@ _ARG_START, _ARG_END = 47, 48
 """Fields of /proc/self/stat, counted from 0 (proc(5): arg_start is field 48)."""
 
 
-def raise_open_files() -> int:
-    """Lift the soft limit of open files to the hard one; returns it."""
+def raise_open_files() -> None:
+    """Lift the soft limit of open files to the hard one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
 
 
-class CannotStartThreads(Exception):
-    """The limit of processes, which threads count towards, is reached; one line."""
+def open_files_limit() -> int:
+    """The soft limit of this process, which all of the broker's have."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+class OutOfResources(Exception):
+    """The machine does not give this process what it needs, now; one line. Nothing is wrong with the process."""
 
 
 def require_threads(count: int) -> None:
@@ -34,7 +38,7 @@ def require_threads(count: int) -> None:
             Thread(target=_meet, args=(together,), daemon=True).start()
     except RuntimeError as error:
         together.abort()
-        raise CannotStartThreads(
+        raise OutOfResources(
             "no more threads may be started, which count as processes (ulimit -u, TasksMax=, pids.max)"
         ) from error
     together.wait()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.process.small_disks import use_up_names
 from tests.process.supervised import TrivialBroker
 from tests.tools.processes import eventually
 
@@ -108,6 +109,23 @@ def test_process_that_gets_no_thread_is_tried_again(start: Callable[..., Trivial
 
 def _threads(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/task"))
+
+
+def test_process_that_gets_no_socket_is_tried_again(
+    small_disk: Path, folder: Path, brokers: list[TrivialBroker]
+) -> None:
+    broker = TrivialBroker(folder, f"kafkad.runtime.dir={small_disk}")
+    brokers.append(broker)
+    broker.wait_until_serving()
+    fillers = use_up_names(small_disk)
+    os.kill(broker.pid_of("network-0"), signal.SIGKILL)
+    said = f"ERROR worker-0 ends: no socket can be made in {small_disk}/kafkad-"
+    eventually(lambda: broker.log().count(said) >= 2, within=WITHIN_S, what="two tries")
+    assert "Traceback" not in broker.log()
+    for filler in fillers:
+        filler.unlink()
+    broker.signal(signal.SIGTERM)
+    assert broker.wait_for_end() == 0
 
 
 def test_broker_that_has_served_outlives_any_number_of_deaths(folder: Path, brokers: list[TrivialBroker]) -> None:

@@ -259,6 +259,19 @@ def test_child_that_hangs_is_killed_and_replaced(folder: Path, brokers: list[Tri
     assert not broker.has_said("worker-0 2 ready")
 
 
+def test_child_that_hangs_writes_down_where_before_it_is_killed(folder: Path, brokers: list[TrivialBroker]) -> None:
+    (folder / "worker-1.hang").touch()
+    broker = TrivialBroker(folder)
+    brokers.append(broker)
+    broker.wait_until_serving()
+    (folder / "worker-1.hang").unlink()
+    broker.wait_for("worker-1 2 ready")
+    said, stacks = broker.log().split("worker-1 has been silent for too long and is killed", 1)
+    assert "trivial_broker.py" not in said
+    assert "in _hang\n" in stacks and "in run_child\n" in stacks
+    assert "worker-1 ended with SIGKILL" in stacks
+
+
 def test_service_manager_is_fed_while_the_children_live(folder: Path, brokers: list[TrivialBroker]) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folder / "notify"))

@@ -3,7 +3,6 @@
 import logging
 import os
 import random
-import resource
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -41,11 +40,6 @@ from kafkad.processes.network.throttle import Throttle
 from kafkad.processes.network.warming import Warmer
 
 log = logging.getLogger(__name__)
-
-FILES_SHARE = 4
-"""One of so many descriptors of a process is for segment files, the rest for connections."""
-OTHER_DESCRIPTORS = 256
-"""Links to other processes, listeners, and what else is neither."""
 
 
 class Shell(Protocol):
@@ -101,7 +95,7 @@ class Assembly:
         )
         self.acceptor = _acceptor(context, self.loop)
         self.copy = MetadataCopy()
-        files = FileCache(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // FILES_SHARE, read_only=True)
+        files = FileCache(context.open_files.files_of_network, read_only=True)
         self.logs = LogReaders(files, shell.directory_of, shell.ask_owner)
         self.clients = self._clients(shell, context)
         self.loop.watch(self.clients.warmer.doorbell, self.clients.warmer.rung)
@@ -227,12 +221,11 @@ def _group_protocols(config: BrokerConfig) -> tuple[str, ...]:
 
 def _acceptor(context: ChildContext, loop: EventLoop) -> Acceptor:
     network = context.config.network
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return Acceptor(
         list(context.listeners),
         loop.epoll,
         buffers=(network.socket_send_buffer_bytes, network.socket_receive_buffer_bytes),
-        most_here=max(1, descriptors - descriptors // FILES_SHARE - OTHER_DESCRIPTORS),
+        most_here=context.open_files.connections,
         counts=_connection_counts(context),
         limits=_limits(context.config),
     )

@@ -2,14 +2,15 @@
 
 `sendfile` waits for the disk in the middle of the loop. So before the first byte of a file slice leaves, its first and
 last page are asked for without waiting (RWF_NOWAIT); if one is missing, a thread reads the slice through, and the
-connection goes on when that is done. The threads are made when first needed, and so always after the fork.
+connection goes on when that is done.
 """
 
 import errno
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
+from kafkad.adapters.helper_threads import HelperThreads
 from kafkad.processes.network.connection import Connection
 from kafkad.wire.fetch import FileSlice
 
@@ -35,7 +36,7 @@ class Warmer:
     def __init__(self, ready: Callable[[Connection], None], probe: Probe = is_cached) -> None:
         self._ready = ready
         self._probe = probe
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = HelperThreads(THREADS, "cold read")
         self._under_way: dict[Future[None], Connection] = {}
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
@@ -45,8 +46,6 @@ class Warmer:
         if self._probe(piece.fd, piece.position) and self._probe(piece.fd, last):
             piece.is_warm = True
             return True
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="cold-read")
         # A descriptor of its own: the connection may be gone, and its file closed, before the disk has answered.
         future = self._threads.submit(_read_through, os.dup(piece.fd), piece.position, piece.length)
         # Once is enough, also if memory is so short that the pages are gone again.
@@ -66,8 +65,7 @@ class Warmer:
                 self._ready(connection)
 
     def close(self) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads.close(cancel=True)
         os.close(self.doorbell)
 
 

@@ -17,7 +17,7 @@ from kafkad.adapters.roster import ProcessKey, ProcessState, Roster
 from kafkad.adapters.supervision_channel import Channel, ChannelClosed, ToChild, channel_pair
 from kafkad.core.restart_backoff import RestartBackoff
 from kafkad.core.silence import Silence
-from kafkad.processes.child import HANDLED_SIGNALS, ChildContext, RoleMain, run_child
+from kafkad.processes.child import HANDLED_SIGNALS, STACKS_SIGNAL, ChildContext, RoleMain, run_child
 from kafkad.processes.supervisor.forking import CannotFork, Process
 
 
@@ -166,6 +166,11 @@ class Children:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(life.pidfd, signal.SIGKILL)
         life.is_killed = True
+
+    def ask_for_stacks(self, life: Life) -> None:
+        """It writes to stderr what each of its threads does."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(life.pidfd, STACKS_SIGNAL)
 
     def kill_all(self) -> None:
         """Leave no process behind, whatever the reason; waits until they are gone."""

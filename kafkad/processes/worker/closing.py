@@ -6,8 +6,9 @@ done by the worker itself.
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
+from kafkad.adapters.helper_threads import HelperThreads
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.processes.worker.failing import FAILURES
@@ -53,7 +54,7 @@ def close_logs(
 
 def _close(rows: Sequence[_Row]) -> list[tuple[OwnedPartition, Exception | None]]:
     """Each with what kept it from being closed."""
-    threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="close")
+    threads = HelperThreads(THREADS, "sync")
     syncing: list[_Synced | Exception | None] = []
     for _, partition_log in rows:
         try:
@@ -61,7 +62,7 @@ def _close(rows: Sequence[_Row]) -> list[tuple[OwnedPartition, Exception | None]
             syncing.append((effect, threads.submit(effect.perform)) if effect is not None else None)
         except FAILURES as error:
             syncing.append(error)
-    threads.shutdown(wait=True)
+    threads.close()
     return [(owned, _finish(of, synced)) for (owned, of), synced in zip(rows, syncing, strict=True)]
 
 

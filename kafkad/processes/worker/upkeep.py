@@ -10,10 +10,11 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 
 from kafkad.adapters.counters import CounterBlock
+from kafkad.adapters.helper_threads import HelperThreads
 from kafkad.adapters.roster import GraceMark, Roster
 from kafkad.core.log.effects import FlushLog, UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
@@ -53,7 +54,7 @@ class Upkeep:
         self._failed = failed
         self._flushed = flushed
         self._removed = removed
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = HelperThreads(SYNC_THREADS, "sync")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._wanted: dict[OwnedPartition, None] = {}
         """Whose turn to be synced will come, in order."""
@@ -93,9 +94,6 @@ class Upkeep:
             return
         if effect is None:
             return
-        if self._threads is None:
-            # Made when first needed, and so always after the fork.
-            self._threads = ThreadPoolExecutor(max_workers=SYNC_THREADS, thread_name_prefix="sync")
         future = self._threads.submit(effect.perform)
         self._syncing[future] = (owned, owned.log, effect)
         future.add_done_callback(lambda _: os.eventfd_write(self.doorbell, 1))
@@ -158,7 +156,6 @@ class Upkeep:
         """Wait for the syncs under way; files that still have to go are removed by the next start."""
         self._is_closed = True
         self._wanted.clear()
-        if self._threads is not None:
-            self._threads.shutdown(wait=True)
-            self._take_synced()
+        self._threads.close()
+        self._take_synced()
         os.close(self.doorbell)
