@@ -13,6 +13,8 @@ from pathlib import Path
 from tests.tools.processes import Process, is_alive, process_tree
 
 PATIENCE_S = 60.0
+STRANGER = None if os.geteuid() else 61_234
+"""Limits of processes and permissions do not bind root. Under this user id nobody else runs anything."""
 
 
 class TrivialBroker:
