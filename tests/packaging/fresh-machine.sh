@@ -118,7 +118,8 @@ stop
 inside "make test ENVS=lint" >"$folder/lint.log" 2>&1 || { cat "$folder/lint.log" >&2; fail "make test ENVS=lint"; }
 if inside 'command -v java mvn' 2>/dev/null; then fail "the tree has the tools of the tests already"; fi
 inside "packaging/checkout/tools.sh process" || fail "the tools of the process tests"
-inside "command -v java javac mvn make kcat pgrep && test -e /usr/share/java/zookeeper.jar" || fail "a tool is missing"
+for tool in java javac mvn make kcat pgrep; do inside "command -v $tool" >/dev/null || fail "$tool is missing"; done
+inside "test -e /usr/share/java/zookeeper.jar" || fail "the ZooKeeper of the package is missing"
 step "make test gets what its tests need"
 again=$(date +%s%N)
 make_run "$folder/second.log"
