@@ -5,6 +5,7 @@ There is no tiered storage: its special timestamps are answered as Apache Kafka 
 """
 
 from collections import Counter
+from collections.abc import Generator
 from enum import IntEnum
 
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -13,18 +14,22 @@ from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import LogPosition
 from kafkad.handlers.damage import DAMAGE
 from kafkad.handlers.leadership import find_leader
+from kafkad.handlers.steps import STEP, Steps
 from kafkad.handlers.view import BrokerView, NotYet
 from kafkad.wire.list_offsets import (
     ListOffsetsRequest,
     OffsetResult,
     WantedOffset,
     pack_response,
+    pack_topic,
     read_request,
 )
 
 CONSUMER, DEBUGGING_CONSUMER = -1, -2
 READ_COMMITTED = 1
 UNKNOWN = -1
+STEP_PARTITIONS = 20
+"""Who looks for a time reads from a segment, and may have to decompress: so many are a step."""
 
 
 class Special(IntEnum):
@@ -50,11 +55,11 @@ _SINCE: dict[int, int] = {
 NOT_FOUND = FoundOffset(UNKNOWN, UNKNOWN, UNKNOWN)
 
 
-def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
-    """The response body. Raises MalformedRequest, NotYet."""
-    request = read_request(body, version)
+def handle(body: memoryview, version: int, view: BrokerView) -> Steps:
+    request = yield from read_request(body, version)
     times = Counter((name, wanted.partition) for name, rows in request.topics for wanted in rows)
-    topics: dict[str, dict[int, OffsetResult]] = {}
+    topics: dict[str, dict[int, OffsetResult | None]] = {}
+    number = 0
     for name, rows in request.topics:
         results = topics.setdefault(name, {})
         for wanted in rows:
@@ -62,12 +67,41 @@ def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
                 results[wanted.partition] = OffsetResult(wanted.partition, ErrorCode.INVALID_REQUEST)
             else:
                 results[wanted.partition] = _result(request, name, wanted, version, view)
-    return pack_response(version, [(name, list(results.values())) for name, results in topics.items()])
+            number += 1
+            if number % STEP_PARTITIONS == 0:
+                yield False
+    yield from _look_again(request, topics, version, view)
+    packed = []
+    for name, results in topics.items():
+        packed.append(pack_topic(version, name, [each for each in results.values() if each is not None]))
+        if len(packed) % STEP == 0:
+            yield False
+    return pack_response(version, packed)
+
+
+def _look_again(
+    request: ListOffsetsRequest, topics: dict[str, dict[int, OffsetResult | None]], version: int, view: BrokerView
+) -> Generator[bool, None, None]:
+    """At those whose manifests were asked for, until all have come."""
+    waiting = [
+        (name, wanted) for name, rows in request.topics for wanted in rows if topics[name][wanted.partition] is None
+    ]
+    while waiting:
+        yield True
+        still: list[tuple[str, WantedOffset]] = []
+        for number, (name, wanted) in enumerate(waiting, 1):
+            result = topics[name][wanted.partition] = _result(request, name, wanted, version, view)
+            if result is None:
+                still.append((name, wanted))
+            if number % STEP_PARTITIONS == 0:
+                yield False
+        waiting = still
 
 
 def _result(
     request: ListOffsetsRequest, name: str, wanted: WantedOffset, version: int, view: BrokerView
-) -> OffsetResult:
+) -> OffsetResult | None:
+    """None: its owner was asked where its segments are."""
     try:
         if wanted.timestamp < 0 and version < _SINCE.get(wanted.timestamp, version + 1):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
@@ -76,6 +110,8 @@ def _result(
             view, name, wanted.partition, wanted.current_leader_epoch, require_leader=must_lead
         )
         found = _find(request, wanted.timestamp, slot, published, view)
+    except NotYet:
+        return None
     except KafkaError as error:
         return OffsetResult(wanted.partition, error.code)
     return OffsetResult(wanted.partition, ErrorCode.NONE, *found)

@@ -17,14 +17,15 @@ from kafkad.handlers import (
     write_txn_markers,
 )
 from kafkad.handlers.owner_question import OwnerQuestion
+from kafkad.handlers.steps import Steps
 from kafkad.handlers.view import BrokerView
 from kafkad.wire import api_table
 
 
 class LocalHandler(Protocol):
-    """From a request's body to the response's. Raises MalformedRequest, NotYet."""
+    """From a request's body to the response's. Raises MalformedRequest."""
 
-    def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes: ...
+    def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes | Steps: ...
 
 
 class AskOwners(Protocol):

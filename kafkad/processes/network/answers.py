@@ -4,18 +4,18 @@ Each has its place in its connection's order of replies, and nothing but its own
 it is answered. A controller or worker that dies is answered for with a retriable error, or the request is sent again.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Generator, Iterator
 
-from kafkad.handlers.view import BrokerView, NotYet
+from kafkad.handlers.pipeline import LocalHandler
+from kafkad.handlers.view import BrokerView
 from kafkad.processes.network.connection import Connection, Frame, Reply
+from kafkad.processes.turns import Turns
+from kafkad.wire.api_table import APIS
 from kafkad.wire.framing import response_head
+from kafkad.wire.primitives import MalformedRequest
 
-
-class Local(Protocol):
-    """A handler that needs nobody else. Raises `NotYet` and is run again, and MalformedRequest."""
-
-    def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes: ...
+Steps = Generator[bool, None, bytes | None]
+"""As those of a handler; without a body at the end the answer comes some other way."""
 
 
 class Answers:
@@ -25,10 +25,14 @@ class Answers:
         self,
         view: BrokerView,
         answered: Callable[[Connection], None],
+        refused: Callable[[Connection, str], None],
+        turns: Turns,
     ) -> None:
         self._view = view
         self._answered = answered
-        self._parked: dict[Connection, tuple[Local, Frame, Reply]] = {}
+        self._refused = refused
+        self._turns = turns
+        self._parked: dict[Connection, tuple[Iterator[None], int]] = {}
 
     def open(self, connection: Connection, frame: Frame, now_ms: int) -> Reply:
         """Take the next place in the order of replies; until it is answered only what `lane_of` allows begins."""
@@ -45,23 +49,59 @@ class Answers:
         reply.pieces = (response_head(header.api_key, header.version, header.correlation_id, len(body)) + body,)
         self._answered(connection)
 
-    def answer_locally(self, handler: Local, connection: Connection, frame: Frame, now_ms: int) -> None:
-        """Run `handler` now, or again when a manifest has come. Raises MalformedRequest."""
-        self._try(handler, frame, self.open(connection, frame, now_ms))
+    def answer_locally(self, handler: LocalHandler, connection: Connection, frame: Frame, now_ms: int) -> None:
+        """Run `handler` now, or begin to. Raises MalformedRequest."""
+        reply = self.open(connection, frame, now_ms)
+        self._view.advertised = connection.advertised
+        answer = handler(frame.view[frame.header.body_at :], frame.header.version, self._view)
+        if isinstance(answer, bytes):
+            self.send(reply, answer)
+        else:
+            self.run(answer, reply, len(frame.view))
 
-    def _try(self, handler: Local, frame: Frame, reply: Reply) -> None:
+    def run(self, steps: Steps, reply: Reply, size: int) -> None:
+        """Take the first step now, and the others in turn: `size` is that of the request. Raises MalformedRequest."""
         self._view.advertised = reply.connection.advertised
         try:
-            body = handler(frame.view[frame.header.body_at :], frame.header.version, self._view)
-        except NotYet:
-            self._parked[reply.connection] = (handler, frame, reply)
+            waits = next(steps)
+        except StopIteration as end:
+            self._end(reply, end.value)
             return
-        self.send(reply, body)
+        self._later(self._go_on(steps, reply, size), reply, size, waits=waits)
+
+    def _go_on(self, steps: Steps, reply: Reply, size: int) -> Iterator[None]:
+        """The steps after the first."""
+        connection = reply.connection
+        while not connection.closed:
+            self._view.advertised = connection.advertised
+            try:
+                waits = next(steps)
+            except StopIteration as end:
+                self._end(reply, end.value)
+                return
+            except MalformedRequest as error:
+                name, version = APIS[reply.header.api_key].name, reply.header.version
+                self._refused(connection, f"a malformed {name} request (version {version}): {error}")
+                return
+            if waits:
+                self._later(self._go_on(steps, reply, size), reply, size, waits=True)
+                return
+            yield
+
+    def _later(self, work: Iterator[None], reply: Reply, size: int, *, waits: bool) -> None:
+        if waits:
+            self._parked[reply.connection] = (work, size)
+        else:
+            self._turns.add(size, work)
+
+    def _end(self, reply: Reply, body: bytes | None) -> None:
+        if body is not None:
+            self.send(reply, body)
 
     def manifest_arrived(self) -> None:
         parked, self._parked = self._parked, {}
-        for handler, frame, reply in parked.values():
-            self._try(handler, frame, reply)
+        for work, size in parked.values():
+            self._turns.add(size, work)
 
     def connection_lost(self, connection: Connection) -> None:
         self._parked.pop(connection, None)

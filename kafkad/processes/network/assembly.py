@@ -39,6 +39,7 @@ from kafkad.processes.network.reading import FrameReader
 from kafkad.processes.network.requests import Requests
 from kafkad.processes.network.throttle import Throttle
 from kafkad.processes.network.warming import Warmer
+from kafkad.processes.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +104,7 @@ class Assembly:
         self.copy = MetadataCopy()
         files = FileCache(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // FILES_SHARE, read_only=True)
         self.logs = LogReaders(files, shell.directory_of, shell.ask_owner)
+        self.turns = Turns()
         self.clients = self._clients(shell, context)
         self.loop.watch(self.clients.warmer.doorbell, self.clients.warmer.rung)
         self.admission = Admission(context, self.acceptor, self.clients)
@@ -130,7 +132,7 @@ class Assembly:
     def _clients(self, shell: Shell, context: ChildContext) -> Clients:
         arena = context.arenas[context.key.index]
         max_bytes = context.config.network.socket_request_max_bytes
-        space = PrivateSpace(_private_bytes(context), lambda: self.desks.controller.held_bytes)
+        space = PrivateSpace(_private_bytes(context), self._held_elsewhere)
         return Clients(
             self.loop.epoll,
             context.block,
@@ -139,7 +141,12 @@ class Assembly:
             lost=shell.connection_lost,
             release=arena.release,
             warmer=Warmer,
+            turns=self.turns,
         )
+
+    def _held_elsewhere(self) -> int:
+        """The size of whole requests that wait for their turn, or for the controller."""
+        return self.desks.controller.held_bytes + self.clients.queued_bytes
 
     def _desks(self, shell: Shell, context: ChildContext, now_ms: int) -> Desks:
         config, clients = context.config, self.clients
@@ -157,7 +164,7 @@ class Assembly:
         )
         others = len(context.roster.role("network")) > 1
         throttle = Throttle(_quota(context), context.block, has_others=others)
-        answers = Answers(view, clients.answered)
+        answers = Answers(view, clients.answered, clients.close, self.turns)
         workers = len(context.roster.role("worker"))
         produce = ProduceDesk(
             arena=context.arenas[context.key.index],
@@ -175,7 +182,9 @@ class Assembly:
             fetch=self._fetch(context, throttle, workers, now_ms),
             controller=ControllerDesk(answers, clients.close),
             owners=OwnerDesk(answers, shell.ask_owner),
-            coordinators=CoordinatorDesk(answers, self.copy.routing, shell.ask_owner, clients.close),
+            coordinators=CoordinatorDesk(
+                answers, self.copy.routing, shell.ask_owner, clients.close, self.turns
+            ),
             throttle=throttle,
         )
 

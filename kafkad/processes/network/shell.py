@@ -58,6 +58,7 @@ class NetworkProcess:
         assembly = Assembly(self, context, self._now_ms)
         self._assembly = assembly
         self.loop = assembly.loop
+        self._turns = assembly.turns
         self.acceptor = assembly.acceptor
         self.clients = assembly.clients
         self._admission = assembly.admission
@@ -217,6 +218,8 @@ class NetworkProcess:
         if reader.unfinished and now >= self._next_stall_check_ms:
             self._next_stall_check_ms = now + STALL_CHECK_MS
             self.clients.close_stalled(STALL_MS)
+        if self._turns:
+            self._turns.work()
         if self._next_idle_check_ms is not None and now >= self._next_idle_check_ms:
             self._next_idle_check_ms = now + max(1, self._max_idle_ms // IDLE_CHECKS)
             self.clients.close_idle(self._max_idle_ms)
@@ -266,6 +269,8 @@ class NetworkProcess:
         return self.peers.send(self._workers[worker], frame)
 
     def _timeout_ms(self) -> float:
+        if self._turns:
+            return 0
         desks = self.desks
         deadlines = [
             desks.fetch.next_deadline_ms,
