@@ -28,9 +28,6 @@ from kafkad.wire.list_offsets import (
 CONSUMER, DEBUGGING_CONSUMER = -1, -2
 READ_COMMITTED = 1
 UNKNOWN = -1
-STEP_PARTITIONS = 20
-"""Who looks for a time reads from a segment, and may have to decompress: so many are a step."""
-
 
 class Special(IntEnum):
     """What a negative timestamp asks for."""
@@ -68,7 +65,7 @@ def handle(body: memoryview, version: int, view: BrokerView) -> Steps:
             else:
                 results[wanted.partition] = _result(request, name, wanted, version, view)
             number += 1
-            if number % STEP_PARTITIONS == 0:
+            if wanted.timestamp >= 0 or number % STEP == 0:
                 yield False
     yield from _look_again(request, topics, version, view)
     packed = []
@@ -93,7 +90,7 @@ def _look_again(
             result = topics[name][wanted.partition] = _result(request, name, wanted, version, view)
             if result is None:
                 still.append((name, wanted))
-            if number % STEP_PARTITIONS == 0:
+            if wanted.timestamp >= 0 or number % STEP == 0:
                 yield False
         waiting = still
 

@@ -10,12 +10,14 @@ from typing import NamedTuple
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.aborted import AbortedLookup
 from kafkad.core.log.batch import BatchHeader
+from kafkad.core.log.compression import READ_BYTES
 from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.core.log.index import first_offset_from, last_timestamp, lookup_timestamp
 from kafkad.core.log.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from kafkad.core.log.manifest import LogManifest
 from kafkad.core.log.offset_lookup import OffsetLookup
-from kafkad.core.log.records import iter_records, record_timestamp
+from kafkad.core.log.record_checks import READ_RECORDS
+from kafkad.core.log.records import TooManyRecords, iter_records, record_timestamp
 from kafkad.core.log.scan import find_batch, largest_timestamp, walk_batches
 from kafkad.core.ports import LogFile, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP, LogPosition
@@ -240,9 +242,16 @@ def _first_at_or_after(segment: _SegmentReader, end: int, timestamp: int, log_st
 def _first_record(
     log: LogFile, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> FoundOffset | None:
-    for record in iter_records(memoryview(log.read_at(header.size, position))):
-        offset = header.base_offset + record.offset_delta
-        record_time = record_timestamp(header, record)
-        if record_time >= timestamp and offset >= log_start:
-            return FoundOffset(record_time, offset, header.partition_leader_epoch)
+    """A batch with too much to read, while others wait, is found as a whole: who reads on from there misses none."""
+    whole = FoundOffset(header.max_timestamp, max(header.base_offset, log_start), header.partition_leader_epoch)
+    if header.records_count > READ_RECORDS:
+        return whole
+    try:
+        for record in iter_records(memoryview(log.read_at(header.size, position)), max_bytes=READ_BYTES):
+            offset = header.base_offset + record.offset_delta
+            record_time = record_timestamp(header, record)
+            if record_time >= timestamp and offset >= log_start:
+                return FoundOffset(record_time, offset, header.partition_leader_epoch)
+    except TooManyRecords:
+        return whole
     return None
