@@ -108,12 +108,17 @@ def _read_plain(frame: memoryview, at: int) -> ProduceRequest:
     at += 10
     end = len(frame)
     topics: list[tuple[str | bytes, list[tuple[int, int, int]]]] = []
-    allowed = _allowed(_MOST_PARTITIONS, topic_count)
+    if topic_count > _MOST_PARTITIONS:
+        raise _too_many()
+    allowed = _MOST_PARTITIONS - topic_count if topic_count > 0 else 0
     for _ in range(topic_count):
         name, at = read_string(frame, at)
         (count,) = I32.unpack_from(frame, at)
         at += 4
-        allowed = _allowed(allowed, count)
+        if count > allowed:
+            raise _too_many()
+        if count > 0:
+            allowed -= count
         partitions = []
         for _ in range(count):
             index, length = _PARTITION.unpack_from(frame, at)
@@ -133,7 +138,10 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
     topic_count, at = read_uvarint(frame, at + 6)
     end = len(frame)
     topics: list[tuple[str | bytes, list[tuple[int, int, int]]]] = []
-    allowed = _allowed(_MOST_PARTITIONS, topic_count - 1)
+    if topic_count > _MOST_PARTITIONS + 1:
+        raise _too_many()
+    # Lengths are one more than what they count, in each array.
+    allowed = _MOST_PARTITIONS + 1
     for _ in range(topic_count - 1):
         topic: str | bytes
         if version >= TOPIC_IDS_FROM:
@@ -143,7 +151,9 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
             name, at = read_compact_string(frame, at)
             topic = _named(name)
         count, at = read_uvarint(frame, at)
-        allowed = _allowed(allowed, count - 1)
+        if count > allowed:
+            raise _too_many()
+        allowed -= count
         partitions = []
         for _ in range(count - 1):
             (index,) = I32.unpack_from(frame, at)
@@ -160,11 +170,8 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
     return ProduceRequest(acks, timeout_ms, transactional_id, topics)
 
 
-def _allowed(left: int, count: int) -> int:
-    """How many topics and partitions the request may still have, after another array of `count`."""
-    if count > left:
-        raise MalformedRequest(f"it has more than the {_MOST_PARTITIONS} topics and partitions that are taken at most")
-    return left - count if count > 0 else left
+def _too_many() -> MalformedRequest:
+    return MalformedRequest(f"it has more than the {_MOST_PARTITIONS} topics and partitions that are taken at most")
 
 
 def _named(name: str | None) -> str:
