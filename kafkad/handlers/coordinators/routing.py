@@ -220,13 +220,18 @@ def _parts(shape: Batched, elements: list[Any]) -> Iterator[list[Any]]:
     part: list[Any] = []
     weight = 0
     for element in elements:
-        *cut, last = _portions_of(shape, element)
-        yield from ([portion] for portion in cut)
-        weight += _weight(shape, last)
-        if part and (cut or weight > PORTION):
+        portions = _portions_of(shape, element)
+        is_cut = len(portions) > 1
+        weight += _weight(shape, element)
+        if part and (is_cut or weight > PORTION):
             yield part
-            part, weight = [], _weight(shape, last)
-        part.append(last)
+            part, weight = [], _weight(shape, element)
+        if is_cut:
+            # Each alone, so that what is told of one group can be joined again.
+            yield from ([portion] for portion in portions)
+            weight = 0
+        else:
+            part.append(element)
     if part:
         yield part
 
