@@ -15,7 +15,7 @@ LARGEST_BYTES = 16 * 1024 * 1024
 DEFAULT_ELEMENTS = 10_000
 _ELEMENTS = {
     api_table.PRODUCE: 20_000,
-    api_table.FETCH: 30_000,
+    api_table.FETCH: 20_000,
     api_table.LIST_OFFSETS: 120_000,
     api_table.METADATA: 120_000,
     api_table.OFFSET_COMMIT: 60_000,

@@ -22,6 +22,7 @@ _RESOURCES = 10
 """In a piece: a broker has two hundred options."""
 _SMALL_BYTES = 256
 _HEAD_SIZE = 4
+_MANY = 100
 
 
 def pieces_of(api_key: int, version: int, body: memoryview) -> list[bytes]:
@@ -32,7 +33,7 @@ def pieces_of(api_key: int, version: int, body: memoryview) -> list[bytes]:
     messages = codec(name, version)
     request = messages.decode(body)
     resources = request.resources
-    if api_key == api_table.DESCRIBE_CONFIGS:
+    if api_key == api_table.DESCRIBE_CONFIGS and len(resources) > _MANY:
         # Who is named twice is described once: the answer is the same, and large.
         resources = tuple(dict.fromkeys(resources))
     if len(resources) <= _RESOURCES:

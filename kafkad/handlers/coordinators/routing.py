@@ -117,6 +117,7 @@ WAITING = frozenset({api_table.JOIN_GROUP, api_table.SYNC_GROUP})
 _LARGE_PART = {api_table.JOIN_GROUP: "protocols", api_table.SYNC_GROUP: "assignments"}
 _SMALL_BYTES = 4096
 _GROUP_WEIGHT = 50
+_MANY = 100
 _THROTTLE, _THROTTLED_FROM, _GROUP_ERROR_FROM = 4, 3, 2
 """The size of what responses of OffsetCommit and OffsetFetch begin with, since when, and since when groups can fail."""
 
@@ -192,13 +193,13 @@ def _packed(messages: Codec, request: Any, field: str, content: Sequence[Any]) -
 
 
 def _cut(shape: Batched, name: str, version: int, body: memoryview, partitions: int) -> list[Piece]:
-    """Who is named twice is asked once: the answer is the same, and may be large."""
+    """Of very many, who is named twice is asked once: the answer is the same, and may be large."""
     messages = codec(name, version)
     request = messages.decode(body)
     named = getattr(request, shape.elements)
     if named is None:
         raise MalformedRequest(f"{name} without {shape.elements}")
-    elements = dict.fromkeys(named)
+    elements = named if len(named) <= _MANY else tuple(dict.fromkeys(named))
     by_partition: dict[int, list[Any]] = {}
     for element in elements:
         by_partition.setdefault(_place(shape.key(element), partitions), []).append(element)
