@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.batch import iter_headers, read_header
+from kafkad.core.log.batch import Codec, iter_headers, read_header
+from kafkad.core.log.compression import READ_BYTES
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.reading import Extent, FoundOffset, LogReader, ManifestStale
+from kafkad.core.log.record_checks import READ_RECORDS
 from kafkad.core.log.records import NewRecord, build_batch
 from kafkad.core.log.removal import delete_segments, remove_files
 from kafkad.core.log.settings import LogConfig
@@ -148,6 +150,18 @@ def test_a_timestamp_is_not_found_below_the_log_start_or_above_the_upper_bound()
     reader = LogReader(log.store, log.manifest())
     assert reader.offset_for_timestamp(NOW, log.log_end, log_start=10) == FoundOffset(NOW + 31, 10, 0)
     assert reader.offset_for_timestamp(NOW + 252, log.position_of(75)) is None
+
+
+def test_a_batch_with_too_much_to_read_is_found_as_a_whole() -> None:
+    """A consumer that begins there gets the record that it wanted, and some before it."""
+    log = load(FakeStore(), config=LogConfig())
+    records = [NewRecord(NOW, None, b"")] * READ_RECORDS + [NewRecord(NOW + 5, None, b"")]
+    large = [NewRecord(NOW, None, bytes(READ_BYTES)), NewRecord(NOW + 9, None, b"")]
+    for content in (records, large):
+        append(log, memoryview(bytearray(build_batch(content, codec=Codec.ZSTD))))
+    reader = LogReader(log.store, log.manifest())
+    assert reader.offset_for_timestamp(NOW + 4, log.log_end) == FoundOffset(NOW + 5, 0, 0)
+    assert reader.offset_for_timestamp(NOW + 8, log.log_end) == FoundOffset(NOW + 9, len(records), 0)
 
 
 def test_timestamps_that_go_back_are_found_where_they_first_occur() -> None:
