@@ -97,6 +97,11 @@ class Measure:
         self.readable_slots: list[tuple[int, int]] = []
         """The same of partitions that have something."""
 
+    @property
+    def has_something_to_say(self) -> bool:
+        """Whether an answer would be more than empty: nobody waits for other partitions' manifests then."""
+        return self.is_urgent or self.bytes_found > 0
+
 
 def rows_of(request: FetchRequest) -> list[CachedPartition]:
     return [_row(topic, asked) for topic, partitions in request.topics for asked in partitions]

@@ -64,13 +64,14 @@ class WaitingFetch(DelayedOperation[Hashable, "FetchDesk"]):
     def try_complete(self, view: "FetchDesk") -> bool:
         is_enough = view.is_enough(self)
         if not is_enough and self.wants_manifest:
-            # Where its records are is not known yet: too early to say that there are none in time.
+            # Where its records are is not known yet: too early to say in time that there are none at all.
             self.deadline_ms = max(self.deadline_ms, self.reply.received_ms + MANIFEST_PATIENCE_MS)
         return is_enough
 
     @property
     def wants_manifest(self) -> bool:
-        return self.measured is not None and self.measured.needs_manifest
+        measured = self.measured
+        return measured is not None and measured.needs_manifest and not measured.has_something_to_say
 
     def try_complete_key(self, key: Hashable, view: "FetchDesk") -> bool:
         return view.is_enough(self)
@@ -155,10 +156,11 @@ class FetchDesk:
             if closed is not None:
                 self._lose_interest(closed)
             return FetchSession(rows_of(request), now_ms, uses_topic_ids=uses_ids), True
-        session = self._cache.resume(request.session_id, request.session_epoch, now_ms, uses_topic_ids=uses_ids)
+        session = self._cache.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_ids)
         forgotten = [(topic, index) for topic, indexes in request.forgotten for index in indexes]
         for slot in session.update(rows_of(request), forgotten):
             self.watches.unbind(session, slot)
+        self._cache.updated(session, now_ms)
         return session, False
 
     # What the evaluator and the purgatory ask.
@@ -175,7 +177,8 @@ class FetchDesk:
             self.watches.watch(slot, upper, committed=committed)
         if measure.needs_manifest:
             self._manifests_wanted.add(fetch)
-            return False
+            if not measure.has_something_to_say:
+                return False
         enough = (
             measure.is_urgent
             or measure.bytes_found >= fetch.min_bytes
@@ -270,13 +273,13 @@ class FetchDesk:
             self._open_session(session, request.session_epoch, now_ms)
         topics = self._evaluator.answer(session, measure, full=fetch.is_full)
         self._count(measure)
-        body = pack_response(header.version, topics, session_id=session.session_id)
+        body = pack_response(header.version, topics, session_id=self._cache.living_id(session))
         self._release(fetch)
         self._send(connection, fetch.reply, body)
 
     def _answer_throttled(self, fetch: WaitingFetch, pause_ms: int) -> None:
         """Empty, as in Apache Kafka: a session keeps what it had to say, a full request gets none."""
-        session_id = fetch.session.session_id
+        session_id = self._cache.living_id(fetch.session)
         body = pack_response(fetch.reply.header.version, [], throttle_ms=pause_ms, session_id=session_id)
         self._release(fetch)
         self._send(fetch.connection, fetch.reply, body)
@@ -312,10 +315,9 @@ class FetchDesk:
         self._answered(connection)
 
     def _release(self, fetch: WaitingFetch) -> None:
-        """A fetch without a session leaves nothing behind; neither does a session that lost its last partition."""
-        session = fetch.session
-        if not session.session_id or self._cache.close_if_empty(session):
-            self._lose_interest(session)
+        """A fetch without a session leaves nothing behind; neither does one whose session has ended."""
+        if not self._cache.living_id(fetch.session):
+            self._lose_interest(fetch.session)
             self._block[FETCH_SESSIONS] = len(self._cache)
 
     def _lose_interest(self, session: FetchSession) -> None:

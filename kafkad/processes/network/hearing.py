@@ -25,6 +25,7 @@ class Hearing:
         self._desks = desks
         self._logs = logs
         self._table = table
+        self._has_manifests = False
 
     def hear(self, frame: bytes, now_ms: int) -> None:
         kind = frame[0]
@@ -37,17 +38,23 @@ class Hearing:
             assert isinstance(message, CoordinatorAnswered), f"{type(message).__name__} is for workers"
             self._desks.coordinators.heard(message)
         else:
-            self._control(frame, now_ms)
+            self._control(frame)
 
-    def _control(self, frame: bytes, now_ms: int) -> None:
+    def settle(self, now_ms: int) -> None:
+        """Everything of this pass was heard: who waits for manifests looks once at all that came."""
+        if self._has_manifests:
+            self._has_manifests = False
+            self._desks.fetch.manifest_arrived(now_ms)
+            self._desks.answers.manifest_arrived()
+
+    def _control(self, frame: bytes) -> None:
         message = unpack_control(frame)
         match message:
             case RecordErrors():
                 self._desks.produce.explained(message)
             case Manifest():
                 self._logs.arrived(message, self._table.read(message.slot))
-                self._desks.fetch.manifest_arrived(now_ms)
-                self._desks.answers.manifest_arrived()
+                self._has_manifests = True
             case FilesRemoved(slots):
                 self._logs.files_removed(slots, self._table)
             case DeletedRecords() | Producers() | EndMarkersWritten():

@@ -197,6 +197,7 @@ class NetworkProcess:
 
     def _tick(self) -> None:
         now = self._now_ms
+        self._hearing.settle(now)
         fetch_deadline_ms = self.desks.fetch.next_deadline_ms
         if fetch_deadline_ms is not None and fetch_deadline_ms <= now:
             self.desks.fetch.expire(now)

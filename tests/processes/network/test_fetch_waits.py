@@ -324,6 +324,24 @@ def test_who_waits_for_more_than_the_old_records_waits_no_longer_than_it_said(pi
     assert read_fetched(client.reply())[TOPIC, 0].records
 
 
+@pytest.mark.parametrize("beside", [(TOPIC, 1), ("unknown", 0)])
+def test_fetch_with_something_to_say_does_not_wait_for_another_partitions_manifest(
+    pieces: Pieces, beside: tuple[str, int]
+) -> None:
+    """Records enough, or an error: the owner that does not answer holds back its own partition alone."""
+    client = pieces.connect()
+    _with_old_segment(pieces, client, 0)
+    _write(pieces, client, 1)
+    client.send(fetch({(TOPIC, 0): 0, beside: 0}, max_wait_ms=LONG_MS))
+    pieces.turn(NETWORK)
+    pieces.turn(NETWORK)
+    client.pump()
+    found = read_fetched(client.replies[0][1])
+    assert found[beside].records if beside[0] == TOPIC else found[beside].error == UNKNOWN_TOPIC
+    assert not found[TOPIC, 0].records
+    assert len(pieces.network.desks.fetch) == 0
+
+
 def test_owner_that_does_not_answer_is_not_waited_for_without_end(pieces: Pieces) -> None:
     client = pieces.connect()
     _with_old_segment(pieces, client, 0)
