@@ -33,6 +33,7 @@ from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.log_readers import LogReaders
 from kafkad.processes.network.metadata_copy import MetadataCopy
 from kafkad.processes.network.owner_desk import OwnerDesk
+from kafkad.processes.network.peer_log import PeerLog
 from kafkad.processes.network.private_space import PrivateSpace
 from kafkad.processes.network.produce_desk import ProduceDesk
 from kafkad.processes.network.reading import FrameReader
@@ -99,7 +100,8 @@ class Assembly:
             wakes_up=shell.woke,
             block=context.block,
         )
-        self.acceptor = _acceptor(context, self.loop)
+        self.peer_log = PeerLog()
+        self.acceptor = _acceptor(context, self.loop, self.peer_log)
         self.copy = MetadataCopy()
         files = FileCache(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // FILES_SHARE, read_only=True)
         self.logs = LogReaders(files, shell.directory_of, shell.ask_owner)
@@ -139,6 +141,7 @@ class Assembly:
             lost=shell.connection_lost,
             release=arena.release,
             warmer=Warmer,
+            peer_log=self.peer_log,
         )
 
     def _desks(self, shell: Shell, context: ChildContext, now_ms: int) -> Desks:
@@ -225,7 +228,7 @@ def _group_protocols(config: BrokerConfig) -> tuple[str, ...]:
     return tuple(str(each) for each in protocols)
 
 
-def _acceptor(context: ChildContext, loop: EventLoop) -> Acceptor:
+def _acceptor(context: ChildContext, loop: EventLoop, peer_log: PeerLog) -> Acceptor:
     network = context.config.network
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return Acceptor(
@@ -235,6 +238,7 @@ def _acceptor(context: ChildContext, loop: EventLoop) -> Acceptor:
         most_here=max(1, descriptors - descriptors // FILES_SHARE - OTHER_DESCRIPTORS),
         counts=_connection_counts(context),
         limits=_limits(context.config),
+        peer_log=peer_log,
     )
 
 

@@ -61,6 +61,7 @@ class NetworkProcess:
         self.acceptor = assembly.acceptor
         self.clients = assembly.clients
         self._admission = assembly.admission
+        self._peer_log = assembly.peer_log
         self.logs = assembly.logs
         self.copy = assembly.copy
         self.desks: Desks = assembly.desks
@@ -209,6 +210,8 @@ class NetworkProcess:
         exchange_ms = self.desks.throttle.next_exchange_ms
         if exchange_ms is not None and exchange_ms <= now:
             self._exchange_counts()
+        if self._peer_log.next_ms is not None:
+            self._peer_log.tick(now)
         self._admission.tick(now, has_metadata=not self.copy.is_empty)
         reader = self.clients.reader
         if reader.starved:
@@ -274,6 +277,7 @@ class NetworkProcess:
             desks.throttle.next_exchange_ms,
             self.clients.next_unmute_ms,
             self._admission.next_deadline_ms(self._now_ms),
+            self._peer_log.next_ms,
         ]
         if len(self.clients):
             deadlines.append(self._next_idle_check_ms)
@@ -298,7 +302,7 @@ class NetworkProcess:
         self.desks.answers.connection_lost(connection)
         self.desks.coordinators.connection_lost(connection)
         self.desks.controller.connection_lost(connection)
-        self.acceptor.left(connection.peer.rpartition(":")[0])
+        self.acceptor.left(connection.host)
 
     # Stopping.
 
@@ -313,6 +317,7 @@ class NetworkProcess:
 
     def _leave(self) -> None:
         self.clients.part()
+        self._peer_log.close()
         self.clients.warmer.close()
         self.peers.close()
         try:
