@@ -35,17 +35,27 @@ class Place(NamedTuple):
     length: int
 
 
+class WantedRecords(NamedTuple):
+    """Records from `offset` to below `upper`, at most `max_bytes` of them.
+
+    With `whole` at least the first batch is taken, however large. With `committed` their aborted transactions will be
+    asked for too.
+    """
+
+    offset: int
+    upper: LogPosition
+    max_bytes: int
+    whole: bool
+    committed: bool
+
+
 class Logs(Protocol):
     """The readable side of partition logs."""
 
-    def locate(
-        self, slot: int, published: PartitionSlot, offset: int, upper: LogPosition, max_bytes: int, *, whole: bool
-    ) -> Place | None:
-        """Where to read from `offset`; None: not known yet, ask again when the partition's manifest is here.
+    def locate(self, slot: int, published: PartitionSlot, wanted: "WantedRecords") -> Place | None:
+        """Where to read from; None: not known yet, ask again when the partition's manifest, or its index, is here.
 
         Raises KafkaError when the log can't be read there.
-
-        With `whole` at least the first batch is taken, however large.
         """
 
     def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
@@ -186,7 +196,8 @@ class FetchEvaluator:
         if limit <= 0 and not whole:
             return None
         upper = _upper_bound(published, measure)
-        place = self._logs.locate(slot, published, row.fetch_offset, upper, limit, whole=whole)
+        wanted = WantedRecords(row.fetch_offset, upper, limit, whole, measure.reads_committed)
+        place = self._logs.locate(slot, published, wanted)
         if place is None:
             measure.needs_manifest = True
         return place

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkad.handlers.coordinators.dispatch import COORDINATED
-from kafkad.handlers.pipeline import LOCAL, OWNER_QUESTIONS
+from kafkad.handlers.pipeline import LOCAL, OWNER_QUESTIONS, STEPPED
 from kafkad.handlers.view import NotYet
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
 from kafkad.wire.primitives import MalformedRequest
+from tests.handlers.stepping import finished
 from tests.handlers.views import a_topic, a_view
 
 OWN_DESKS = {
@@ -29,7 +30,9 @@ def test_every_api_of_the_network_process_has_its_place() -> None:
     owners = {key for key, api in APIS.items() if api.runs is Runs.OWNER} - OWN_DESKS
     coordinated = {key for key, api in APIS.items() if api.runs is Runs.COORDINATOR}
     by_transactional_id = {api_table.INIT_PRODUCER_ID}
-    assert (set(LOCAL), set(OWNER_QUESTIONS), set(COORDINATED)) == (local, owners, coordinated | by_transactional_id)
+    assert not set(LOCAL) & set(STEPPED)
+    from_here = set(LOCAL) | set(STEPPED)
+    assert (from_here, set(OWNER_QUESTIONS), set(COORDINATED)) == (local, owners, coordinated | by_transactional_id)
 
 
 def test_nothing_is_loaded_for_tools_that_never_ask() -> None:
@@ -37,13 +40,16 @@ def test_nothing_is_loaded_for_tools_that_never_ask() -> None:
     assert subprocess.run([sys.executable, "-c", lines], capture_output=True, check=True).stdout == b"[]\n"
 
 
-@pytest.mark.parametrize("key", sorted({*LOCAL, *OWNER_QUESTIONS}))
+@pytest.mark.parametrize("key", sorted({*LOCAL, *STEPPED, *OWNER_QUESTIONS}))
 @given(body=st.binary(max_size=60), version=st.integers(0, 20))
 def test_random_bytes_are_answered_or_malformed(key: int, body: bytes, version: int) -> None:
     api = APIS[key]
     served = api.min_version + version % (api.max_version + 1 - api.min_version)
-    handler = LOCAL.get(key) or OWNER_QUESTIONS[key]
+    view = a_view(a_topic("a", 1))
     try:
-        handler(memoryview(body), served, a_view(a_topic("a", 1)))
+        if key in STEPPED:
+            finished(STEPPED[key](memoryview(body), served, view))
+        else:
+            (LOCAL.get(key) or OWNER_QUESTIONS[key])(memoryview(body), served, view)
     except (MalformedRequest, NotYet):
         return

@@ -7,19 +7,19 @@ it is answered. A controller or worker that dies is answered for with a retriabl
 from collections.abc import Callable
 from typing import Protocol
 
-from kafkad.handlers.view import BrokerView, NotYet
+from kafkad.handlers.view import BrokerView
 from kafkad.processes.network.connection import Connection, Frame, Reply
 from kafkad.wire.framing import response_head
 
 
 class Local(Protocol):
-    """A handler that needs nobody else. Raises `NotYet` and is run again, and MalformedRequest."""
+    """A handler that needs nobody else. Raises MalformedRequest."""
 
     def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes: ...
 
 
 class Answers:
-    """Sends single replies, and keeps the requests that wait for a manifest."""
+    """Sends single replies."""
 
     def __init__(
         self,
@@ -28,7 +28,6 @@ class Answers:
     ) -> None:
         self._view = view
         self._answered = answered
-        self._parked: dict[Connection, tuple[Local, Frame, Reply]] = {}
 
     def open(self, connection: Connection, frame: Frame, now_ms: int) -> Reply:
         """Take the next place in the order of replies; until it is answered only what `lane_of` allows begins."""
@@ -46,22 +45,8 @@ class Answers:
         self._answered(connection)
 
     def answer_locally(self, handler: Local, connection: Connection, frame: Frame, now_ms: int) -> None:
-        """Run `handler` now, or again when a manifest has come. Raises MalformedRequest."""
-        self._try(handler, frame, self.open(connection, frame, now_ms))
-
-    def _try(self, handler: Local, frame: Frame, reply: Reply) -> None:
-        self._view.advertised = reply.connection.advertised
-        try:
-            body = handler(frame.view[frame.header.body_at :], frame.header.version, self._view)
-        except NotYet:
-            self._parked[reply.connection] = (handler, frame, reply)
-            return
-        self.send(reply, body)
-
-    def manifest_arrived(self) -> None:
-        parked, self._parked = self._parked, {}
-        for handler, frame, reply in parked.values():
-            self._try(handler, frame, reply)
-
-    def connection_lost(self, connection: Connection) -> None:
-        self._parked.pop(connection, None)
+        """Run `handler` now. Raises MalformedRequest."""
+        header = frame.header
+        reply = self.open(connection, frame, now_ms)
+        self._view.advertised = connection.advertised
+        self.send(reply, handler(frame.view[header.body_at :], header.version, self._view))

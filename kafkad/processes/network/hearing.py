@@ -25,7 +25,6 @@ class Hearing:
         self._desks = desks
         self._logs = logs
         self._table = table
-        self._has_manifests = False
 
     def hear(self, frame: bytes, now_ms: int) -> None:
         kind = frame[0]
@@ -41,11 +40,11 @@ class Hearing:
             self._control(frame)
 
     def settle(self, now_ms: int) -> None:
-        """Everything of this pass was heard: who waits for manifests looks once at all that came."""
-        if self._has_manifests:
-            self._has_manifests = False
+        """Everything of this pass was heard: who waits for something of a log looks once at all that came."""
+        if self._logs.has_news:
+            self._logs.has_news = False
             self._desks.fetch.manifest_arrived(now_ms)
-            self._desks.answers.manifest_arrived()
+            self._desks.stepped.manifest_arrived()
 
     def _control(self, frame: bytes) -> None:
         message = unpack_control(frame)
@@ -54,7 +53,6 @@ class Hearing:
                 self._desks.produce.explained(message)
             case Manifest():
                 self._logs.arrived(message, self._table.read(message.slot))
-                self._has_manifests = True
             case FilesRemoved(slots):
                 self._logs.files_removed(slots, self._table)
             case DeletedRecords() | Producers() | EndMarkersWritten():

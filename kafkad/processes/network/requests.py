@@ -10,7 +10,7 @@ from kafkad.handlers.coordinators.dispatch import COORDINATED
 from kafkad.handlers.coordinators.routing import peek
 from kafkad.handlers.metadata import handle as answer_metadata
 from kafkad.handlers.metadata import unknown_topics
-from kafkad.handlers.pipeline import LOCAL, OWNER_QUESTIONS
+from kafkad.handlers.pipeline import LOCAL, OWNER_QUESTIONS, STEPPED
 from kafkad.handlers.view import BrokerView
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connection import Connection, Frame
@@ -19,6 +19,7 @@ from kafkad.processes.network.coordinator_desk import CoordinatorDesk
 from kafkad.processes.network.fetch_desk import FetchDesk
 from kafkad.processes.network.owner_desk import OwnerDesk
 from kafkad.processes.network.produce_desk import ProduceDesk
+from kafkad.processes.network.stepped_answers import SteppedAnswers
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
 
@@ -37,6 +38,7 @@ class Requests:
         *,
         view: BrokerView,
         answers: Answers,
+        stepped: SteppedAnswers,
         produce: ProduceDesk,
         fetch: FetchDesk,
         controller: ControllerDesk,
@@ -47,6 +49,7 @@ class Requests:
     ) -> None:
         self._view = view
         self._answers = answers
+        self._stepped = stepped
         self._controller = controller
         self._owners = owners
         self._coordinators = coordinators
@@ -73,10 +76,15 @@ class Requests:
             return self._coordinators.start
         if key in OWNER_QUESTIONS:
             return self._ask_owners
+        if key in STEPPED:
+            return self._answer_in_steps
         return self._answer_locally
 
     def _answer_locally(self, connection: Connection, frame: Frame, now_ms: int) -> None:
         self._answers.answer_locally(LOCAL[frame.header.api_key], connection, frame, now_ms)
+
+    def _answer_in_steps(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        self._stepped.start(STEPPED[frame.header.api_key], connection, frame, now_ms)
 
     def _ask_owners(self, connection: Connection, frame: Frame, now_ms: int) -> None:
         header = frame.header

@@ -185,7 +185,7 @@ class NetworkProcess:
         if not isinstance(change, PeerGone):
             self.desks.produce.reachable[index] = True
             self.desks.fetch.worker_replaced(index, self._now_ms)
-            self.desks.answers.manifest_arrived()
+            self.desks.stepped.manifest_arrived()
 
     def _controller_changed(self, change: PeerChange) -> None:
         if isinstance(change, PeerGone):
@@ -199,6 +199,7 @@ class NetworkProcess:
     def _tick(self) -> None:
         now = self._now_ms
         self._hearing.settle(now)
+        self.desks.stepped.go_on()
         fetch_deadline_ms = self.desks.fetch.next_deadline_ms
         if fetch_deadline_ms is not None and fetch_deadline_ms <= now:
             self.desks.fetch.expire(now)
@@ -271,6 +272,8 @@ class NetworkProcess:
 
     def _timeout_ms(self) -> float:
         desks = self.desks
+        if desks.stepped.is_ready:
+            return 0
         deadlines = [
             desks.fetch.next_deadline_ms,
             desks.controller.next_deadline_ms,
@@ -299,7 +302,7 @@ class NetworkProcess:
 
     def connection_lost(self, connection: Connection) -> None:
         self.desks.fetch.connection_lost(connection)
-        self.desks.answers.connection_lost(connection)
+        self.desks.stepped.connection_lost(connection)
         self.desks.coordinators.connection_lost(connection)
         self.desks.controller.connection_lost(connection)
         self.acceptor.left(connection.host)
@@ -318,7 +321,7 @@ class NetworkProcess:
     def _leave(self) -> None:
         self.clients.part()
         self._peer_log.close()
-        self.clients.warmer.close()
+        self._assembly.close()
         self.peers.close()
         try:
             self._context.channel.send(Stopped())
