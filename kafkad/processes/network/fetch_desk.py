@@ -3,7 +3,7 @@
 A fetch that found too little waits here for its session to be told that something moved (`fetch_watches`).
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from kafkad.adapters.counters import CounterBlock
@@ -28,6 +28,8 @@ from kafkad.wire.fetch import Piece, length_of, pack_response
 from kafkad.wire.fetch_request import FetchRequest, read_request
 from kafkad.wire.framing import response_head
 
+LOOKS_A_PASS = 64
+"""Thousands may wait for one partition: so many of their sessions are looked at before others have their turn."""
 MANIFEST_PATIENCE_MS = 1_000
 """Owners answer at once unless they load; for so long a fetch waits for one that does, whatever its own time."""
 
@@ -106,6 +108,8 @@ class FetchDesk:
         self._answered = answered
         self._purgatory: Purgatory[WaitingFetch, FetchDesk] = Purgatory(view=self, start_ms=now_ms)
         self._manifests_wanted: set[WaitingFetch] = set()
+        self._to_look: dict[FetchSession, None] = {}
+        """Sessions of which something moved, the first first."""
         self._waiting: dict[Connection, WaitingFetch] = {}
         """At most one for a connection: a Fetch is alone on it."""
         self._is_stopping = False
@@ -116,6 +120,11 @@ class FetchDesk:
     @property
     def next_deadline_ms(self) -> int | None:
         return self._purgatory.next_expiration_ms()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to do in the next pass already."""
+        return bool(self._to_look)
 
     def start(self, connection: Connection, frame: Frame, now_ms: int) -> None:
         """Answer now, or wait. Raises MalformedRequest."""
@@ -192,9 +201,17 @@ class FetchDesk:
 
     # What happens meanwhile.
 
-    def moved(self, keys: list[int], now_ms: int) -> None:
+    def moved(self, keys: list[int]) -> None:
         """The owners say that there is something new; `keys` are of `watch_key`."""
-        self._look(self.watches.moved(keys), now_ms)
+        self._to_look.update(dict.fromkeys(self.watches.moved(keys)))
+
+    def go_on(self, now_ms: int) -> None:
+        """In each pass, when all news of it were heard: look at the sessions that they are about."""
+        for _ in range(min(LOOKS_A_PASS, len(self._to_look))):
+            session = next(iter(self._to_look))
+            del self._to_look[session]
+            for fetch in self._purgatory.check_and_complete(session):
+                self._finish(fetch, now_ms)
 
     def manifest_arrived(self, now_ms: int) -> None:
         waiting, self._manifests_wanted = self._manifests_wanted, set()
@@ -206,9 +223,9 @@ class FetchDesk:
                 )
                 self._begin(again, now_ms)
 
-    def metadata_changed(self, changed: list[int], gone: list[int], now_ms: int) -> None:
+    def metadata_changed(self, changed: list[int], gone: list[int]) -> None:
         """These partitions moved, or their topics were deleted: whoever looks at them looks again."""
-        self._look(self.watches.changed(changed + gone), now_ms)
+        self._to_look.update(dict.fromkeys(self.watches.changed(changed + gone)))
         for slot in gone:
             for session in self.watches.remove(slot):
                 key = session.by_slot.get(slot)
@@ -217,7 +234,7 @@ class FetchDesk:
 
     def worker_replaced(self, worker: int, now_ms: int) -> None:
         """What the dead worker was asked is forgotten: its watches, and the manifests that fetches wait for."""
-        self._look(self.watches.owner_lost(worker), now_ms)
+        self._to_look.update(dict.fromkeys(self.watches.owner_lost(worker)))
         self.manifest_arrived(now_ms)
 
     def answer_all(self, now_ms: int) -> None:
@@ -247,14 +264,6 @@ class FetchDesk:
         self._manifests_wanted.discard(fetch)
         if self._waiting.pop(fetch.connection, None) is not None:
             self._block[PURGATORY_FETCH] = len(self._waiting)
-
-    def _look(self, sessions: Iterable[FetchSession], now_ms: int) -> None:
-        for session in sessions:
-            self._check(session, now_ms)
-
-    def _check(self, session: FetchSession, now_ms: int) -> None:
-        for fetch in self._purgatory.check_and_complete(session):
-            self._finish(fetch, now_ms)
 
     # Answering.
 

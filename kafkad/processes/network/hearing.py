@@ -31,7 +31,7 @@ class Hearing:
         if kind == APPENDED:
             self._desks.produce.appended(frame)
         elif kind == MOVED:
-            self._desks.fetch.moved(unpack_moved(frame), now_ms)
+            self._desks.fetch.moved(unpack_moved(frame))
         elif kind == COORDINATION:
             message = unpack_coordination(frame)
             assert isinstance(message, CoordinatorAnswered), f"{type(message).__name__} is for workers"
@@ -45,6 +45,7 @@ class Hearing:
             self._logs.has_news = False
             self._desks.fetch.manifest_arrived(now_ms)
             self._desks.stepped.manifest_arrived()
+        self._desks.fetch.go_on(now_ms)
 
     def _control(self, frame: bytes) -> None:
         message = unpack_control(frame)

@@ -132,7 +132,7 @@ class NetworkProcess:
         for slot in moved.gone:
             self.logs.forget(slot)
         if moved.changed or moved.gone:
-            self.desks.fetch.metadata_changed(moved.changed, moved.gone, self._now_ms)
+            self.desks.fetch.metadata_changed(moved.changed, moved.gone)
         self._roster.set_applied_version(self._context.key, image.version)
         self.desks.controller.tell(Applied(image.version))
 
@@ -272,7 +272,7 @@ class NetworkProcess:
 
     def _timeout_ms(self) -> float:
         desks = self.desks
-        if desks.stepped.is_ready:
+        if desks.stepped.is_ready or desks.fetch.is_busy:
             return 0
         deadlines = [
             desks.fetch.next_deadline_ms,
