@@ -42,11 +42,11 @@ class AskOwners(Protocol):
 
 LOCAL: dict[int, LocalHandler] = {
     api_table.DESCRIBE_CLUSTER: describe_cluster.handle,
-    api_table.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     api_table.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
 }
 
 STEPPED: dict[int, SteppedHandler] = {
+    api_table.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     api_table.LIST_OFFSETS: list_offsets.handle,
     api_table.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
 }
