@@ -88,7 +88,8 @@ for _module, _target, _reason in (
 
 CORE_MAY_IMPORT = {
     *("abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "dataclasses", "enum"),
-    *("functools", "heapq", "itertools", "json", "math", "re", "struct", "typing", "typing_extensions", "uuid", "zlib"),
+    *("functools", "heapq", "ipaddress", "itertools", "json", "math", "re", "struct", "typing", "typing_extensions"),
+    *("uuid", "zlib"),
     *("crc32c", "cramjam", "msgspec", "operator"),
 }
 """Everything that neither waits nor asks the world: no clock, file, socket, thread, chance or log."""

@@ -5,6 +5,7 @@ In two steps: `unknown_topics` says what might be created for the request, which
 """
 
 from collections.abc import Generator, Iterable, Mapping
+from typing import Any
 from uuid import UUID
 
 from kafkad.core.controller.image import Topic
@@ -12,7 +13,7 @@ from kafkad.core.controller.topic_names import is_internal
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.broker_rows import broker_rows
 from kafkad.handlers.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from kafkad.handlers.steps import STEP, Steps
+from kafkad.handlers.steps import ROWS_A_STEP, Pause, Steps, Waits
 from kafkad.handlers.topic_errors import is_legal, why_unknown
 from kafkad.handlers.view import BrokerView
 from kafkad.wire.metadata import (
@@ -67,13 +68,13 @@ def answer(request: MetadataRequest, version: int, view: BrokerView, errors: Map
 
 def _by_name(
     topics: Iterable[WantedTopic], version: int, view: BrokerView, errors: Mapping[str, int]
-) -> Generator[bool, None, list[bytes]]:
+) -> Generator[Waits, Any, list[bytes]]:
     known: dict[str, Topic] = {}
     missing: dict[str, bytes] = {}
     topics_by_name = view.image.topics
     for number, wanted in enumerate(topics, 1):
-        if number % STEP == 0:
-            yield False
+        if number % ROWS_A_STEP == 0:
+            yield Pause.TURN
         name = wanted.name
         assert name is not None
         topic = topics_by_name.get(name)
@@ -87,27 +88,27 @@ def _by_name(
     return [*found, *missing.values()]
 
 
-def _packed(topics: Iterable[Topic], version: int, view: BrokerView) -> Generator[bool, None, list[bytes]]:
+def _packed(topics: Iterable[Topic], version: int, view: BrokerView) -> Generator[Waits, Any, list[bytes]]:
     """Those that somebody asked for before cost next to nothing, the others as much as they have partitions."""
     packed: list[bytes] = []
     rest = list(topics)
     for at in range(0, len(rest), STEP_TOPICS):
         if at:
-            yield False
+            yield Pause.TURN
         packed += view.metadata_cache.topics(rest[at : at + STEP_TOPICS], version, view.broker_id)
     return packed
 
 
 def _by_id(
     topics: Iterable[WantedTopic], version: int, view: BrokerView
-) -> Generator[bool, None, tuple[list[bytes], list[bytes]]]:
+) -> Generator[Waits, Any, tuple[list[bytes], list[bytes]]]:
     """The unknown ones, and the rest."""
     known: dict[bytes, Topic] = {}
     missing: dict[bytes, bytes] = {}
     image = view.image
     for number, (topic_id, _name) in enumerate(topics, 1):
-        if number % STEP == 0:
-            yield False
+        if number % ROWS_A_STEP == 0:
+            yield Pause.TURN
         topic = image.topic_by_id(UUID(bytes=topic_id))
         if topic is not None:
             known[topic_id] = topic

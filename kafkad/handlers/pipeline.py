@@ -23,7 +23,7 @@ from kafkad.wire import api_table
 
 
 class LocalHandler(Protocol):
-    """From a request's body to the response's. Raises MalformedRequest."""
+    """From a request's body to the response's, or to the steps that lead there. Raises MalformedRequest."""
 
     def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes | Steps: ...
 
@@ -35,11 +35,11 @@ class AskOwners(Protocol):
 
 
 LOCAL: dict[int, LocalHandler] = {
-    api_table.LIST_OFFSETS: list_offsets.handle,
-    api_table.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     api_table.DESCRIBE_CLUSTER: describe_cluster.handle,
     api_table.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     api_table.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+    api_table.LIST_OFFSETS: list_offsets.handle,
+    api_table.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
 }
 
 OWNER_QUESTIONS: dict[int, AskOwners] = {

@@ -57,11 +57,11 @@ def read_request(body: memoryview, version: int) -> Reading[ListOffsetsRequest]:
             partitions.append(WantedOffset(index, epoch, reader.i64()))
             reader.tags()
             if reader.is_step_over():
-                yield False
+                yield
         reader.tags()
         topics.append((name, partitions))
         if reader.is_step_over():
-            yield False
+            yield
     if version >= 10:
         reader.i32()  # How long to wait for remote storage, which there is none of.
     reader.tags()

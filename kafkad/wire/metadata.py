@@ -70,7 +70,7 @@ def read_request(body: memoryview, version: int) -> Reading[MetadataRequest]:
     topics: list[WantedTopic] | None = None if count < 0 else []
     for number in range(count):
         if number % STEP == STEP - 1:
-            yield False
+            yield
         topic_id = NO_TOPIC_ID
         if version >= TOPIC_IDS_FROM:
             raw, at = read_slice(body, at, 16)

@@ -42,11 +42,11 @@ def read_request(body: memoryview, version: int) -> Reading[list[tuple[str, list
             partitions.append(WantedEpoch(reader.i32(), reader.i32(), reader.i32()))
             reader.tags()
             if reader.is_step_over():
-                yield False
+                yield
         reader.tags()
         topics.append((name, partitions))
         if reader.is_step_over():
-            yield False
+            yield
     reader.tags()
     return topics
 

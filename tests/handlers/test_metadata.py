@@ -12,8 +12,8 @@ from kafkad.handlers.view import BrokerView
 from kafkad.wire.api_table import METADATA
 from kafkad.wire.metadata import read_request
 from kafkad.wire.primitives import MalformedRequest
-from tests.handlers.answered import answered
 from tests.handlers.kio_calls import KioApi, versions_of
+from tests.handlers.stepping import finished
 from tests.handlers.views import CLUSTER, a_broker, a_partition, a_topic, a_view, an_image
 
 VERSIONS = versions_of(METADATA)
@@ -43,8 +43,8 @@ def all_topics(version: int) -> memoryview:
 
 
 def answer(body: memoryview, version: int, view: BrokerView, errors: dict[str, int] | None = None) -> Any:
-    request = answered(read_request(body, version))
-    return KioApi("metadata", version).read(answered(metadata.answer(request, version, view, errors or {})))
+    request = finished(read_request(body, version))
+    return KioApi("metadata", version).read(finished(metadata.answer(request, version, view, errors or {})))
 
 
 def names(response: Any) -> list[str | None]:
@@ -105,20 +105,20 @@ def test_only_the_topics_named_are_told_and_the_missing_ones_last(version: int) 
 def test_legal_unknown_names_are_to_be_created(version: int) -> None:
     view = a_view(a_topic("a", 1))
     assert metadata.unknown_topics(
-        answered(read_request(asked(version, "a", "new", "il/legal", "x" * 250), version)), version, view
+        finished(read_request(asked(version, "a", "new", "il/legal", "x" * 250), version)), version, view
     ) == {"new"}
 
 
 @pytest.mark.parametrize("version", range(4, 14))
 def test_nothing_is_created_when_the_client_forbids_it(version: int) -> None:
     body = asked(version, "new", allow_auto_topic_creation=False)
-    assert metadata.unknown_topics(answered(read_request(body, version)), version, a_view()) == frozenset()
+    assert metadata.unknown_topics(finished(read_request(body, version)), version, a_view()) == frozenset()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_is_created_when_all_topics_are_asked_for(version: int) -> None:
     assert (
-        metadata.unknown_topics(answered(read_request(all_topics(version), version)), version, a_view()) == frozenset()
+        metadata.unknown_topics(finished(read_request(all_topics(version), version)), version, a_view()) == frozenset()
     )
 
 
@@ -141,7 +141,7 @@ def test_topics_are_found_by_id(version: int) -> None:
     assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.unknown_topic_id, None, UUID(int=9))
     assert unknown.topic_authorized_operations == NOT_ASKED
     assert (found.error_code, found.name, found.topic_id) == (ErrorCode.none, "b", UUID(int=2))
-    assert metadata.unknown_topics(answered(read_request(body, version)), version, view) == frozenset()
+    assert metadata.unknown_topics(finished(read_request(body, version)), version, view) == frozenset()
 
 
 @pytest.mark.parametrize("version", [10, 11])
@@ -233,7 +233,7 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
     whole = bytes(asked(version, "a", "topic"))
     for end in range(len(whole)):
         with pytest.raises(MalformedRequest):
-            answered(read_request(memoryview(whole[:end]), version))
+            finished(read_request(memoryview(whole[:end]), version))
 
 
 @pytest.mark.parametrize("version", VERSIONS)

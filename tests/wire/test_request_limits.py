@@ -110,7 +110,7 @@ def read(key: int, version: int, body: bytes) -> object:
     return ended(offset_for_leader_epoch.read_request(view, version))
 
 
-def ended(steps: Generator[bool, None, object]) -> object:
+def ended(steps: Generator[None, Any, object]) -> object:
     while True:
         try:
             next(steps)

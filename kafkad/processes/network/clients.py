@@ -1,11 +1,10 @@
 """All connections of a network process: requests in order to whoever answers them, replies in order to the socket.
 
-Whatever is wrong with a connection ends here in one log line that names the peer and the cause, and in nothing
-lost for anybody else.
+Whatever is wrong with a connection ends here in one log line that names the peer and the cause, once a minute for
+each address, and in nothing lost for anybody else.
 """
 
 import heapq
-import logging
 import select
 from collections.abc import Callable, Iterator
 from time import monotonic_ns
@@ -15,13 +14,12 @@ from kafkad.core.metrics_catalogue import CONNECTIONS, CONNECTIONS_CLOSED, CONNE
 from kafkad.processes.network.acceptor import Accepted
 from kafkad.processes.network.connection import Connection, Frame
 from kafkad.processes.network.parting import part
+from kafkad.processes.network.peer_log import PeerLog
 from kafkad.processes.network.reading import FrameReader, Unacceptable
 from kafkad.processes.network.warming import Warmer
 from kafkad.processes.turns import COSTLY_BYTES, Turns
 from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE
 from kafkad.wire.primitives import MalformedRequest
-
-log = logging.getLogger(__name__)
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 _HANG_UP = select.EPOLLHUP | select.EPOLLERR
@@ -44,6 +42,7 @@ class Clients:
         release: Callable[[int], object],
         warmer: Callable[[Callable[[Connection], None]], Warmer],
         turns: Turns,
+        peer_log: PeerLog,
     ) -> None:
         self._epoll = epoll
         self._block = block
@@ -57,6 +56,7 @@ class Clients:
         """Those whose parked request is to start in its turn."""
         self.queued_bytes = 0
         """The size of those requests."""
+        self._peer_log = peer_log
         self._by_fd: dict[int, Connection] = {}
         self._numbers = 0
         self._touched: dict[Connection, None] = {}
@@ -306,7 +306,8 @@ class Clients:
         if connection.closed:
             return
         if reason is not None:
-            log.warning("closing the connection from %s: %s", connection.peer, reason)
+            peer = connection.peer
+            self._peer_log.warn(connection.host, self.now_ms, "closing the connection from %s: %s", peer, reason)
         del self._by_fd[connection.fd]
         self._epoll.unregister(connection.fd)
         if connection.parked is not None:

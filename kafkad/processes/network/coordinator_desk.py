@@ -119,7 +119,7 @@ class CoordinatorDesk:
 
     def _question(self, part_id: int, reply: Reply, body: bytes, slot: int, tag: int) -> bytes:
         header = reply.header
-        host = "/" + reply.connection.peer.rpartition(":")[0].strip("[]")
+        host = "/" + reply.connection.host
         return pack_coordination(
             CoordinatorAsked(part_id, slot, tag, header.api_key, header.version, header.client_id or "", host, body)
         )
