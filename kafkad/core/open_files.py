@@ -12,6 +12,8 @@ USUAL_CONNECTIONS = 1000
 """What a broker should have room for, unless max.connections is lower."""
 _FILES_SHARE = 4
 """A network process lets that part of its descriptors be segment files."""
+SEARCHES = 4
+"""Threads of a network process that look into logs, each with files of its own."""
 _FILES_OF_PARTITION = 3
 """The last segment with its two indexes. Files that find no room are opened again for each use."""
 
@@ -35,7 +37,12 @@ class OpenFiles:
 
     @property
     def files_of_network(self) -> int:
-        return max(1, self.limit // _FILES_SHARE)
+        """Beside those of searches."""
+        return max(1, self.limit // _FILES_SHARE - SEARCHES * self.files_of_search)
+
+    @property
+    def files_of_search(self) -> int:
+        return max(4, min(64, self.limit // (2 * _FILES_SHARE * SEARCHES)))
 
     @property
     def files_of_worker(self) -> int:

@@ -17,6 +17,10 @@ class NoSpaceLeft(StorageFailed):
     """The write did not fit (ENOSPC, EDQUOT); it was taken back, and the file is as long as before."""
 
 
+class NotInMemory(Exception):
+    """A read would have had to wait for the disk, and who asked for it must not wait."""
+
+
 class LogFile(Protocol):
     """One file of a partition directory. Every method raises `StorageFailed` when the disk does not do it."""
 
@@ -24,7 +28,7 @@ class LogFile(Protocol):
         """Write all of `buffers` in a row at byte `position`, or raise and leave the old length."""
 
     def read_at(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes from byte `position`; shorter only at the end of the file."""
+        """Up to `size` bytes from byte `position`; shorter only at the end of the file. May raise `NotInMemory`."""
 
     def size(self) -> int: ...
 

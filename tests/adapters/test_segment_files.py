@@ -12,7 +12,7 @@ from typing_extensions import Buffer
 
 from kafkad.adapters.file_cache import FileCache
 from kafkad.adapters.segment_files import SegmentFiles
-from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
 from tests.core.log.batches import append, batch, load
 
 
@@ -189,3 +189,34 @@ def test_a_log_on_real_files_survives_being_reopened(tmp_path: Path, cache: File
     assert recovered.log_end == end
     recovered.close()
     assert load(store, was_clean=True, recovery_point=80).log_end == end
+
+
+def test_reader_that_must_not_wait_is_told_what_is_not_in_memory(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def would_wait(fd: int, buffers: Sequence[Buffer], position: int, flags: int) -> int:
+        assert flags == os.RWF_NOWAIT
+        raise BlockingIOError(errno.EAGAIN, "not in the page cache")
+
+    file = SegmentFiles(tmp_path, cache).open("file", create=True)
+    file.write_at((b"content",), 0)
+    cache.may_wait = False
+    assert file.read_at(100, 3) == b"tent"
+    monkeypatch.setattr(os, "preadv", would_wait)
+    with pytest.raises(NotInMemory):
+        file.read_at(4, 0)
+    cache.may_wait = True
+    assert file.read_at(4, 0) == b"cont"
+
+
+def test_file_system_that_can_not_say_what_is_in_memory_is_read(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_supported(fd: int, buffers: Sequence[Buffer], position: int, flags: int) -> int:
+        raise OSError(errno.EOPNOTSUPP, "no such flag here")
+
+    file = SegmentFiles(tmp_path, cache).open("file", create=True)
+    file.write_at((b"content",), 0)
+    cache.may_wait = False
+    monkeypatch.setattr(os, "preadv", not_supported)
+    assert file.read_at(4, 0) == b"cont"

@@ -2,7 +2,7 @@
 
 import random
 
-from kafkad.core.open_files import FEWEST_CONNECTIONS, OpenFiles
+from kafkad.core.open_files import FEWEST_CONNECTIONS, SEARCHES, OpenFiles
 
 
 def test_least_limit_gives_the_fewest_connections_and_one_less_does_not() -> None:
@@ -30,7 +30,8 @@ def test_wanted_limit_is_enough_for_connections_and_files_of_every_process() -> 
 def test_what_a_network_process_shares_out_is_within_the_limit() -> None:
     for limit in range(OpenFiles(limit=0, processes=5).least, 5_000):
         had = OpenFiles(limit=limit, processes=5)
-        assert had.connections + had.files_of_network + had.besides <= limit
+        files = had.files_of_network + SEARCHES * had.files_of_search
+        assert had.connections + files + had.besides <= limit
 
 
 def test_small_limit_still_serves_more_than_a_handful() -> None:

@@ -27,7 +27,7 @@ from kafkad.adapters.shared_region import SharedRegion
 from kafkad.processes import event_loop, peers, rings
 from kafkad.processes.controller import opening
 from kafkad.processes.network import assembly as network_assembly
-from kafkad.processes.network import connection, parting, warming
+from kafkad.processes.network import connection, parting, reading_threads, warming
 from kafkad.processes.supervisor import resources
 from kafkad.processes.worker import assembly as worker_assembly
 from kafkad.processes.worker import closing, loading, partitions, upkeep
@@ -287,7 +287,8 @@ class Ports:
             (closing, "ThreadPoolExecutor", self._threads),
             (upkeep, "os", self._descriptor_owner()),
             (closing, "ThreadPoolExecutor", AtOnce),
-            (warming, "ThreadPoolExecutor", self._threads),
+            (reading_threads, "ThreadPoolExecutor", self._threads),
+            (reading_threads, "os", self._descriptor_owner()),
             (warming, "os", self._descriptor_owner()),
             (event_queue, "os", self._descriptor_owner()),
             (worker_assembly, "FileCache", self._file_cache()),

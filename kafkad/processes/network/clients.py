@@ -1,13 +1,12 @@
 """All connections of a network process: requests in order to whoever answers them, replies in order to the socket.
 
-Whatever is wrong with a connection ends here in one log line that names the peer and the cause, and in nothing
-lost for anybody else.
+Whatever is wrong with a connection ends here in one log line that names the peer and the cause, once a minute for
+each address, and in nothing lost for anybody else.
 """
 
 import heapq
-import logging
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic_ns
 
 from kafkad.adapters.counters import CounterBlock
@@ -15,12 +14,12 @@ from kafkad.core.metrics_catalogue import CONNECTIONS, CONNECTIONS_CLOSED, CONNE
 from kafkad.processes.network.acceptor import Accepted
 from kafkad.processes.network.connection import Connection, Frame
 from kafkad.processes.network.parting import part
+from kafkad.processes.network.peer_log import PeerLog
 from kafkad.processes.network.reading import FrameReader, Unacceptable
 from kafkad.processes.network.warming import Warmer
-from kafkad.wire.api_table import API_VERSIONS, APIS
+from kafkad.processes.turns import COSTLY_BYTES, Turns
+from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE
 from kafkad.wire.primitives import MalformedRequest
-
-log = logging.getLogger(__name__)
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 _HANG_UP = select.EPOLLHUP | select.EPOLLERR
@@ -42,6 +41,8 @@ class Clients:
         lost: Callable[[Connection], None],
         release: Callable[[int], object],
         warmer: Callable[[Callable[[Connection], None]], Warmer],
+        turns: Turns,
+        peer_log: PeerLog,
     ) -> None:
         self._epoll = epoll
         self._block = block
@@ -50,6 +51,12 @@ class Clients:
         self._lost = lost
         self._release = release
         self.warmer = warmer(self.answered)
+        self._turns = turns
+        self._in_line: set[Connection] = set()
+        """Those whose parked request is to start in its turn."""
+        self.queued_bytes = 0
+        """The size of those requests."""
+        self._peer_log = peer_log
         self._by_fd: dict[int, Connection] = {}
         self._numbers = 0
         self._touched: dict[Connection, None] = {}
@@ -107,10 +114,30 @@ class Clients:
     def _arrived(self, connection: Connection, frame: Frame) -> None:
         """A whole request: start it, or keep it until those before it are answered."""
         connection.received_ns = monotonic_ns()
-        if connection.may_start(frame.lane):
-            self._begin(connection, frame)
-        else:
+        if not connection.may_start(frame.lane):
             connection.parked = frame
+        elif len(frame.view) > COSTLY_BYTES and frame.header.api_key != PRODUCE:
+            connection.parked = frame
+            self._queue(connection, len(frame.view))
+        else:
+            self._begin(connection, frame)
+
+    def _queue(self, connection: Connection, size: int) -> None:
+        if connection not in self._in_line:
+            self._in_line.add(connection)
+            self.queued_bytes += size
+            self._turns.add(size, self._in_turn(connection, size))
+
+    def _in_turn(self, connection: Connection, size: int) -> Iterator[None]:
+        """It is the turn of its parked request, unless that has to wait for something else again."""
+        self._in_line.discard(connection)
+        self.queued_bytes -= size
+        frame = connection.parked
+        if frame is not None and not self.is_closing and connection.may_start(frame.lane):
+            connection.parked = None
+            self._begin(connection, frame)
+            self._touched[connection] = None
+        yield from ()
 
     def _begin(self, connection: Connection, frame: Frame) -> None:
         header = frame.header
@@ -172,6 +199,8 @@ class Clients:
         parked = connection.parked
         if parked is None:
             self._resume(connection)
+        elif len(parked.view) > COSTLY_BYTES and parked.header.api_key != PRODUCE:
+            self._queue(connection, len(parked.view))
         else:
             connection.parked = None
             self._begin(connection, parked)
@@ -277,7 +306,8 @@ class Clients:
         if connection.closed:
             return
         if reason is not None:
-            log.warning("closing the connection from %s: %s", connection.peer, reason)
+            peer = connection.peer
+            self._peer_log.warn(connection.host, self.now_ms, "closing the connection from %s: %s", peer, reason)
         del self._by_fd[connection.fd]
         self._epoll.unregister(connection.fd)
         if connection.parked is not None:

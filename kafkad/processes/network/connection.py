@@ -148,6 +148,11 @@ class Connection:
         """The peer sends nothing any more; it may still wait for replies."""
         self.closed = False
 
+    @property
+    def host(self) -> str:
+        """The peer's address without its port."""
+        return self.peer.rpartition(":")[0]
+
     def is_blocked(self) -> bool:
         """Whether the next request has to wait for earlier ones, or for the client to read its replies."""
         return (

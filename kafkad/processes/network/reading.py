@@ -13,9 +13,10 @@ from collections.abc import Callable
 from kafkad.adapters.arena import Arena
 from kafkad.processes.network.connection import Connection, Filling, Frame, lane_of
 from kafkad.processes.network.private_space import PrivateSpace, next_step
-from kafkad.wire.api_table import PRODUCE
+from kafkad.wire.api_table import APIS, PRODUCE
 from kafkad.wire.framing import LENGTH, describe_stranger, read_header
 from kafkad.wire.primitives import I16, MalformedRequest
+from kafkad.wire.request_limits import LARGEST_BYTES
 
 WINDOW_BYTES = 256 * 1024
 READ_BYTES = 32 * 1024
@@ -232,6 +233,8 @@ class FrameReader:
                 return self._starve(connection, bytes(rest))
             target = self._view[extent : extent + total]
         else:
+            if total - LENGTH.size > LARGEST_BYTES:
+                raise Unacceptable(self._too_large(rest, total - LENGTH.size))
             extent = None
             size = next_step(got, total)
             if not self.space.grow(connection, size):
@@ -274,6 +277,11 @@ class FrameReader:
         grown[: filling.got] = filling.view
         filling.view = memoryview(grown)
         return True
+
+    def _too_large(self, rest: memoryview, length: int) -> str:
+        api = APIS.get(I16.unpack_from(rest, 4)[0])
+        name = "" if api is None else f" for {api.name}"
+        return f"a request length of {length} bytes{name} is more than the {LARGEST_BYTES} that are taken at most"
 
     def _bad_length(self, length: int, first: bytes) -> str:
         stranger = describe_stranger(first)

@@ -58,9 +58,11 @@ class NetworkProcess:
         assembly = Assembly(self, context, self._now_ms)
         self._assembly = assembly
         self.loop = assembly.loop
+        self._turns = assembly.turns
         self.acceptor = assembly.acceptor
         self.clients = assembly.clients
         self._admission = assembly.admission
+        self._peer_log = assembly.peer_log
         self.logs = assembly.logs
         self.copy = assembly.copy
         self.desks: Desks = assembly.desks
@@ -131,7 +133,7 @@ class NetworkProcess:
         for slot in moved.gone:
             self.logs.forget(slot)
         if moved.changed or moved.gone:
-            self.desks.fetch.metadata_changed(moved.changed, moved.gone, self._now_ms)
+            self.desks.fetch.metadata_changed(moved.changed, moved.gone)
         self._roster.set_applied_version(self._context.key, image.version)
         self.desks.controller.tell(Applied(image.version))
 
@@ -197,6 +199,7 @@ class NetworkProcess:
 
     def _tick(self) -> None:
         now = self._now_ms
+        self._hearing.settle(now)
         fetch_deadline_ms = self.desks.fetch.next_deadline_ms
         if fetch_deadline_ms is not None and fetch_deadline_ms <= now:
             self.desks.fetch.expire(now)
@@ -208,6 +211,8 @@ class NetworkProcess:
         exchange_ms = self.desks.throttle.next_exchange_ms
         if exchange_ms is not None and exchange_ms <= now:
             self._exchange_counts()
+        if self._peer_log.next_ms is not None:
+            self._peer_log.tick(now)
         self._admission.tick(now, has_metadata=not self.copy.is_empty)
         reader = self.clients.reader
         if reader.starved:
@@ -217,6 +222,8 @@ class NetworkProcess:
         if reader.unfinished and now >= self._next_stall_check_ms:
             self._next_stall_check_ms = now + STALL_CHECK_MS
             self.clients.close_stalled(STALL_MS)
+        if self._turns:
+            self._turns.work()
         if self._next_idle_check_ms is not None and now >= self._next_idle_check_ms:
             self._next_idle_check_ms = now + max(1, self._max_idle_ms // IDLE_CHECKS)
             self.clients.close_idle(self._max_idle_ms)
@@ -266,13 +273,18 @@ class NetworkProcess:
         return self.peers.send(self._workers[worker], frame)
 
     def _timeout_ms(self) -> float:
+        if self._turns:
+            return 0
         desks = self.desks
+        if desks.fetch.is_busy:
+            return 0
         deadlines = [
             desks.fetch.next_deadline_ms,
             desks.controller.next_deadline_ms,
             desks.throttle.next_exchange_ms,
             self.clients.next_unmute_ms,
             self._admission.next_deadline_ms(self._now_ms),
+            self._peer_log.next_ms,
         ]
         if len(self.clients):
             deadlines.append(self._next_idle_check_ms)
@@ -297,7 +309,7 @@ class NetworkProcess:
         self.desks.answers.connection_lost(connection)
         self.desks.coordinators.connection_lost(connection)
         self.desks.controller.connection_lost(connection)
-        self.acceptor.left(connection.peer.rpartition(":")[0])
+        self.acceptor.left(connection.host)
 
     # Stopping.
 
@@ -312,7 +324,8 @@ class NetworkProcess:
 
     def _leave(self) -> None:
         self.clients.part()
-        self.clients.warmer.close()
+        self._peer_log.close()
+        self._assembly.close()
         self.peers.close()
         try:
             self._context.channel.send(Stopped())

@@ -193,6 +193,8 @@ class WorkerProcess:
         if not self.loader.is_idle:
             self.loader.work(LOADING_BUDGET_S, self.loaded)
             self._roster.set_progress(self._context.key, *self.loader.progress)
+        if self.coordination.has_turns:
+            self.coordination.take_turns()
         self.coordinating.settle()
         self._publish_dirty()
         self.appending.answer()

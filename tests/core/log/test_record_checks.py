@@ -4,7 +4,13 @@ import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.batch import Codec, has_valid_crc, read_header
-from kafkad.core.log.record_checks import REPORTED_RECORDS, InvalidRecords, check_records, has_plausible_times
+from kafkad.core.log.record_checks import (
+    READ_RECORDS,
+    REPORTED_RECORDS,
+    InvalidRecords,
+    check_records,
+    has_plausible_times,
+)
 from kafkad.core.log.records import NewRecord, build_batch
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.log.validation import ValidatedBatch, validate_produce
@@ -143,3 +149,15 @@ def test_the_header_alone_settles_the_usual_case() -> None:
 def test_the_largest_time_is_that_of_the_records() -> None:
     batch = at(NOW - 5, NOW, NOW - 3)
     assert check_records(memoryview(batch), read_header(batch), PLAIN, NOW) == NOW
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("config", [COMPACTED, WITH_PAST])
+def test_more_records_than_can_be_read_at_once_are_to_be_sent_as_smaller_batches(
+    codec: Codec, config: LogConfig
+) -> None:
+    batch = build_batch([NewRecord(NOW, b"k", None)] * (READ_RECORDS + 1), codec=codec)
+    with pytest.raises(KafkaError) as caught:
+        validate(batch, config)
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert validate(batch, PLAIN).header.records_count == READ_RECORDS + 1

@@ -11,8 +11,8 @@ from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.tools.raw_requests import api_versions, create_topic, metadata
 
 LIMIT = 1 << 20
-LARGE = metadata([TOPIC] * 200_000)
-"""Some 600 KB, answered with one topic."""
+LARGE = metadata([TOPIC, *("/" * 30_000 for _ in range(20))])
+"""Some 600 KB, answered with two topics."""
 
 
 @pytest.fixture
