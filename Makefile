@@ -1,6 +1,6 @@
 # make run      a broker on 127.0.0.1:9092 with its data in data/ (PORT=… DATA=… change that)
 # make venv     only the virtual environment that it runs in
-# make test     every test, through tox (ENVS=unit,types,lint,process,compat,package chooses)
+# make test     every test, through tox (ENVS=unit,types,lint,process,compat,package chooses), with the tools they need
 # make deb      kafkad_VERSION_amd64.deb for Debian 12
 # make dist     the wheel and the source distribution in dist/
 # make bench    kafkad and Apache Kafka in turn on the same work (BENCH="--quick --rows start idle" chooses)
@@ -25,6 +25,7 @@ $(VENV)/installed: setup.cfg pyproject.toml packaging/checkout/venv.sh
 	@touch $@
 
 test: $(VENV)/tox-installed
+	@packaging/checkout/tools.sh $(ENVS)
 	@$(VENV)/bin/python -m tox run -e $(ENVS)
 
 $(VENV)/tox-installed: $(VENV)/installed

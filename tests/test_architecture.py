@@ -24,7 +24,7 @@ FILE_LINES, FUNCTION_LINES = 350, 50
 
 PLUGINS = ("kafkad.plugin_loading", "kafkad.hookspecs")
 SHARED_BY_PROCESSES = tuple(
-    f"kafkad.processes.{name}" for name in ("child", "event_loop", "peers", "rings", "metrics_view")
+    f"kafkad.processes.{name}" for name in ("child", "event_loop", "peers", "rings", "metrics_view", "turns")
 )
 """What is the same in every process; all else of one process is no other's business."""
 SETTINGS = tuple(f"kafkad.core.{name}" for name in ("setting_limits", "setting_rows", "setting_values", "settings"))
@@ -88,13 +88,15 @@ for _module, _target, _reason in (
 
 CORE_MAY_IMPORT = {
     *("abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "dataclasses", "enum"),
-    *("functools", "heapq", "itertools", "json", "math", "re", "struct", "typing", "typing_extensions", "uuid", "zlib"),
+    *("functools", "heapq", "ipaddress", "itertools", "json", "math", "re", "struct", "typing", "typing_extensions"),
+    *("uuid", "zlib"),
     *("crc32c", "cramjam", "msgspec", "operator"),
 }
 """Everything that neither waits nor asks the world: no clock, file, socket, thread, chance or log."""
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}
 
 BROAD_EXCEPTS = {
+    "kafkad.adapters.helper_threads": "what the work raises is in its future, as with any",
     "kafkad.processes.child": "a process that met the impossible says so and ends",
     "kafkad.processes.cleaner.planning": "somebody else's policy failed: it costs that partition its cleaning only",
 }

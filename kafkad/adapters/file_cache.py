@@ -62,6 +62,8 @@ class FileCache:
         self._ring: deque[CachedFile] = deque()
         """Every open file, and some that were closed since; those are dropped as they come up."""
         self.open_count = 0
+        self.may_wait = True
+        """Whether reads may wait for the disk; if not, `NotInMemory` says that they would have to."""
 
     def file(self, path: Path | str) -> CachedFile:
         return CachedFile(str(path), self)

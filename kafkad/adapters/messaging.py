@@ -14,6 +14,7 @@ from typing import TypeAlias
 import zmq
 from zmq.backend import Socket as RawSocket
 
+from kafkad.adapters.process_limits import OutOfResources
 from kafkad.adapters.roster import ProcessKey, ProcessState, RosterEntry
 
 RANKS = ("controller", "worker", "network", "cleaner", "reporter")
@@ -260,7 +261,10 @@ class LinkSet:
 
     def _open(self, peer: ProcessKey, incarnation: int) -> None:
         endpoint = link_endpoint(self._runtime_dir, self._me, self._my_incarnation, peer, incarnation)
-        link = Link(self._context, endpoint, bind=binds(self._me, peer))
+        try:
+            link = Link(self._context, endpoint, bind=binds(self._me, peer))
+        except zmq.ZMQError as error:
+            raise OutOfResources(f"no socket can be made in {self._runtime_dir}: {error}") from error
         self._links[peer] = (incarnation, link)
         self._opened(peer, link)
 

@@ -4,7 +4,9 @@ import ctypes
 import os
 import resource
 import signal
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError, Thread
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
@@ -12,12 +14,39 @@ _ARG_START, _ARG_END = 47, 48
 """Fields of /proc/self/stat, counted from 0 (proc(5): arg_start is field 48)."""
 
 
-def raise_open_files() -> int:
-    """Lift the soft limit of open files to the hard one; returns it."""
+def raise_open_files() -> None:
+    """Lift the soft limit of open files to the hard one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
+
+
+def open_files_limit() -> int:
+    """The soft limit of this process, which all of the broker's have."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+class OutOfResources(Exception):
+    """The machine does not give this process what it needs, now; one line. Nothing is wrong with the process."""
+
+
+def require_threads(count: int) -> None:
+    """Start so many threads at once and let them end. Libraries abort the process that can't give them theirs."""
+    together = Barrier(count + 1)
+    try:
+        for _ in range(count):
+            Thread(target=_meet, args=(together,), daemon=True).start()
+    except RuntimeError as error:
+        together.abort()
+        raise OutOfResources(
+            "no more threads may be started, which count as processes (ulimit -u, TasksMax=, pids.max)"
+        ) from error
+    together.wait()
+
+
+def _meet(together: Barrier) -> None:
+    with suppress(BrokenBarrierError):
+        together.wait()
 
 
 def die_with_parent(parent_pid: int) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kafkad.adapters.shared_region import SharedRegion
 
 PROCESS_SLOTS = 64
+FIRST_LIFE = 1
 _ROW = 128
 _INCARNATION, _PID, _STATE, _APPLIED, _PASS, _ASLEEP, _DONE, _TOTAL = range(8)
 _SEEN = 64

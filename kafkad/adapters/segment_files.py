@@ -13,7 +13,7 @@ from pathlib import Path
 from typing_extensions import Buffer
 
 from kafkad.adapters.file_cache import CachedFile, FileCache
-from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _TEMPORARY = ".tmp"
@@ -52,10 +52,11 @@ class SegmentFile(CachedFile):
     def read_at(self, size: int, position: int) -> bytes:
         if size <= 0:
             return b""
+        read = os.pread if self._cache.may_wait else _read_from_memory
         try:
-            data = os.pread(self.descriptor(), size, position)
+            data = read(self.descriptor(), size, position)
             while len(data) < size:
-                more = os.pread(self.fd, size - len(data), position + len(data))
+                more = read(self.fd, size - len(data), position + len(data))
                 if not more:
                     break
                 data += more
@@ -81,13 +82,28 @@ class SegmentFile(CachedFile):
             raise kind(f"can't truncate {self.path}: {error}") from error
 
     def sync(self) -> None:
-        """Wait until the file is on disk. Opens it anew: this runs in another thread than the cache."""
+        """Through the descriptor that wrote, if it is open still: the kernel tells of a write that failed later to
+        those who had the file open then, and to one that opens it afterwards only if it has not forgotten it."""
         with storage_errors(self.path):
+            if self.fd >= 0:
+                os.fsync(self.fd)
+                return
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+
+    def lend(self) -> "SegmentFile":
+        """One that is closed is opened by the sync itself: the cache belongs to the owner's thread."""
+        if self.fd < 0:
+            return SegmentFile(self.path, self._cache)
+        self.pins += 1
+        return self
+
+    def give_back(self) -> None:
+        if self.pins:
+            self.unpin()
 
     def _write_rest(self, fd: int, buffers: Sequence[Buffer], position: int, written: int) -> None:
         rest = memoryview(b"".join(buffers))
@@ -106,6 +122,18 @@ class SegmentFile(CachedFile):
         except OSError as second:
             raise StorageFailed(f"can't take back a write to {self.path}: {second}") from error
         raise NoSpaceLeft(f"no space left for {self.path}: {error}") from error
+
+
+def _read_from_memory(fd: int, size: int, position: int) -> bytes:
+    """Raises NotInMemory. Where the file system can't say, the read is simply made."""
+    buffer = bytearray(size)
+    try:
+        got = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)
+    except OSError as error:
+        if error.errno == errno.EAGAIN:
+            raise NotInMemory from error
+        return os.pread(fd, size, position)
+    return bytes(buffer[:got])
 
 
 def _length(buffer: Buffer) -> int:

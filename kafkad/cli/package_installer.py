@@ -5,6 +5,7 @@ another version is refused by name. Only then is it, with what is missing, unpac
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from kafkad.cli.plugin_folder import InstalledPackage, NotInstalled, PluginFolde
 _SYSTEM_WHEELS = Path("/usr/share/python-wheels")
 """Where Debian keeps pip for virtual environments (package python3-pip-whl)."""
 _CAUSE = "The conflict is caused by:"
+_OUTPUT_OF_BUILD = re.compile(r"\[\d+ lines? of output\](.*?)\[end of output\]", re.DOTALL)
+_BUILD_TOOLS = "build dependencies"
+_MISSING = re.compile(r"satisfies the requirement (.+?) \(from versions: ")
 _CONSTRAINT = "The user requested (constraint) "
 
 
@@ -78,4 +82,19 @@ def _reason(printed: str) -> str:
         rows = printed.partition(_CAUSE)[2].strip().partition("\n\n")[0].splitlines()
         return "; ".join(row.strip().replace(_CONSTRAINT, "this kafkad carries ") for row in rows)
     errors = [line.removeprefix("ERROR: ").strip() for line in printed.splitlines() if line.startswith("ERROR: ")]
-    return "; ".join(errors) or printed.strip().rpartition("\n")[2]
+    return _reason_of_build(printed) or "; ".join(errors) or printed.strip().rpartition("\n")[2]
+
+
+def _reason_of_build(printed: str) -> str | None:
+    """What a build tool that pip had started said last: pip itself only says that one has failed."""
+    output = _OUTPUT_OF_BUILD.search(printed)
+    if output is None:
+        return None
+    missing = _MISSING.search(output[1])
+    if missing is not None and _BUILD_TOOLS in printed:
+        return (
+            f"{missing[1]} is needed to build it, and no package index that was reached has that; "
+            "build a wheel where there is one, and install the wheel"
+        )
+    lines = [line.strip(" │|") for line in output[1].splitlines()]
+    return "it can't be built: " + next((line for line in reversed(lines) if line), "without a word")

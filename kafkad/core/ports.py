@@ -17,6 +17,10 @@ class NoSpaceLeft(StorageFailed):
     """The write did not fit (ENOSPC, EDQUOT); it was taken back, and the file is as long as before."""
 
 
+class NotInMemory(Exception):
+    """A read would have had to wait for the disk, and who asked for it must not wait."""
+
+
 class LogFile(Protocol):
     """One file of a partition directory. Every method raises `StorageFailed` when the disk does not do it."""
 
@@ -24,13 +28,20 @@ class LogFile(Protocol):
         """Write all of `buffers` in a row at byte `position`, or raise and leave the old length."""
 
     def read_at(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes from byte `position`; shorter only at the end of the file."""
+        """Up to `size` bytes from byte `position`; shorter only at the end of the file. May raise `NotInMemory`."""
 
     def size(self) -> int: ...
 
     def truncate(self, size: int) -> None: ...
 
-    def sync(self) -> None: ...
+    def sync(self) -> None:
+        """Wait until what was written is on disk. In the owner's thread, or in any on what it has lent."""
+
+    def lend(self) -> "LogFile":
+        """What another thread may `sync` until the owner calls `give_back` on it: this file, which stays open so that
+        no error of what was written through it is missed, or another handle when it is not open."""
+
+    def give_back(self) -> None: ...
 
     def close(self) -> None:
         """Give the handle back; the file may be opened again later."""

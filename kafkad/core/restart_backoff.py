@@ -1,17 +1,22 @@
-"""When is a process that died started again, and when is it hopeless?
+"""When is a process that died started again, and when is its broker hopeless?
 
-A life that died before it was ready, or right after, has failed: the first restart is immediate, further ones
-wait exponentially longer, and too many within a minute are a crash loop. A life that had settled down starts
-this anew: somebody killed it, its code is not the reason.
+The first restart is immediate, each further one waits twice as long, and ten seconds in which a life serves make up
+for one death. So whoever is killed now and then is back at once, and whoever dies over and over, of a request that its
+clients send again, leaves the machine to the others most of the time. Only a start can fail for it: a broker that has
+served goes on with what lives.
 """
 
+from collections import deque
 from dataclasses import dataclass, field
 
-SETTLED_AFTER_MS = 1000
 FIRST_DELAY_MS = 100
 LONGEST_DELAY_MS = 10_000
-WINDOW_MS = 60_000
+MADE_UP_AFTER_MS = 10_000
+"""A life that has served for this long makes up for one death, one of twice that for two."""
+LOOK_BACK_MS = 600_000
 FAILURES_ALLOWED = 10
+_MOST_COUNTED = 9
+"""Whoever has died so often waits for the longest time; more would only take longer to be made up for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,44 +24,52 @@ class Restart:
     """Begin the next life at `at_ms`."""
 
     at_ms: int
+    recent_deaths: int
+    """Within ten minutes, this one included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashLoop:
-    """Give up: that many lives failed within the window."""
+    """Give up: that many lives ended, and the broker has not come up."""
 
     failures: int
 
 
 @dataclass(slots=True, kw_only=True)
 class RestartBackoff:
-    """The failed lives of one process."""
+    """The deaths of one process."""
 
     failures_allowed: int = FAILURES_ALLOWED
     _ready_at_ms: int | None = None
-    _in_a_row: int = 0
-    _failed_at_ms: list[int] = field(default_factory=list)
+    _counted: int = 0
+    """Deaths that nothing has made up for yet."""
+    _failures: int = 0
+    _deaths_ms: deque[int] = field(default_factory=deque)
 
     def ready(self, now_ms: int) -> None:
         """The present life serves."""
         self._ready_at_ms = now_ms
 
-    def died(self, now_ms: int) -> Restart | CrashLoop:
-        """The present life is over and reaped."""
+    def died(self, now_ms: int, *, has_served: bool) -> Restart | CrashLoop:
+        """The present life is over and reaped. `has_served`: all processes of the broker have been ready once."""
         ready_at_ms, self._ready_at_ms = self._ready_at_ms, None
-        if ready_at_ms is not None and now_ms - ready_at_ms >= SETTLED_AFTER_MS:
-            self._in_a_row = 0
-            return Restart(at_ms=now_ms)
-        self._failed_at_ms = [at for at in self._failed_at_ms if at > now_ms - WINDOW_MS]
-        self._failed_at_ms.append(now_ms)
-        if len(self._failed_at_ms) > self.failures_allowed:
-            return CrashLoop(failures=len(self._failed_at_ms))
-        self._in_a_row += 1
-        return Restart(at_ms=now_ms + _delay_ms(self._in_a_row))
+        if not has_served:
+            self._failures += 1
+            if self._failures > self.failures_allowed:
+                return CrashLoop(failures=self._failures)
+        served_ms = 0 if ready_at_ms is None else now_ms - ready_at_ms
+        self._counted = max(0, self._counted - served_ms // MADE_UP_AFTER_MS)
+        self._counted = min(_MOST_COUNTED, self._counted + 1)
+        while self._deaths_ms and self._deaths_ms[0] <= now_ms - LOOK_BACK_MS:
+            self._deaths_ms.popleft()
+        self._deaths_ms.append(now_ms)
+        return Restart(at_ms=now_ms + _delay_ms(self._counted), recent_deaths=len(self._deaths_ms))
+
+    def not_begun(self, now_ms: int) -> int:
+        """The machine has no room for the next life; when to try again. That is no death, but no reason to hurry."""
+        self._counted = min(_MOST_COUNTED, max(1, self._counted) + 1)
+        return now_ms + _delay_ms(self._counted)
 
 
-def _delay_ms(failures_in_a_row: int) -> int:
-    if failures_in_a_row == 1:
-        return 0
-    # The shift is bounded so that no huge number is built before it is cut.
-    return min(LONGEST_DELAY_MS, FIRST_DELAY_MS << min(failures_in_a_row - 2, 20))
+def _delay_ms(deaths: int) -> int:
+    return 0 if deaths == 1 else min(LONGEST_DELAY_MS, FIRST_DELAY_MS << (deaths - 2))

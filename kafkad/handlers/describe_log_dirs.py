@@ -1,7 +1,7 @@
 """DescribeLogDirs, versions 1 to 5: how large is each partition, in which directory, and how much room is left?
 
 Sizes are those that the owners have published, so nothing is walked through. Replicas are not moved between
-directories, so that there is no future log and no lag.
+directories, so that there is no future log and no lag. It may be about every partition there is: it goes in steps.
 """
 
 from collections.abc import Iterator
@@ -9,36 +9,39 @@ from typing import Any
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.handlers.leadership import find_slot
+from kafkad.handlers.steps import ROWS_A_STEP, Pause, Steps
 from kafkad.handlers.view import BrokerView
-from kafkad.wire.kio_codec import Codec, codec
+from kafkad.wire.describe_log_dirs import LogDir, pack_partition, pack_response
+from kafkad.wire.kio_codec import codec
 
-ByTopic = dict[str, list[Any]]
+UNKNOWN_SPACE = (-1, -1)
 
 
-def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
-    """The response body. Raises MalformedRequest."""
-    messages = codec("describe_log_dirs", version)
-    request = messages.decode(body)
-    directories: list[ByTopic] = [{} for _ in view.log_dirs]
-    for topic, index in _wanted(request.topics, view):
+def handle(body: memoryview, version: int, view: BrokerView) -> Steps:
+    """Makes the response body. Raises MalformedRequest at once."""
+    request = codec("describe_log_dirs", version).decode(body)
+    return _steps(list(_wanted(request.topics, view)), version, view)
+
+
+def _steps(wanted: list[tuple[str, int]], version: int, view: BrokerView) -> Steps:
+    directories: list[dict[str, list[bytes]]] = [{} for _ in view.log_dirs]
+    for number, (topic, index) in enumerate(wanted):
+        if number % ROWS_A_STEP == ROWS_A_STEP - 1:
+            yield Pause.TURN
         try:
             _, published = find_slot(view, topic, index)
         except KafkaError:
             continue
-        row = messages.part(
-            "DescribeLogDirsPartition",
-            partition_index=index,
-            partition_size=published.size_bytes,
-            offset_lag=0,
-            is_future_key=False,
-        )
+        row = pack_partition(version, index, published.size_bytes)
         directories[published.log_dir].setdefault(topic, []).append(row)
     offline = view.offline_dirs()
-    results = []
-    for at, path in enumerate(view.log_dirs):
-        space = None if at in offline else view.volume_space(path)
-        results.append(_result(messages, path, directories[at], space))
-    return messages.encode(error_code=ErrorCode.NONE, results=tuple(results))
+    return pack_response(
+        version,
+        [
+            _log_dir(path, directories[at], None if at in offline else view.volume_space(path))
+            for at, path in enumerate(view.log_dirs)
+        ],
+    )
 
 
 def _wanted(topics: Any, view: BrokerView) -> Iterator[tuple[str, int]]:
@@ -50,22 +53,7 @@ def _wanted(topics: Any, view: BrokerView) -> Iterator[tuple[str, int]]:
         yield from dict.fromkeys((topic.topic, index) for topic in topics for index in topic.partitions)
 
 
-def _result(messages: Codec, path: str, found: ByTopic, space: tuple[int, int] | None) -> Any:
+def _log_dir(path: str, topics: dict[str, list[bytes]], space: tuple[int, int] | None) -> LogDir:
     if space is None:
-        found, space = {}, UNKNOWN_SPACE
-        error = ErrorCode.KAFKA_STORAGE_ERROR
-    else:
-        error = ErrorCode.NONE
-    topics = (messages.part("DescribeLogDirsTopic", name=name, partitions=tuple(rows)) for name, rows in found.items())
-    return messages.part(
-        "DescribeLogDirsResult",
-        error_code=error,
-        log_dir=path,
-        topics=tuple(topics),
-        total_bytes=space[0],
-        usable_bytes=space[1],
-        is_cordoned=False,
-    )
-
-
-UNKNOWN_SPACE = (-1, -1)
+        return LogDir(ErrorCode.KAFKA_STORAGE_ERROR, path, {}, UNKNOWN_SPACE)
+    return LogDir(ErrorCode.NONE, path, topics, space)

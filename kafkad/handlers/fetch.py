@@ -35,17 +35,27 @@ class Place(NamedTuple):
     length: int
 
 
+class WantedRecords(NamedTuple):
+    """Records from `offset` to below `upper`, at most `max_bytes` of them.
+
+    With `whole` at least the first batch is taken, however large. With `committed` their aborted transactions will be
+    asked for too.
+    """
+
+    offset: int
+    upper: LogPosition
+    max_bytes: int
+    whole: bool
+    committed: bool
+
+
 class Logs(Protocol):
     """The readable side of partition logs."""
 
-    def locate(
-        self, slot: int, published: PartitionSlot, offset: int, upper: LogPosition, max_bytes: int, *, whole: bool
-    ) -> Place | None:
-        """Where to read from `offset`; None: not known yet, ask again when the partition's manifest is here.
+    def locate(self, slot: int, published: PartitionSlot, wanted: "WantedRecords") -> Place | None:
+        """Where to read from; None: not known yet, ask again when the partition's manifest, or its index, is here.
 
         Raises KafkaError when the log can't be read there.
-
-        With `whole` at least the first batch is taken, however large.
         """
 
     def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
@@ -96,6 +106,11 @@ class Measure:
         """(slot, how far it may be read) of partitions that have nothing beyond the asked offset."""
         self.readable_slots: list[tuple[int, int]] = []
         """The same of partitions that have something."""
+
+    @property
+    def has_something_to_say(self) -> bool:
+        """Whether an answer would be more than empty: nobody waits for other partitions' manifests then."""
+        return self.is_urgent or self.bytes_found > 0
 
 
 def rows_of(request: FetchRequest) -> list[CachedPartition]:
@@ -181,7 +196,8 @@ class FetchEvaluator:
         if limit <= 0 and not whole:
             return None
         upper = _upper_bound(published, measure)
-        place = self._logs.locate(slot, published, row.fetch_offset, upper, limit, whole=whole)
+        wanted = WantedRecords(row.fetch_offset, upper, limit, whole, measure.reads_committed)
+        place = self._logs.locate(slot, published, wanted)
         if place is None:
             measure.needs_manifest = True
         return place

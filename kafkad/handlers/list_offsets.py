@@ -1,24 +1,31 @@
 """ListOffsets, versions 1 to 11: an offset by what is special about it, or by time.
 
 Consumers see up to the high watermark, or the last stable offset with read_committed; brokers see everything.
-There is no tiered storage: its special timestamps are answered as Apache Kafka does without it.
+There is no tiered storage: its special timestamps are answered as Apache Kafka does without it. A look-up by time
+may open every segment of a log, in steps and where nobody waits for the disk.
 """
 
 from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from enum import IntEnum
+from functools import partial
+from typing import Any, NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.reading import FoundOffset, LogReader, ManifestStale
+from kafkad.core.log.reading import FoundOffset, LogReader, ManifestStale, SearchGoesOn
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import LogPosition
 from kafkad.handlers.damage import DAMAGE
 from kafkad.handlers.leadership import find_leader
+from kafkad.handlers.steps import ROWS_A_STEP, LogMoved, LogSearch, Pause, Steps, Waits, in_steps, until_known
 from kafkad.handlers.view import BrokerView, NotYet
 from kafkad.wire.list_offsets import (
     ListOffsetsRequest,
     OffsetResult,
     WantedOffset,
     pack_response,
+    pack_topic,
     read_request,
 )
 
@@ -50,61 +57,116 @@ _SINCE: dict[int, int] = {
 NOT_FOUND = FoundOffset(UNKNOWN, UNKNOWN, UNKNOWN)
 
 
-def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
-    """The response body. Raises MalformedRequest, NotYet."""
-    request = read_request(body, version)
+class _Question(NamedTuple):
+    """One row of the request; `is_repeated`: there is another one for its partition."""
+
+    topic: str
+    wanted: WantedOffset
+    is_repeated: bool
+
+
+class _Asked(NamedTuple):
+    """What holds for all rows."""
+
+    request: ListOffsetsRequest
+    version: int
+    view: BrokerView
+
+
+def handle(body: memoryview, version: int, view: BrokerView) -> Steps:
+    request = yield from read_request(body, version)
     times = Counter((name, wanted.partition) for name, rows in request.topics for wanted in rows)
-    topics: dict[str, dict[int, OffsetResult]] = {}
-    for name, rows in request.topics:
-        results = topics.setdefault(name, {})
-        for wanted in rows:
-            if times[name, wanted.partition] > 1:
-                results[wanted.partition] = OffsetResult(wanted.partition, ErrorCode.INVALID_REQUEST)
-            else:
-                results[wanted.partition] = _result(request, name, wanted, version, view)
-    return pack_response(version, [(name, list(results.values())) for name, results in topics.items()])
+    questions = [
+        _Question(name, wanted, times[name, wanted.partition] > 1) for name, rows in request.topics for wanted in rows
+    ]
+    asked = _Asked(request, version, view)
+    found = yield from in_steps(questions, partial(_result, asked), partial(_ask_ahead, asked))
+    topics: dict[str, dict[int, OffsetResult]] = {name: {} for name, _ in request.topics}
+    for question, result in zip(questions, found, strict=True):
+        topics[question.topic][result.partition] = result
+    packed = []
+    for name, results in topics.items():
+        packed.append(pack_topic(version, name, results.values()))
+        if len(packed) % ROWS_A_STEP == 0:
+            yield Pause.TURN
+    return pack_response(version, packed)
 
 
-def _result(
-    request: ListOffsetsRequest, name: str, wanted: WantedOffset, version: int, view: BrokerView
-) -> OffsetResult:
+def _result(asked: _Asked, question: _Question) -> Generator[Waits, Any, OffsetResult]:
+    wanted = question.wanted
+    if question.is_repeated:
+        return OffsetResult(wanted.partition, ErrorCode.INVALID_REQUEST)
     try:
-        if wanted.timestamp < 0 and version < _SINCE.get(wanted.timestamp, version + 1):
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        must_lead = request.replica_id != DEBUGGING_CONSUMER
-        slot, published = find_leader(
-            view, name, wanted.partition, wanted.current_leader_epoch, require_leader=must_lead
-        )
-        found = _find(request, wanted.timestamp, slot, published, view)
+        found = yield from until_known(partial(_find, asked, question))
     except KafkaError as error:
         return OffsetResult(wanted.partition, error.code)
     return OffsetResult(wanted.partition, ErrorCode.NONE, *found)
 
 
-def _find(
-    request: ListOffsetsRequest, timestamp: int, slot: int, published: PartitionSlot, view: BrokerView
-) -> FoundOffset:
-    upper = _upper_bound(request, published)
+def _leader(asked: _Asked, question: _Question) -> tuple[int, PartitionSlot]:
+    wanted = question.wanted
+    must_lead = asked.request.replica_id != DEBUGGING_CONSUMER
+    return find_leader(
+        asked.view, question.topic, wanted.partition, wanted.current_leader_epoch, require_leader=must_lead
+    )
+
+
+def _ask_ahead(asked: _Asked, questions: Iterable[_Question]) -> None:
+    """So that one does not wait for the manifest of each partition in turn."""
+    for question in questions:
+        if question.wanted.timestamp >= 0 or question.wanted.timestamp == Special.MAX_TIMESTAMP:
+            with suppress(KafkaError):
+                asked.view.logs.reader(*_leader(asked, question))
+
+
+def _find(asked: _Asked, question: _Question) -> Generator[Waits, Any, FoundOffset]:
+    timestamp, version = question.wanted.timestamp, asked.version
+    if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    slot, published = _leader(asked, question)
+    upper = _upper_bound(asked.request, published)
     match timestamp:
         case Special.LATEST:
             return FoundOffset(UNKNOWN, upper.offset, published.leader_epoch)
         case Special.EARLIEST | Special.EARLIEST_LOCAL:
-            return FoundOffset(UNKNOWN, published.log_start, _first_epoch(slot, published, view))
+            return FoundOffset(UNKNOWN, published.log_start, _first_epoch(slot, published, asked.view))
         case Special.LATEST_TIERED | Special.EARLIEST_PENDING_UPLOAD:
             return NOT_FOUND
-    reader = _reader(slot, published, view)
-    try:
-        if timestamp == Special.MAX_TIMESTAMP:
-            found = reader.max_timestamp(_end(published), published.log_start)
+        case Special.MAX_TIMESTAMP:
+            found = yield from _search(slot, published, asked.view, partial(_newest_record, published))
             # The newest of all records is looked for; who may not see that one is told of none (as Apache Kafka).
             return found if found is not None and found.offset < upper.offset else NOT_FOUND
-        return reader.offset_for_timestamp(timestamp, upper, published.log_start) or NOT_FOUND
-    except ManifestStale:
-        # The owner has tidied up meanwhile: its next manifest names the files that are there.
-        view.logs.outdated(slot, view.slots.read(slot))
-        raise NotYet from None
-    except DAMAGE as error:
-        raise view.logs.unreadable(slot, published, error) from error
+    by_time = partial(_first_from, timestamp, upper, published.log_start)
+    return (yield from _search(slot, published, asked.view, by_time)) or NOT_FOUND
+
+
+def _newest_record(published: PartitionSlot, reader: LogReader) -> FoundOffset | None:
+    return reader.max_timestamp(_end(published), published.log_start)
+
+
+def _first_from(timestamp: int, upper: LogPosition, log_start: int, reader: LogReader) -> FoundOffset | None:
+    return reader.offset_for_timestamp(timestamp, upper, log_start)
+
+
+def _search(
+    slot: int, published: PartitionSlot, view: BrokerView, look: Callable[[LogReader], FoundOffset | None]
+) -> Generator[Waits, Any, FoundOffset | None]:
+    while True:
+        reader = _reader(slot, published, view)
+        try:
+            found: FoundOffset | None = yield LogSearch(reader=reader, look=look)
+            return found
+        except SearchGoesOn:
+            continue
+        except (ManifestStale, *DAMAGE) as error:
+            now = view.slots.read(slot)
+            if now.generation != published.generation:
+                raise LogMoved from error
+            if isinstance(error, ManifestStale):
+                # The owner has tidied up meanwhile: its next manifest names the files that are there.
+                view.logs.outdated(slot, now)
+                raise NotYet from None
+            raise view.logs.unreadable(slot, published, error) from error
 
 
 def _first_epoch(slot: int, published: PartitionSlot, view: BrokerView) -> int:

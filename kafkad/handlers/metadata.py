@@ -1,10 +1,11 @@
 """Metadata, versions 0 to 13: which brokers and topics are there, as this process knows it now.
 
 In two steps: `unknown_topics` says what might be created for the request, which the controller may do before
-`handle` answers. A name that is illegal is never asked for.
+`answer` does. A name that is illegal is never asked for.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from kafkad.core.controller.image import Topic
@@ -12,6 +13,7 @@ from kafkad.core.controller.topic_names import is_internal
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.broker_rows import broker_rows
 from kafkad.handlers.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kafkad.handlers.steps import ROWS_A_STEP, Pause, Steps, Waits
 from kafkad.handlers.topic_errors import is_legal, why_unknown
 from kafkad.handlers.view import BrokerView
 from kafkad.wire.metadata import (
@@ -20,18 +22,17 @@ from kafkad.wire.metadata import (
     WantedTopic,
     pack_response,
     pack_topic,
-    read_request,
 )
 from kafkad.wire.told_errors import tell
 
 TOPIC_IDS_ASKED_FROM = 12
 NO_CONTROLLER = -1
+STEP_TOPICS = 50
 _NO_ERRORS: Mapping[str, int] = {}
 
 
-def unknown_topics(body: memoryview, version: int, view: BrokerView) -> frozenset[str]:
-    """The names to create, if topics are created on demand. Raises MalformedRequest."""
-    request = read_request(body, version)
+def unknown_topics(request: MetadataRequest, version: int, view: BrokerView) -> frozenset[str]:
+    """The names to create, if topics are created on demand."""
     topics = request.topics
     if topics is None or not request.allow_auto_topic_creation or _asks_by_id(topics) or _is_invalid(topics, version):
         return frozenset()
@@ -40,23 +41,25 @@ def unknown_topics(body: memoryview, version: int, view: BrokerView) -> frozense
     return frozenset(name for name in names if is_legal(name))
 
 
-def handle(body: memoryview, version: int, view: BrokerView, errors: Mapping[str, int] = _NO_ERRORS) -> bytes:
-    """The response body. `errors` are the codes of the topics that were tried to create. Raises MalformedRequest."""
-    request = read_request(body, version)
+def answer(request: MetadataRequest, version: int, view: BrokerView, errors: Mapping[str, int] = _NO_ERRORS) -> Steps:
+    """The response body. `errors` are the codes of the topics that were tried to create."""
     image, cache = view.image, view.metadata_cache
     cache.follow(image, view.broker_id)
     if request.topics is None:
         asked = (version, *request[1:], *broker_rows(view))
-        return cache.whole(
-            asked, lambda: _pack(request, view, version, cache.topics(image.topics.values(), version, view.broker_id))
-        )
+        kept = cache.whole(asked)
+        if kept is not None:
+            return kept
+        body = _pack(request, view, version, (yield from _packed(image.topics.values(), version, view)))
+        cache.keep_whole(asked, image, body)
+        return body
     unknown_ids: list[bytes] = []
     if _is_invalid(request.topics, version):
         return _refuse(request.topics, version)
     elif _asks_by_id(request.topics):
-        unknown_ids, packed = _by_id(request.topics, version, view)
+        unknown_ids, packed = yield from _by_id(request.topics, version, view)
     else:
-        packed = _by_name(request.topics, version, view, errors)
+        packed = yield from _by_name(request.topics, version, view, errors)
     return _pack(request, view, version, packed, unknown_ids)
 
 
@@ -77,35 +80,54 @@ def _pack(
 
 def _by_name(
     topics: Iterable[WantedTopic], version: int, view: BrokerView, errors: Mapping[str, int]
-) -> list[bytes]:
+) -> Generator[Waits, Any, list[bytes]]:
     known: dict[str, Topic] = {}
     missing: dict[str, bytes] = {}
-    for wanted in topics:
+    topics_by_name = view.image.topics
+    for number, wanted in enumerate(topics, 1):
+        if number % ROWS_A_STEP == 0:
+            yield Pause.TURN
         name = wanted.name
         assert name is not None
-        topic = view.image.topics.get(name)
+        topic = topics_by_name.get(name)
         if topic is not None:
             known[name] = topic
         elif name not in missing:
             error = _why_missing(name, errors)
             tell(error)
             missing[name] = pack_topic(version, error, name, NO_TOPIC_ID, is_internal(name), ())
-    found = view.metadata_cache.topics(known.values(), version, view.broker_id)
+    found = yield from _packed(known.values(), version, view)
     return [*found, *missing.values()]
 
 
-def _by_id(topics: Iterable[WantedTopic], version: int, view: BrokerView) -> tuple[list[bytes], list[bytes]]:
+def _packed(topics: Iterable[Topic], version: int, view: BrokerView) -> Generator[Waits, Any, list[bytes]]:
+    """Those that somebody asked for before cost next to nothing, the others as much as they have partitions."""
+    packed: list[bytes] = []
+    rest = list(topics)
+    for at in range(0, len(rest), STEP_TOPICS):
+        if at:
+            yield Pause.TURN
+        packed += view.metadata_cache.topics(rest[at : at + STEP_TOPICS], version, view.broker_id)
+    return packed
+
+
+def _by_id(
+    topics: Iterable[WantedTopic], version: int, view: BrokerView
+) -> Generator[Waits, Any, tuple[list[bytes], list[bytes]]]:
     """The unknown ones, and the rest."""
     known: dict[bytes, Topic] = {}
     missing: dict[bytes, bytes] = {}
-    for topic_id, _name in topics:
-        topic = view.image.topic_by_id(UUID(bytes=topic_id))
+    image = view.image
+    for number, (topic_id, _name) in enumerate(topics, 1):
+        if number % ROWS_A_STEP == 0:
+            yield Pause.TURN
+        topic = image.topic_by_id(UUID(bytes=topic_id))
         if topic is not None:
             known[topic_id] = topic
         elif topic_id != NO_TOPIC_ID:
             tell(ErrorCode.UNKNOWN_TOPIC_ID)
             missing[topic_id] = pack_topic(version, ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id, False, ())
-    return list(missing.values()), view.metadata_cache.topics(known.values(), version, view.broker_id)
+    return list(missing.values()), (yield from _packed(known.values(), version, view))
 
 
 def _why_missing(name: str, errors: Mapping[str, int]) -> int:

@@ -4,7 +4,7 @@ An image replaces a `Topic` whenever anything about it changes, so that its iden
 true. What a topic looks like to a client is decided here; the place of each field is the wire's.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, MetadataImage, Partition, Topic
 from kafkad.core.controller.topic_names import is_internal
@@ -71,18 +71,20 @@ class MetadataCache:
             out.append(body)
         return out
 
-    def whole(self, asked: Hashable, make: Callable[[], bytes]) -> bytes:
-        """An answer about all topics, one object for all who ask alike: it depends on `asked` and the image."""
+    def whole(self, asked: Hashable) -> bytes | None:
+        """The answer about all topics, one object for all who ask alike: it depends on `asked` and the image."""
         kept = self._whole.get(asked)
-        if kept is not None:
-            body, errors = kept
-            tell_all(errors)
-            return body
-        body = make()
-        if len(self._whole) < WHOLE_ANSWERS:
+        if kept is None:
+            return None
+        body, errors = kept
+        tell_all(errors)
+        return body
+
+    def keep_whole(self, asked: Hashable, image: MetadataImage, body: bytes) -> None:
+        """Such an answer, made of `image`: it may have been replaced meanwhile."""
+        if image is self._image and len(self._whole) < WHOLE_ANSWERS:
             errors = [error for packed in self._packed.values() for error in packed.errors]
             self._whole[asked] = body, errors
-        return body
 
     def _pack(self, packed: _Packed, version: int, broker_id: int) -> bytes:
         topic = packed.topic

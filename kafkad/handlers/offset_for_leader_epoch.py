@@ -3,27 +3,56 @@
 The answer names the largest epoch not after the one asked, as that may have written nothing.
 """
 
+from collections.abc import Generator, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.handlers.leadership import find_leader
+from kafkad.handlers.steps import ROWS_A_STEP, Pause, Steps, Waits, in_steps, until_known
 from kafkad.handlers.view import BrokerView, NotYet
-from kafkad.wire.offset_for_leader_epoch import EpochEnd, WantedEpoch, pack_response, read_request
+from kafkad.wire.offset_for_leader_epoch import EpochEnd, WantedEpoch, pack_response, pack_topic, read_request
 
 
-def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
-    """The response body. Raises MalformedRequest, NotYet."""
-    topics = read_request(body, version)
-    return pack_response(version, [(name, [_end(name, row, view) for row in rows]) for name, rows in topics])
+class _Question(NamedTuple):
+    topic: str
+    wanted: WantedEpoch
 
 
-def _end(name: str, wanted: WantedEpoch, view: BrokerView) -> EpochEnd:
+def handle(body: memoryview, version: int, view: BrokerView) -> Steps:
+    topics = yield from read_request(body, version)
+    questions = [_Question(name, row) for name, rows in topics for row in rows]
+    ends = iter((yield from in_steps(questions, partial(_result, view), partial(_ask_ahead, view))))
+    packed = []
+    for name, rows in topics:
+        packed.append(pack_topic(version, name, [next(ends) for _ in rows]))
+        if len(packed) % ROWS_A_STEP == 0:
+            yield Pause.TURN
+    return pack_response(version, packed)
+
+
+def _ask_ahead(view: BrokerView, questions: Iterable[_Question]) -> None:
+    for topic, wanted in questions:
+        with suppress(KafkaError):
+            view.logs.reader(*find_leader(view, topic, wanted.partition, wanted.current_leader_epoch))
+
+
+def _result(view: BrokerView, question: _Question) -> Generator[Waits, Any, EpochEnd]:
     try:
-        slot, published = find_leader(view, name, wanted.partition, wanted.current_leader_epoch)
+        return (yield from until_known(partial(_end, view, question)))
     except KafkaError as error:
-        return EpochEnd(error.code, wanted.partition)
+        return EpochEnd(error.code, question.wanted.partition)
+
+
+def _end(view: BrokerView, question: _Question) -> Generator[Waits, Any, EpochEnd]:
+    topic, wanted = question
+    slot, published = find_leader(view, topic, wanted.partition, wanted.current_leader_epoch)
     reader = view.logs.reader(slot, published)
     if reader is None:
         raise NotYet
+    yield from ()
     epochs = LeaderEpochCache(reader.manifest.epochs)
     # A log learns of an epoch with its first record; to clients it begins with its leader.
     epochs.assign(published.leader_epoch, published.leo_offset)

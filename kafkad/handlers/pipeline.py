@@ -17,14 +17,15 @@ from kafkad.handlers import (
     write_txn_markers,
 )
 from kafkad.handlers.owner_question import OwnerQuestion
+from kafkad.handlers.steps import Steps
 from kafkad.handlers.view import BrokerView
 from kafkad.wire import api_table
 
 
 class LocalHandler(Protocol):
-    """From a request's body to the response's. Raises MalformedRequest, NotYet."""
+    """From a request's body to the response's, or to the steps that lead there. Raises MalformedRequest."""
 
-    def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes: ...
+    def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes | Steps: ...
 
 
 class AskOwners(Protocol):
@@ -34,11 +35,11 @@ class AskOwners(Protocol):
 
 
 LOCAL: dict[int, LocalHandler] = {
-    api_table.LIST_OFFSETS: list_offsets.handle,
-    api_table.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     api_table.DESCRIBE_CLUSTER: describe_cluster.handle,
     api_table.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     api_table.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+    api_table.LIST_OFFSETS: list_offsets.handle,
+    api_table.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
 }
 
 OWNER_QUESTIONS: dict[int, AskOwners] = {

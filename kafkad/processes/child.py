@@ -5,6 +5,7 @@ whatever belongs to others, and dies with its parent. The one broad `except` of 
 meets the impossible logs it and exits with 70; it is started again, nothing goes on after "should not happen".
 """
 
+import faulthandler
 import logging
 import os
 import signal
@@ -20,21 +21,27 @@ from kafkad.adapters.counters import CounterBlock, Counters
 from kafkad.adapters.descriptor_ring import Doorbell
 from kafkad.adapters.log_directory import LogDirectory
 from kafkad.adapters.partition_table import PartitionTable
-from kafkad.adapters.process_limits import die_with_parent, set_process_title
+from kafkad.adapters.process_limits import OutOfResources, die_with_parent, open_files_limit, set_process_title
 from kafkad.adapters.roster import ProcessKey, Roster
 from kafkad.adapters.service_manager import is_journal
 from kafkad.adapters.shared_region import SharedRegion
-from kafkad.adapters.supervision_channel import Channel, ChannelClosed
+from kafkad.adapters.supervision_channel import Channel, ChannelClosed, Fatal
 from kafkad.config import BrokerConfig, Endpoint, Listener
+from kafkad.core.broker_state import BrokerState
 from kafkad.core.metrics_catalogue import GAUGE_INDEXES
+from kafkad.core.open_files import OpenFiles
 from kafkad.plugin_loading import Plugins
 
 EX_ORPHANED = 75
 """sysexits(3), a temporary failure: nobody reads this code, as the supervisor is gone."""
+EX_OSERR = 71
+"""sysexits(3): the machine does not have what it takes now."""
 EX_SOFTWARE = 70
 """sysexits(3): an internal error."""
 
 HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STACKS_SIGNAL = signal.SIGUSR1
+"""A child that gets it writes to stderr where each of its threads is, and goes on."""
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +100,11 @@ class ChildContext:
         return self.shared.arenas
 
     @property
+    def open_files(self) -> OpenFiles:
+        """How many this process may have, and for what."""
+        return OpenFiles(limit=open_files_limit(), processes=len(self.roster.keys) + 1)
+
+    @property
     def block(self) -> CounterBlock:
         """The counters that this process alone writes."""
         return self.shared.counters.block(self.shared.roster.slot(self.key))
@@ -108,6 +120,7 @@ def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None])
     die_with_parent(context.supervisor_pid)
     _reset_signals()
     forget()
+    faulthandler.register(STACKS_SIGNAL, all_threads=True)
     set_process_title(str(context.key))
     configure_logging(str(context.key))
     # Gauges described the life before; counters go on.
@@ -117,11 +130,22 @@ def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None])
     except ChannelClosed:
         # The supervisor is gone: our own end is on its way, and nothing of ours is broken.
         os._exit(EX_ORPHANED)
+    except OutOfResources as error:
+        _end_for_now(context, error)
     except Exception:
         log.critical("ends: this should not happen", exc_info=True)
         sys.stderr.flush()
         # Not sys.exit: threads that the broken process left behind must not delay its end.
         os._exit(EX_SOFTWARE)
+
+
+def _end_for_now(context: ChildContext, error: OutOfResources) -> None:
+    """Nothing is wrong with this process. A broker that starts can't be had; of one that serves the rest goes on."""
+    if context.roster.broker_state in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
+        context.channel.send(Fatal(str(error), exit_code=2))
+    else:
+        log.error("ends: %s", error)
+    os._exit(EX_OSERR)
 
 
 def configure_logging(name: str) -> None:

@@ -10,9 +10,13 @@ from pathlib import Path
 import zmq
 
 from kafkad.adapters.messaging import Link, LinkSet, PeerChange, PeerGone, PeerJoined
+from kafkad.adapters.process_limits import require_threads
 from kafkad.adapters.roster import ProcessKey, Roster, RosterEntry
 from kafkad.processes.event_loop import EventLoop
 from kafkad.processes.rings import Rings
+
+_THREADS = 2
+"""Those of a ZeroMQ context."""
 
 
 class Peers:
@@ -34,7 +38,8 @@ class Peers:
         self._roster = roster
         self._me = me
         self._on_frames = on_frames
-        # Made after the fork: a context has a thread.
+        require_threads(_THREADS)
+        # Made after the fork: a context has threads.
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, 4096)
         self._links = LinkSet(

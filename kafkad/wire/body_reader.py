@@ -16,6 +16,8 @@ from kafkad.wire.primitives import (
     read_uvarint,
     skip_tags,
 )
+from kafkad.wire.request_limits import Allowance
+from kafkad.wire.steps import STEP
 
 _I8 = Struct(">b")
 
@@ -23,11 +25,13 @@ _I8 = Struct(">b")
 class BodyReader:
     """Every method raises MalformedRequest when the body is not what it should be."""
 
-    __slots__ = ("_at", "_body", "_flexible")
+    __slots__ = ("_allowance", "_at", "_body", "_elements", "_flexible")
 
-    def __init__(self, body: memoryview, *, flexible: bool) -> None:
+    def __init__(self, body: memoryview, allowance: Allowance, *, flexible: bool) -> None:
+        self._allowance = allowance
         self._body = body
         self._at = 0
+        self._elements = 0
         self._flexible = flexible
 
     def i8(self) -> int:
@@ -61,9 +65,17 @@ class BodyReader:
             length = self.i32()
         if length < 0:
             raise MalformedRequest("an array is null")
+        self._allowance.take(length)
         return length
+
+    def is_step_over(self) -> bool:
+        """Asked after each element: whether it is time for a pause."""
+        self._elements += 1
+        return self._elements % STEP == 0
 
     def tags(self) -> None:
         """Step over the tagged fields that end a structure in flexible versions."""
         if self._flexible:
+            if self._at < len(self._body) and (count := self._body[self._at]):
+                self._allowance.take(count)
             self._at = skip_tags(self._body, self._at)

@@ -6,10 +6,12 @@ A fetch that polls an idle partition is this parse and little else, so it alloca
 from struct import Struct
 from struct import error as StructError
 
+from kafkad.wire.api_table import FETCH
 from kafkad.wire.fetch import FLEXIBLE_FROM, TOPIC_IDS_FROM
 from kafkad.wire.primitives import (
     I32,
     I64,
+    MOST_TAGS,
     MalformedRequest,
     read_compact_string,
     read_i32,
@@ -17,6 +19,7 @@ from kafkad.wire.primitives import (
     read_string,
     read_uvarint,
 )
+from kafkad.wire.request_limits import Allowance, allowance_of
 
 _LIMITS = Struct(">iiib")
 _SESSION = Struct(">ii")
@@ -85,12 +88,14 @@ def read_request(frame: memoryview, at: int, version: int) -> FetchRequest:
     try:
         request, at = _read_head(frame, at, version)
         count, at = _read_count(frame, at, version)
+        allowance = allowance_of(FETCH)
+        allowance.take(count)
         for _ in range(count):
             topic, at = _read_topic(frame, at, version)
-            partitions, at = _read_partitions(frame, at, version)
+            partitions, at = _read_partitions(frame, at, version, allowance)
             request.topics.append((topic, partitions))
         if version >= 7:
-            at = _read_forgotten(request, frame, at, version)
+            at = _read_forgotten(request, frame, at, version, allowance)
         if version >= 11:
             _rack, at = read_compact_string(frame, at) if version >= FLEXIBLE_FROM else read_string(frame, at)
         if version >= FLEXIBLE_FROM:
@@ -135,8 +140,11 @@ _PARTITION_V9 = Struct(">iiqqi")
 _PARTITION_V12 = Struct(">iiqiqi")
 
 
-def _read_partitions(frame: memoryview, at: int, version: int) -> tuple[list[FetchedPartition], int]:
+def _read_partitions(
+    frame: memoryview, at: int, version: int, allowance: Allowance
+) -> tuple[list[FetchedPartition], int]:
     count, at = _read_count(frame, at, version)
+    allowance.take(count)
     rows = []
     for _ in range(count):
         if version >= 12:
@@ -162,11 +170,15 @@ def _read_partitions(frame: memoryview, at: int, version: int) -> tuple[list[Fet
     return rows, at
 
 
-def _read_forgotten(request: FetchRequest, frame: memoryview, at: int, version: int) -> int:
+def _read_forgotten(
+    request: FetchRequest, frame: memoryview, at: int, version: int, allowance: Allowance
+) -> int:
     count, at = _read_count(frame, at, version)
+    allowance.take(count)
     for _ in range(count):
         topic, at = _read_topic(frame, at, version)
         length, at = _read_count(frame, at, version)
+        allowance.take(length)
         raw, at = read_slice(frame, at, 4 * length)
         request.forgotten.append((topic, [index for (index,) in I32.iter_unpack(raw)]))
         if version >= FLEXIBLE_FROM:
@@ -177,6 +189,8 @@ def _read_forgotten(request: FetchRequest, frame: memoryview, at: int, version: 
 def _read_tags(request: FetchRequest, frame: memoryview, at: int) -> None:
     """Tag 1 is the replica state (KIP-903): replica id and epoch of a follower."""
     count, at = read_uvarint(frame, at)
+    if count > MOST_TAGS:
+        raise MalformedRequest(f"{count} tagged fields in one place, {MOST_TAGS} are taken at most")
     for _ in range(count):
         tag, at = read_uvarint(frame, at)
         size, at = read_uvarint(frame, at)
@@ -192,6 +206,8 @@ def _skip_section(frame: memoryview, at: int) -> int:
 
 
 def _skip(frame: memoryview, at: int, count: int) -> int:
+    if count > MOST_TAGS:
+        raise MalformedRequest(f"{count} tagged fields in one place, {MOST_TAGS} are taken at most")
     for _ in range(count):
         _tag, at = read_uvarint(frame, at)
         size, at = read_uvarint(frame, at)

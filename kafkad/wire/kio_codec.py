@@ -15,10 +15,14 @@ from uuid import UUID
 
 from kafkad.core.types import NO_TOPIC_ID
 from kafkad.wire import told_errors
-from kafkad.wire.kio_guard import Cut, message_guard, without
+from kafkad.wire.api_table import APIS
+from kafkad.wire.kio_guard import Found, message_guard, without
 from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.request_limits import allowance_of
 
 _NO_THROTTLE = timedelta(0)
+_APIS = {"".join(f"_{each.lower()}" if each.isupper() else each for each in api.name)[1:]: api for api in APIS.values()}
+"""By the name of kio's folder."""
 
 
 class Codec:
@@ -32,8 +36,8 @@ class Codec:
         self._serial_error: type[Exception] = import_module("kio.serial.errors").SerialError
         self._error_code: Callable[[int], Any] = import_module("kio.schema.errors").ErrorCode
         request = getattr(import_module(f"{package}.request"), f"{name}Request")
-        self._cuts: list[Cut] = []
-        self._guard = message_guard(request, self._cuts)
+        self._found = Found(allowance_of(_APIS[api].key))
+        self._guard = message_guard(request, self._found)
         self._read = serial.entity_reader(request)
         self._messages = vars(import_module(f"{package}.response"))
         self._response = self._messages[f"{name}Response"]
@@ -46,9 +50,10 @@ class Codec:
 
         Raises MalformedRequest.
         """
-        self._cuts.clear()
+        found = self._found
+        found.renew()
         self._guard(body, 0)
-        raw = without(body, self._cuts) if self._cuts else bytes(body)
+        raw = without(body, found.cuts) if found.cuts else bytes(body)
         try:
             return self._read(raw, 0)[0]
         except (self._serial_error, ValueError, KeyError) as error:

@@ -1,4 +1,5 @@
-"""Does every array of an encoded request fit into what is left of it, and is it there? Asked before kio decodes it.
+"""Does every array of an encoded request fit into what is left of it, and into what such a request may have? Is it
+there? Asked before kio decodes it.
 
 kio's native decoder reserves memory for as many elements as a request claims to have, and aborts the process when
 there is not that much: five bytes would kill a broker process. So the lengths are walked through first, along the
@@ -11,6 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from kafkad.wire.primitives import I16, MalformedRequest, read_i32, read_slice, read_uvarint, uvarint
+from kafkad.wire.request_limits import Allowance
 
 Step = Callable[[memoryview, int], int]
 """Steps over one field at a position and returns the next. Raises MalformedRequest."""
@@ -38,23 +40,37 @@ Cut = tuple[int, int, bytes]
 """From one byte to another of a message, and what is to stand there instead."""
 
 
-def message_guard(message: Any, cuts: list[Cut] | None = None) -> Step:
-    """Steps over a whole message of kio's class `message`.
+class Found:
+    """What the guard finds out: the sections with tagged fields that the schema does not know (KIP-482), which kio
+    refuses, and how many elements there are, as long as the allowance lasts."""
 
-    `cuts` gets the sections with tagged fields that the schema does not know (KIP-482), which kio refuses.
-    """
-    cuts = [] if cuts is None else cuts
+    __slots__ = ("allowance", "cuts")
+
+    def __init__(self, allowance: Allowance) -> None:
+        self.allowance = allowance
+        self.cuts: list[Cut] = []
+
+    def renew(self) -> None:
+        """The next message begins."""
+        self.allowance.renew()
+        self.cuts.clear()
+
+
+def message_guard(message: Any, found: Found) -> Step:
+    """Steps over a whole message of kio's class `message`."""
     flexible = message.__flexible__
-    steps = [_field_step(field, cuts, flexible=flexible) for field in fields(message) if not _is_tagged(field)]
+    steps = [_field_step(field, found, flexible=flexible) for field in fields(message) if not _is_tagged(field)]
     tagged = {
-        field.metadata["tag"]: _field_step(field, cuts, flexible=True) for field in fields(message) if _is_tagged(field)
+        field.metadata["tag"]: _field_step(field, found, flexible=True)
+        for field in fields(message)
+        if _is_tagged(field)
     }
     is_flexible = flexible
 
     def step(body: memoryview, at: int) -> int:
         for each in steps:
             at = each(body, at)
-        return _tags(body, at, tagged, cuts) if is_flexible else at
+        return _tags(body, at, tagged, found) if is_flexible else at
 
     return step
 
@@ -73,14 +89,15 @@ def _is_tagged(field: Field[Any]) -> bool:
     return "tag" in field.metadata
 
 
-def _field_step(field: Field[Any], cuts: list[Cut], *, flexible: bool) -> Step:
-    kind = field.metadata.get("kafka_type")
+def _field_step(field: Field[Any], found: Found, *, flexible: bool) -> Step:
+    kind = field.metadata.get("kafka_type", "")
     inner, is_nullable = _without_none(field.type)
     if get_origin(inner) is not tuple:
-        return _element_step(inner, kind, cuts, flexible=flexible, is_nullable=is_nullable)
+        return _element_step(inner, kind, found, flexible=flexible, is_nullable=is_nullable)
     element, _ = _without_none(get_args(inner)[0])
-    step = _element_step(element, kind, cuts, flexible=flexible, is_nullable=False)
-    return _array_step(step, flexible=flexible, is_nullable=is_nullable)
+    step = _element_step(element, kind, found, flexible=flexible, is_nullable=False)
+    size = 0 if is_dataclass(element) else _FIXED_SIZES.get(kind, 0)
+    return _array_step(step, found.allowance, size, flexible=flexible, is_nullable=is_nullable)
 
 
 def _without_none(annotation: Any) -> tuple[Any, bool]:
@@ -90,9 +107,9 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
     return inner, True
 
 
-def _element_step(element: Any, kind: Any, cuts: list[Cut], *, flexible: bool, is_nullable: bool) -> Step:
+def _element_step(element: Any, kind: Any, found: Found, *, flexible: bool, is_nullable: bool) -> Step:
     if is_dataclass(element):
-        step = message_guard(element, cuts)
+        step = message_guard(element, found)
         return _nullable(step) if is_nullable else step
     if kind in _FIXED_SIZES:
         return _fixed(_FIXED_SIZES[kind])
@@ -121,7 +138,9 @@ def _nullable(inner: Step) -> Step:
     return step
 
 
-def _array_step(element: Step, *, flexible: bool, is_nullable: bool) -> Step:
+def _array_step(element: Step, allowance: Allowance, size: int, *, flexible: bool, is_nullable: bool) -> Step:
+    """`size` is that of an element, where all have the same, else 0."""
+
     def step(body: memoryview, at: int) -> int:
         if flexible:
             count, at = read_uvarint(body, at)
@@ -133,8 +152,12 @@ def _array_step(element: Step, *, flexible: bool, is_nullable: bool) -> Step:
         if count < 0 and not is_nullable:
             # kio reads it as None, which nobody expects where the schema has no null.
             raise MalformedRequest("an array is null that may not be")
-        for _ in range(count):
-            at = element(body, at)
+        if count > 0:
+            allowance.take(count)
+            if size:
+                return read_slice(body, at, count * size)[1]
+            for _ in range(count):
+                at = element(body, at)
         return at
 
     return step
@@ -168,11 +191,12 @@ def _long_bytes(body: memoryview, at: int) -> int:
     return read_slice(body, at, max(0, length))[1]
 
 
-def _tags(body: memoryview, at: int, known: dict[int, Step], cuts: list[Cut]) -> int:
+def _tags(body: memoryview, at: int, known: dict[int, Step], found: Found) -> int:
     if at < len(body) and not body[at]:
         return at + 1
-    start, kept = at, []
+    start, kept, cuts = at, [], found.cuts
     count, at = read_uvarint(body, at)
+    found.allowance.take(count)
     for _ in range(count):
         field_at = at
         tag, at = read_uvarint(body, at)

@@ -1,11 +1,14 @@
 """ListOffsets, versions 1 to 11, by hand: every consumer begins with it, so nothing has to be loaded for it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from kafkad.wire.api_table import LIST_OFFSETS
 from kafkad.wire.body_reader import BodyReader
 from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string, string
+from kafkad.wire.request_limits import allowance_of
+from kafkad.wire.steps import Reading
 from kafkad.wire.told_errors import tell
 
 FLEXIBLE_FROM = 6
@@ -40,9 +43,8 @@ class OffsetResult(NamedTuple):
     leader_epoch: int = -1
 
 
-def read_request(body: memoryview, version: int) -> ListOffsetsRequest:
-    """Raises MalformedRequest."""
-    reader = BodyReader(body, flexible=version >= FLEXIBLE_FROM)
+def read_request(body: memoryview, version: int) -> Reading[ListOffsetsRequest]:
+    reader = BodyReader(body, allowance_of(LIST_OFFSETS), flexible=version >= FLEXIBLE_FROM)
     replica_id = reader.i32()
     isolation_level = reader.i8() if version >= 2 else 0
     topics = []
@@ -54,22 +56,30 @@ def read_request(body: memoryview, version: int) -> ListOffsetsRequest:
             epoch = reader.i32() if version >= LEADER_EPOCHS_FROM else -1
             partitions.append(WantedOffset(index, epoch, reader.i64()))
             reader.tags()
+            if reader.is_step_over():
+                yield
         reader.tags()
         topics.append((name, partitions))
+        if reader.is_step_over():
+            yield
     if version >= 10:
         reader.i32()  # How long to wait for remote storage, which there is none of.
     reader.tags()
     return ListOffsetsRequest(replica_id, isolation_level, topics)
 
 
-def pack_response(version: int, topics: Iterable[tuple[str, list[OffsetResult]]]) -> bytes:
+def pack_topic(version: int, name: str, results: Iterable[OffsetResult]) -> bytes:
     flexible = version >= FLEXIBLE_FROM
     tags = EMPTY_TAGS if flexible else b""
-    rows = []
-    for name, results in topics:
-        head = compact_string(name) if flexible else string(name)
-        packed = [_pack(result, version) + tags for result in results]
-        rows.append(head + array_length(len(packed), flexible=flexible) + b"".join(packed) + tags)
+    head = compact_string(name) if flexible else string(name)
+    packed = [_pack(result, version) + tags for result in results]
+    return head + array_length(len(packed), flexible=flexible) + b"".join(packed) + tags
+
+
+def pack_response(version: int, rows: Sequence[bytes]) -> bytes:
+    """Of topics that `pack_topic` packed."""
+    flexible = version >= FLEXIBLE_FROM
+    tags = EMPTY_TAGS if flexible else b""
     throttle = I32.pack(0) if version >= 2 else b""
     return throttle + array_length(len(rows), flexible=flexible) + b"".join(rows) + tags
 

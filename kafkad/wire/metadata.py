@@ -9,6 +9,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
+from kafkad.wire.api_table import METADATA
 from kafkad.wire.primitives import (
     EMPTY_TAGS,
     I16,
@@ -24,6 +25,8 @@ from kafkad.wire.primitives import (
     skip_tags,
     string,
 )
+from kafkad.wire.request_limits import allowance_of
+from kafkad.wire.steps import STEP, Reading
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 10
@@ -59,12 +62,15 @@ class MetadataRequest(NamedTuple):
     include_topic_operations: bool
 
 
-def read_request(body: memoryview, version: int) -> MetadataRequest:
-    """Raises MalformedRequest."""
+def read_request(body: memoryview, version: int) -> Reading[MetadataRequest]:
     flexible = version >= FLEXIBLE_FROM
     count, at = _read_count(body, 0, flexible=flexible)
+    allowance = allowance_of(METADATA)
+    allowance.take(count)
     topics: list[WantedTopic] | None = None if count < 0 else []
-    for _ in range(count):
+    for number in range(count):
+        if number % STEP == STEP - 1:
+            yield
         topic_id = NO_TOPIC_ID
         if version >= TOPIC_IDS_FROM:
             raw, at = read_slice(body, at, 16)
@@ -73,6 +79,8 @@ def read_request(body: memoryview, version: int) -> MetadataRequest:
         if name is None and version < TOPIC_IDS_FROM:
             raise MalformedRequest("a topic name is null")
         if flexible:
+            if at < len(body) and body[at]:
+                allowance.take(body[at])
             at = skip_tags(body, at)
         assert topics is not None
         topics.append(WantedTopic(topic_id, name))

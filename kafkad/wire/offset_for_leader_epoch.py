@@ -1,11 +1,14 @@
 """OffsetForLeaderEpoch, versions 2 to 4, by hand: consumers ask it whenever a leader changes."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from kafkad.wire.api_table import OFFSET_FOR_LEADER_EPOCH
 from kafkad.wire.body_reader import BodyReader
 from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string, string
+from kafkad.wire.request_limits import allowance_of
+from kafkad.wire.steps import Reading
 from kafkad.wire.told_errors import tell_all
 
 FLEXIBLE_FROM = 4
@@ -27,9 +30,8 @@ class EpochEnd(NamedTuple):
     end_offset: int = -1
 
 
-def read_request(body: memoryview, version: int) -> list[tuple[str, list[WantedEpoch]]]:
-    """Raises MalformedRequest."""
-    reader = BodyReader(body, flexible=version >= FLEXIBLE_FROM)
+def read_request(body: memoryview, version: int) -> Reading[list[tuple[str, list[WantedEpoch]]]]:
+    reader = BodyReader(body, allowance_of(OFFSET_FOR_LEADER_EPOCH), flexible=version >= FLEXIBLE_FROM)
     if version >= 3:
         reader.i32()  # Who asks, a consumer or a follower: the answer is the same.
     topics = []
@@ -39,19 +41,27 @@ def read_request(body: memoryview, version: int) -> list[tuple[str, list[WantedE
         for _ in range(reader.count()):
             partitions.append(WantedEpoch(reader.i32(), reader.i32(), reader.i32()))
             reader.tags()
+            if reader.is_step_over():
+                yield
         reader.tags()
         topics.append((name, partitions))
+        if reader.is_step_over():
+            yield
     reader.tags()
     return topics
 
 
-def pack_response(version: int, topics: Iterable[tuple[str, list[EpochEnd]]]) -> bytes:
+def pack_topic(version: int, name: str, results: Sequence[EpochEnd]) -> bytes:
     flexible = version >= FLEXIBLE_FROM
     tags = EMPTY_TAGS if flexible else b""
-    rows = []
-    for name, results in topics:
-        head = compact_string(name) if flexible else string(name)
-        tell_all(result.error for result in results)
-        packed = [_RESULT.pack(*result) + tags for result in results]
-        rows.append(head + array_length(len(packed), flexible=flexible) + b"".join(packed) + tags)
+    head = compact_string(name) if flexible else string(name)
+    tell_all(result.error for result in results)
+    packed = [_RESULT.pack(*result) + tags for result in results]
+    return head + array_length(len(packed), flexible=flexible) + b"".join(packed) + tags
+
+
+def pack_response(version: int, rows: Sequence[bytes]) -> bytes:
+    """Of topics that `pack_topic` packed."""
+    flexible = version >= FLEXIBLE_FROM
+    tags = EMPTY_TAGS if flexible else b""
     return I32.pack(0) + array_length(len(rows), flexible=flexible) + b"".join(rows) + tags

@@ -12,6 +12,8 @@ I64 = Struct(">q")
 
 EMPTY_TAGS = b"\x00"
 _LONGEST_STRING = 2**15 - 1
+MOST_TAGS = 10
+"""In one place, where nobody needs them; no place of the protocol has more than five."""
 
 
 class MalformedRequest(Exception):
@@ -91,6 +93,8 @@ def skip_tags(view: memoryview, position: int) -> int:
     count, position = read_uvarint(view, position)
     if not count:
         return position
+    if count > MOST_TAGS:
+        raise MalformedRequest(f"{count} tagged fields in one place, {MOST_TAGS} are taken at most")
     for _ in range(count):
         _tag, position = read_uvarint(view, position)
         size, position = read_uvarint(view, position)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError
 
+from kafkad.wire.api_table import PRODUCE
 from kafkad.wire.primitives import (
     EMPTY_TAGS,
     I32,
@@ -20,11 +21,13 @@ from kafkad.wire.primitives import (
     string,
     uvarint,
 )
+from kafkad.wire.request_limits import most_elements
 
 _FIXED = Struct(">hii")
 _PARTITION = Struct(">ii")
 _RESULT_V3 = Struct(">ihqq")
 _RESULT_V5 = Struct(">ihqqq")
+_MOST_PARTITIONS = most_elements(PRODUCE)
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
 
@@ -105,10 +108,17 @@ def _read_plain(frame: memoryview, at: int) -> ProduceRequest:
     at += 10
     end = len(frame)
     topics: list[tuple[str | bytes, list[tuple[int, int, int]]]] = []
+    if topic_count > _MOST_PARTITIONS:
+        raise _too_many()
+    allowed = _MOST_PARTITIONS - topic_count if topic_count > 0 else 0
     for _ in range(topic_count):
         name, at = read_string(frame, at)
         (count,) = I32.unpack_from(frame, at)
         at += 4
+        if count > allowed:
+            raise _too_many()
+        if count > 0:
+            allowed -= count
         partitions = []
         for _ in range(count):
             index, length = _PARTITION.unpack_from(frame, at)
@@ -128,6 +138,10 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
     topic_count, at = read_uvarint(frame, at + 6)
     end = len(frame)
     topics: list[tuple[str | bytes, list[tuple[int, int, int]]]] = []
+    if topic_count > _MOST_PARTITIONS + 1:
+        raise _too_many()
+    # Lengths are one more than what they count, in each array.
+    allowed = _MOST_PARTITIONS + 1
     for _ in range(topic_count - 1):
         topic: str | bytes
         if version >= TOPIC_IDS_FROM:
@@ -137,6 +151,9 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
             name, at = read_compact_string(frame, at)
             topic = _named(name)
         count, at = read_uvarint(frame, at)
+        if count > allowed:
+            raise _too_many()
+        allowed -= count
         partitions = []
         for _ in range(count - 1):
             (index,) = I32.unpack_from(frame, at)
@@ -151,6 +168,10 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
         topics.append((topic, partitions))
         at = skip_tags(frame, at)
     return ProduceRequest(acks, timeout_ms, transactional_id, topics)
+
+
+def _too_many() -> MalformedRequest:
+    return MalformedRequest(f"it has more than the {_MOST_PARTITIONS} topics and partitions that are taken at most")
 
 
 def _named(name: str | None) -> str:

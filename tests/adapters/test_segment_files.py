@@ -12,7 +12,7 @@ from typing_extensions import Buffer
 
 from kafkad.adapters.file_cache import FileCache
 from kafkad.adapters.segment_files import SegmentFiles
-from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
 from tests.core.log.batches import append, batch, load
 
 
@@ -94,6 +94,31 @@ def test_a_file_is_synced_from_another_thread(tmp_path: Path, cache: FileCache) 
     assert log.recovery_point == 1
 
 
+def test_what_is_lent_stays_open_until_it_is_given_back(tmp_path: Path, cache: FileCache) -> None:
+    """A sync through another descriptor may miss that what this one wrote could not be written."""
+    store = SegmentFiles(tmp_path, cache)
+    file = store.open("a", create=True)
+    file.write_at((b"x",), 0)
+    descriptor, lent = file.fd, file.lend()
+    for number in range(20):
+        store.open(f"other-{number}", create=True).write_at((b"y",), 0)
+    file.close()
+    assert file.fd == descriptor
+    lent.sync()
+    lent.give_back()
+    assert file.fd == -1
+
+
+def test_what_is_lent_closed_costs_no_descriptor_of_the_cache(tmp_path: Path, cache: FileCache) -> None:
+    file = SegmentFiles(tmp_path, cache).open("a", create=True)
+    lent = file.lend()
+    file.write_at((b"x",), 0)
+    lent.sync()
+    assert cache.open_count == 1
+    lent.give_back()
+    assert file.fd >= 0
+
+
 def short_pwritev(fd: int, buffers: Sequence[Buffer], position: int) -> int:
     return os.pwrite(fd, b"".join(buffers)[:3], position)
 
@@ -164,3 +189,34 @@ def test_a_log_on_real_files_survives_being_reopened(tmp_path: Path, cache: File
     assert recovered.log_end == end
     recovered.close()
     assert load(store, was_clean=True, recovery_point=80).log_end == end
+
+
+def test_reader_that_must_not_wait_is_told_what_is_not_in_memory(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def would_wait(fd: int, buffers: Sequence[Buffer], position: int, flags: int) -> int:
+        assert flags == os.RWF_NOWAIT
+        raise BlockingIOError(errno.EAGAIN, "not in the page cache")
+
+    file = SegmentFiles(tmp_path, cache).open("file", create=True)
+    file.write_at((b"content",), 0)
+    cache.may_wait = False
+    assert file.read_at(100, 3) == b"tent"
+    monkeypatch.setattr(os, "preadv", would_wait)
+    with pytest.raises(NotInMemory):
+        file.read_at(4, 0)
+    cache.may_wait = True
+    assert file.read_at(4, 0) == b"cont"
+
+
+def test_file_system_that_can_not_say_what_is_in_memory_is_read(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_supported(fd: int, buffers: Sequence[Buffer], position: int, flags: int) -> int:
+        raise OSError(errno.EOPNOTSUPP, "no such flag here")
+
+    file = SegmentFiles(tmp_path, cache).open("file", create=True)
+    file.write_at((b"content",), 0)
+    cache.may_wait = False
+    monkeypatch.setattr(os, "preadv", not_supported)
+    assert file.read_at(4, 0) == b"cont"

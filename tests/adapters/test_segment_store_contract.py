@@ -42,6 +42,19 @@ def test_truncating_cuts_and_stretches_with_zeros(store: SegmentStore) -> None:
     file.sync()
 
 
+def test_what_is_lent_can_be_synced_whether_it_is_open_or_not(store: SegmentStore) -> None:
+    file = store.open("a", create=True)
+    for _ in range(2):
+        lent = file.lend()
+        lent.sync()
+        lent.give_back()
+        file.write_at((b"hello",), 0)
+    file.close()
+    assert file.read_at(10, 0) == b"hello"
+    with pytest.raises(FileNotFoundError):
+        store.open("b").lend().sync()
+
+
 def test_a_file_that_is_not_there_is_not_found(store: SegmentStore) -> None:
     with pytest.raises(FileNotFoundError):
         store.open("a").read_at(1, 0)

@@ -117,6 +117,29 @@ def test_plugin_that_would_stop_a_broker_from_starting_leaves_the_one_before(fol
     assert not (folder.path / "clash.py").exists()
 
 
+def test_folder_whose_build_tools_no_index_has_names_what_is_missing(folder: Folder, tmp_path: Path) -> None:
+    source = source_folder(tmp_path / "source", requires="no-such-backend>=68", backend="no_such_backend")
+    said = folder.refuses(source)
+    assert f"{source} is not installed: no-such-backend>=68 is needed to build it, and no package index" in said
+    assert "build a wheel where there is one" in said
+
+
+def test_folder_that_can_not_be_built_says_what_the_build_said(folder: Folder, tmp_path: Path) -> None:
+    source = source_folder(tmp_path / "source", requires="", backend="backend")
+    (source / "backend.py").write_text("raise RuntimeError('the backend is broken')\n")
+    assert "it can't be built: RuntimeError: the backend is broken" in folder.refuses(source)
+
+
+def source_folder(path: Path, *, requires: str, backend: str) -> Path:
+    path.mkdir()
+    needs = f'"{requires}"' if requires else ""
+    (path / "pyproject.toml").write_text(
+        f'[build-system]\nrequires = [{needs}]\nbuild-backend = "{backend}"\nbackend-path = ["."]\n'
+        '[project]\nname = "my-plugin"\nversion = "1.0"\n'
+    )
+    return path
+
+
 def test_unknown_names_are_one_line(folder: Folder) -> None:
     assert "nowhere-to-be-found" in folder.refuses("nowhere-to-be-found")
     done = folder.remove("unknown")

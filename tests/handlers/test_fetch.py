@@ -14,7 +14,7 @@ from kafkad.core.partition_slot import (
 )
 from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
 from kafkad.core.types import LogPosition
-from kafkad.handlers.fetch import FetchEvaluator, Measure, Place, rows_of
+from kafkad.handlers.fetch import FetchEvaluator, Measure, Place, WantedRecords, rows_of
 from kafkad.handlers.routing import Routing, TopicRoute
 from kafkad.wire.fetch import FileSlice, PartitionData
 from kafkad.wire.fetch_request import FetchedPartition, FetchRequest
@@ -34,11 +34,10 @@ class RegularLogs:
         self.released: list[Place] = []
         self.aborted_transactions: list[tuple[int, int]] = []
 
-    def locate(
-        self, slot: int, published: PartitionSlot, offset: int, upper: LogPosition, max_bytes: int, *, whole: bool
-    ) -> Place | None:
+    def locate(self, slot: int, published: PartitionSlot, wanted: WantedRecords) -> Place | None:
         if slot in self.unknown:
             return None
+        offset, upper, max_bytes, whole, _ = wanted
         room = max(max_bytes, BYTES_A_RECORD) if whole else max_bytes
         return Place(0, offset * BYTES_A_RECORD, min((upper.offset - offset) * BYTES_A_RECORD, room))
 

@@ -17,6 +17,7 @@ from kafkad.wire.primitives import MalformedRequest
 from tests.core.log.batches import NOW
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.logs_behind_views import RECORDS, a_view_of_a_log, filled_log
+from tests.handlers.stepping import finished
 from tests.handlers.views import Logs, Slots, a_partition, a_topic, a_view
 
 VERSIONS = versions_of(LIST_OFFSETS)
@@ -49,7 +50,7 @@ def asked(
 
 
 def answer(body: memoryview, version: int, view: BrokerView) -> Any:
-    return KioApi("list_offsets", version).read(list_offsets.handle(body, version, view))
+    return KioApi("list_offsets", version).read(finished(list_offsets.handle(body, version, view)))
 
 
 def first(response: Any) -> tuple[int, int, int]:
@@ -265,4 +266,4 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
     whole = bytes(asked(version, ("text", 0, LATEST)))
     for end in range(len(whole)):
         with pytest.raises(MalformedRequest):
-            list_offsets.handle(memoryview(whole[:end]), version, a_view())
+            finished(list_offsets.handle(memoryview(whole[:end]), version, a_view()))

@@ -10,8 +10,10 @@ from kafkad.core.controller.image import NO_LOG_DIR
 from kafkad.handlers import metadata
 from kafkad.handlers.view import BrokerView
 from kafkad.wire.api_table import METADATA
+from kafkad.wire.metadata import read_request
 from kafkad.wire.primitives import MalformedRequest
 from tests.handlers.kio_calls import KioApi, versions_of
+from tests.handlers.stepping import finished
 from tests.handlers.views import CLUSTER, a_broker, a_partition, a_topic, a_view, an_image
 
 VERSIONS = versions_of(METADATA)
@@ -41,7 +43,8 @@ def all_topics(version: int) -> memoryview:
 
 
 def answer(body: memoryview, version: int, view: BrokerView, errors: dict[str, int] | None = None) -> Any:
-    return KioApi("metadata", version).read(metadata.handle(body, version, view, errors or {}))
+    request = finished(read_request(body, version))
+    return KioApi("metadata", version).read(finished(metadata.answer(request, version, view, errors or {})))
 
 
 def names(response: Any) -> list[str | None]:
@@ -101,18 +104,22 @@ def test_only_the_topics_named_are_told_and_the_missing_ones_last(version: int) 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_legal_unknown_names_are_to_be_created(version: int) -> None:
     view = a_view(a_topic("a", 1))
-    assert metadata.unknown_topics(asked(version, "a", "new", "il/legal", "x" * 250), version, view) == {"new"}
+    assert metadata.unknown_topics(
+        finished(read_request(asked(version, "a", "new", "il/legal", "x" * 250), version)), version, view
+    ) == {"new"}
 
 
 @pytest.mark.parametrize("version", range(4, 14))
 def test_nothing_is_created_when_the_client_forbids_it(version: int) -> None:
     body = asked(version, "new", allow_auto_topic_creation=False)
-    assert metadata.unknown_topics(body, version, a_view()) == frozenset()
+    assert metadata.unknown_topics(finished(read_request(body, version)), version, a_view()) == frozenset()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_is_created_when_all_topics_are_asked_for(version: int) -> None:
-    assert metadata.unknown_topics(all_topics(version), version, a_view()) == frozenset()
+    assert (
+        metadata.unknown_topics(finished(read_request(all_topics(version), version)), version, a_view()) == frozenset()
+    )
 
 
 def test_why_a_topic_was_not_created_is_told() -> None:
@@ -134,7 +141,7 @@ def test_topics_are_found_by_id(version: int) -> None:
     assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.unknown_topic_id, None, UUID(int=9))
     assert unknown.topic_authorized_operations == NOT_ASKED
     assert (found.error_code, found.name, found.topic_id) == (ErrorCode.none, "b", UUID(int=2))
-    assert metadata.unknown_topics(body, version, view) == frozenset()
+    assert metadata.unknown_topics(finished(read_request(body, version)), version, view) == frozenset()
 
 
 @pytest.mark.parametrize("version", [10, 11])
@@ -226,7 +233,7 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
     whole = bytes(asked(version, "a", "topic"))
     for end in range(len(whole)):
         with pytest.raises(MalformedRequest):
-            metadata.handle(memoryview(whole[:end]), version, a_view())
+            finished(read_request(memoryview(whole[:end]), version))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -234,11 +241,15 @@ def test_bytes_after_the_request_are_ignored(version: int) -> None:
     assert names(answer(memoryview(bytes(asked(version, "a")) + b"x"), version, a_view())) == ["a"]
 
 
+def whole(version: int, view: BrokerView) -> bytes:
+    return finished(metadata.answer(finished(read_request(all_topics(version), version)), version, view))
+
+
 def test_all_who_ask_for_all_topics_alike_get_the_same_object() -> None:
     view = a_view(a_topic("text", 7, a_partition(0, 5)))
-    first = metadata.handle(all_topics(9), 9, view)
-    assert metadata.handle(all_topics(9), 9, view) is first
-    assert metadata.handle(all_topics(12), 12, view) != first
+    first = whole(9, view)
+    assert whole(9, view) is first
+    assert whole(12, view) != first
 
 
 def test_answer_about_all_topics_follows_the_image_and_who_asks() -> None:
@@ -253,6 +264,6 @@ def test_answer_about_all_topics_follows_the_image_and_who_asks() -> None:
 def test_no_more_answers_about_all_topics_are_kept_than_clients_of_a_few_kinds_need() -> None:
     view = a_view(a_topic("text", 7, a_partition(0, 5)))
     for version in VERSIONS:
-        metadata.handle(all_topics(version), version, view)
+        whole(version, view)
     last = VERSIONS[-1]
-    assert metadata.handle(all_topics(last), last, view) is not metadata.handle(all_topics(last), last, view)
+    assert whole(last, view) is not whole(last, view)

@@ -14,6 +14,7 @@ from tests.core.log.batches import load
 from tests.core.log.fake_store import FakeStore
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.logs_behind_views import RECORDS, SECOND_EPOCH_FROM, a_view_of_a_log, filled_log
+from tests.handlers.stepping import finished
 from tests.handlers.views import Logs, Slots, a_view
 
 VERSIONS = versions_of(OFFSET_FOR_LEADER_EPOCH)
@@ -27,7 +28,7 @@ def asked(version: int, epoch: int, *, current: int = -1, topic: str = "text", p
 
 def ask(view: BrokerView, epoch: int, version: int = 4, **options: Any) -> tuple[int, int, int]:
     """(error code, leader epoch, end offset)."""
-    body = offset_for_leader_epoch.handle(asked(version, epoch, **options), version, view)
+    body = finished(offset_for_leader_epoch.handle(asked(version, epoch, **options), version, view))
     (topic,) = KioApi("offset_for_leader_epoch", version).read(body).topics
     assert topic.topic == options.get("topic", "text")
     (row,) = topic.partitions
@@ -99,4 +100,4 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
     whole = bytes(asked(version, 0))
     for end in range(len(whole)):
         with pytest.raises(MalformedRequest):
-            offset_for_leader_epoch.handle(memoryview(whole[:end]), version, a_view())
+            finished(offset_for_leader_epoch.handle(memoryview(whole[:end]), version, a_view()))

@@ -90,11 +90,18 @@ def test_purge_keeps_the_records_and_removes_the_rest(machine: Machine) -> None:
     machine.run("kafkad topics create kept --partitions 1")
     machine.run("apt-get -qq remove -y kafkad")
     assert machine.run("ls -d /etc/kafkad/server.properties /var/lib/kafkad/kept-0")
-    machine.run("apt-get -qq purge -y kafkad")
+    assert "plugins" not in machine.run("apt-get -qq purge -y kafkad 2>&1")
     assert machine.run("ls -d /var/lib/kafkad/kept-0")
     for path in ("/etc/kafkad", "/usr/lib/kafkad", "/usr/bin/kafkad", "/run/kafkad", PLUGINS):
         machine.run(f"test ! -e {path}")
     assert machine.run("find /etc /lib/systemd /var/lib/systemd -name '*kafkad*' ! -path '*/passwd*'") == ""
+
+
+def test_purge_leaves_the_plugins_of_the_administrator_and_says_where(machine: Machine) -> None:
+    machine.run(f"echo >{PLUGINS}/mine.py")
+    said = machine.run("apt-get -qq purge -y kafkad 2>&1")
+    assert f"kafkad: the plugins in {PLUGINS} are yours and stay; without them: rm -r {PLUGINS}" in said
+    assert machine.run(f"ls {PLUGINS}") == "mine.py"
 
 
 def test_purge_that_was_told_so_before_deletes_the_records_of_all_brokers(machine: Machine) -> None:

@@ -115,6 +115,12 @@ grep -q "$port.*process" "$folder/taken.log" || { cat "$folder/taken.log" >&2; f
 step "a taken port is named: $(grep -m1 "$port.*process" "$folder/taken.log")"
 
 stop
+inside "make test ENVS=lint" >"$folder/lint.log" 2>&1 || { cat "$folder/lint.log" >&2; fail "make test ENVS=lint"; }
+if inside 'command -v java mvn' 2>/dev/null; then fail "the tree has the tools of the tests already"; fi
+inside "packaging/checkout/tools.sh process" || fail "the tools of the process tests"
+for tool in java javac mvn make kcat pgrep; do inside "command -v $tool" >/dev/null || fail "$tool is missing"; done
+inside "test -e /usr/share/java/zookeeper.jar" || fail "the ZooKeeper of the package is missing"
+step "make test gets what its tests need"
 again=$(date +%s%N)
 make_run "$folder/second.log"
 echo "second make run was ready after $((($(date +%s%N) - again) / 1000000)) ms"

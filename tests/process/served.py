@@ -30,8 +30,8 @@ class Served:
     def __exit__(self, *error: object) -> None:
         self.broker.__exit__(*error)  # type: ignore[arg-type]
 
-    def connect(self, *, patience_s: float = 60.0) -> RawClient:
-        return RawClient(self.broker.port, patience_s=patience_s)
+    def connect(self, *, patience_s: float = 60.0, source: str = "127.0.0.1") -> RawClient:
+        return RawClient(self.broker.port, patience_s=patience_s, source=source)
 
     def lines(self, part: str) -> list[str]:
         """The lines of the broker's log that have `part` in them."""

@@ -22,7 +22,14 @@ from tests.tools.raw_requests import (
 )
 
 PRODUCE, METADATA, NO_API = 0, 3, 1000
+FLOOD = 500
 INVALID_REQUIRED_ACKS, UNSUPPORTED_VERSION = 21, 35
+
+
+@pytest.fixture(scope="module")
+def strangers() -> Iterator[str]:
+    """Addresses that nobody has complained of yet: each has one line a minute."""
+    return (f"127.0.1.{number}" for number in range(1, 255))
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +54,28 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         (produce({("nobody", 0): batch()}, acks=0), "a Produce with acks=0 failed"),
     ],
 )
-def test_stranger_is_cut_off_with_one_line(served: Served, data: bytes, cause: str) -> None:
-    with served.connect() as client:
+def test_stranger_is_cut_off_with_one_line(
+    served: Served, strangers: Iterator[str], data: bytes, cause: str
+) -> None:
+    with served.connect(source=next(strangers)) as client:
         # It may be cut off before it could send all of it.
         with suppress(ConnectionError):
             client.send(data)
         assert client.is_closed_by_peer()
         assert cause in served.one_line(client.name)
     served.leaves_nothing_behind()
+
+
+def test_stranger_who_comes_again_and_again_has_one_line_of_each_process(
+    served: Served, strangers: Iterator[str]
+) -> None:
+    source = next(strangers)
+    for _ in range(FLOOD):
+        with served.connect(source=source) as client, suppress(ConnectionError):
+            client.send(b"GET / HTTP/1.1\r\n\r\n")
+            assert client.is_closed_by_peer()
+    networks = sum("network" in each.name for each in served.broker.tree())
+    assert 1 <= len(served.lines(f"closing the connection from {source}:")) <= max(1, networks)
 
 
 def test_random_bytes_end_no_process(served: Served) -> None:

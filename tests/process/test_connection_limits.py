@@ -32,6 +32,7 @@ def test_limit_is_kept_over_all_network_processes(tmp_path: Path, option: str) -
             client = stack.enter_context(served.connect())
             clients.append((client, _is_answered(client)))
         assert [answered for _, answered in clients] == [True] * LIMIT + [False] * (TRIED - LIMIT)
-        assert len(served.lines("is turned away")) == TRIED - LIMIT
+        # Each process says it once a minute for an address.
+        assert 1 <= len(served.lines("is turned away")) <= NETWORKS
         clients[0][0].sock.close()
         eventually(served.is_open, within=WITHIN_S, what="there is a place again")

@@ -212,6 +212,26 @@ def test_records_of_topics_that_are_compacted_now_are_not_deleted(broker: FiledB
     eventually(lambda: error() == ErrorCode.POLICY_VIOLATION, within=WITHIN_S, what="the network process knows")
 
 
+def test_file_that_is_read_again_while_a_controller_begins_holds_for_it_as_well(broker: FiledBroker) -> None:
+    """Its next life waits until no worker acts on the life before any more: here, until the stopped one is killed."""
+    with BrokerClient(broker.bootstrap) as client:
+        client.create_topic("before", partitions=1, replication_factor=1, configs={})
+    tree = {process.name: process.pid for process in broker.tree()}
+    os.kill(tree["worker-0"], signal.SIGSTOP)
+    os.kill(tree["controller-0"], signal.SIGKILL)
+    eventually(lambda: _controller(broker) not in (None, tree["controller-0"]), within=WITHIN_S, what="its next life")
+    broker.reread({"num.partitions": "4"}, "num.partitions has a new value")
+    eventually(lambda: described(broker, "num.partitions")[0] == "4", within=WITHIN_S, what="the controller knows")
+    with BrokerClient(broker.bootstrap) as client:
+        client.create_topic("four", partitions=BROKER_DEFAULT, replication_factor=1, configs={})
+        (topic,) = client.topics(["four"])
+    assert len(topic.partitions) == 4
+
+
+def _controller(broker: Kafkad) -> int | None:
+    return next((process.pid for process in broker.tree() if process.name == "controller-0"), None)
+
+
 def test_topics_are_no_longer_made_on_demand(broker: FiledBroker) -> None:
     broker.reread({"auto.create.topics.enable": "false"}, "auto.create.topics.enable has a new value")
     names = (f"unasked-{number}" for number in range(1000))

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import socket
-import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
@@ -13,23 +11,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.process.test_supervisor import PATIENCE_S, TrivialBroker
+from tests.process.supervised import PATIENCE_S, TrivialBroker
 
 WITH_REPORTER = {"REAL_REPORTER": "1"}
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="kt-") as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def brokers() -> Iterator[list[TrivialBroker]]:
-    started: list[TrivialBroker] = []
-    yield started
-    for broker in started:
-        broker.end()
 
 
 def free_port() -> int:

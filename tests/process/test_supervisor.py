@@ -2,137 +2,14 @@
 
 import os
 import resource
-import select
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.process.supervised import PATIENCE_S, TrivialBroker, await_death
 from tests.tools.ports import free_port
-from tests.tools.processes import Process, is_alive, process_tree
-
-PATIENCE_S = 60.0
-
-
-class TrivialBroker:
-    """`tests.process.trivial_broker` as a child of the test; its lines are read as they come."""
-
-    def __init__(
-        self,
-        folder: Path,
-        *settings: str,
-        environment: dict[str, str] | None = None,
-        open_files: int | None = None,
-    ) -> None:
-        self.folder = folder
-        self.lines: list[str] = []
-        self._rest = b""
-        with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.process.trivial_broker", str(folder), *settings],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, **(environment or {})},
-                preexec_fn=None if open_files is None else lambda: _limit_open_files(open_files),
-            )
-        self.pid = self._process.pid
-
-    def wait_for(self, line: str) -> None:
-        """Read until `line` (or one that begins with it and a space) is there."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.has_said(line):
-            assert self._read(deadline), f"no {line!r} in {self.lines}\n{self.log()}"
-
-    def has_said(self, line: str) -> bool:
-        return any(said == line or said.startswith(line + " ") for said in self.lines)
-
-    def says_anything_within(self, seconds: float) -> bool:
-        return self._read(time.monotonic() + seconds)
-
-    def _read(self, deadline: float) -> bool:
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
-        readable, _, _ = select.select([descriptor], [], [], max(0, deadline - time.monotonic()))
-        chunk = os.read(descriptor, 65536) if readable else b""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        self.lines += [line.decode() for line in lines]
-        return bool(chunk)
-
-    def wait_until_serving(self) -> "TrivialBroker":
-        self.wait_for("serving")
-        return self
-
-    def wait_for_end(self) -> int:
-        """The exit code; reads what is left to say."""
-        deadline = time.monotonic() + PATIENCE_S
-        while self._read(deadline):
-            pass
-        return self._process.wait(max(0.1, deadline - time.monotonic()))
-
-    def signal(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def tree(self) -> list[Process]:
-        return process_tree(self.pid)
-
-    def pid_of(self, name: str) -> int:
-        return next(process.pid for process in self.tree() if process.title == f"kafkad {name}")
-
-    def log(self) -> str:
-        return (self.folder / "log").read_text()
-
-    def is_marked_clean(self) -> bool:
-        return (self.folder / "data" / ".kafka_cleanshutdown").exists()
-
-    def end(self) -> None:
-        """Whatever the test did: nothing of this broker goes on."""
-        family = self.tree()
-        self._process.kill()
-        self._process.wait()
-        for process in family:
-            await_death(process)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-
-def _limit_open_files(soft: int) -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def await_death(process: Process) -> None:
-    """Until the very process is gone; by descriptor, so that a reused pid is nobody's death."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        return
-    try:
-        if is_alive(process):
-            gone, _, _ = select.select([descriptor], [], [], PATIENCE_S)
-            assert gone, f"{process.title} ({process.pid}) is still there"
-    finally:
-        os.close(descriptor)
-
-
-@pytest.fixture
-def brokers() -> Iterator[list[TrivialBroker]]:
-    started: list[TrivialBroker] = []
-    yield started
-    for broker in started:
-        broker.end()
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Not tmp_path: sockets need short paths."""
-    with tempfile.TemporaryDirectory(prefix="kt-") as name:
-        yield Path(name)
 
 
 def test_every_role_is_named_in_the_process_list(folder: Path, brokers: list[TrivialBroker]) -> None:
@@ -256,8 +133,8 @@ def test_child_that_does_not_stop_in_time_is_killed(folder: Path, brokers: list[
     brokers.append(broker)
     broker.wait_until_serving().signal(signal.SIGTERM)
     assert broker.wait_for_end() == 0
-    assert "network-0 has not stopped in time and is killed" in broker.log()
-    assert "worker-1 has not stopped in time and is killed" in broker.log()
+    killed = [line for line in broker.log().splitlines() if line.endswith("has not stopped in time and is killed")]
+    assert [line.split()[2] for line in killed] == ["network-0", "worker-1"], "each once, however long its end takes"
     assert broker.has_said("worker-0 1 stopped")
     assert not broker.is_marked_clean()
 
@@ -277,7 +154,7 @@ def test_children_hold_no_socket_of_another(folder: Path, brokers: list[TrivialB
 
 
 def test_all_open_files_that_are_allowed_can_be_used(folder: Path, brokers: list[TrivialBroker]) -> None:
-    broker = TrivialBroker(folder, open_files=256)
+    broker = TrivialBroker(folder, limits={resource.RLIMIT_NOFILE: 256})
     brokers.append(broker)
     broker.wait_until_serving()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -290,7 +167,7 @@ def test_crash_loop_stops_the_broker_and_says_why(folder: Path, brokers: list[Tr
     broker = TrivialBroker(folder, environment={"FAILURES_ALLOWED": "2"})
     brokers.append(broker)
     assert broker.wait_for_end() == 1
-    assert "cleaner-0 ended 3 times within a minute, last with exit code 70" in broker.log()
+    assert "cleaner-0 ended 3 times before the broker could serve, last with exit code 70" in broker.log()
     assert "RuntimeError: told to crash" in broker.log()
 
 
@@ -380,6 +257,19 @@ def test_child_that_hangs_is_killed_and_replaced(folder: Path, brokers: list[Tri
     broker.wait_for("worker-1 2 ready")
     assert "worker-1 has been silent for too long and is killed" in broker.log()
     assert not broker.has_said("worker-0 2 ready")
+
+
+def test_child_that_hangs_writes_down_where_before_it_is_killed(folder: Path, brokers: list[TrivialBroker]) -> None:
+    (folder / "worker-1.hang").touch()
+    broker = TrivialBroker(folder)
+    brokers.append(broker)
+    broker.wait_until_serving()
+    (folder / "worker-1.hang").unlink()
+    broker.wait_for("worker-1 2 ready")
+    said, stacks = broker.log().split("worker-1 has been silent for too long and is killed", 1)
+    assert "trivial_broker.py" not in said
+    assert "in _hang\n" in stacks and "in run_child\n" in stacks
+    assert "worker-1 ended with SIGKILL" in stacks
 
 
 def test_service_manager_is_fed_while_the_children_live(folder: Path, brokers: list[TrivialBroker]) -> None:

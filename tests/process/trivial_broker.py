@@ -4,11 +4,13 @@
 process prints what happens to it, one line each: `worker-0 1 joined network-0 1`. A network process greets each
 life of a peer.
 A file FOLDER/<role>-<index>.<mode> changes what a process does: `crash` (dies before it is ready), `slow` (does
-not stop), `fatal` (says so), `unclean` (stops, but not cleanly), `loading` (says that it is at 40 %, and never ready).
+not stop), `fatal` (says so), `unclean` (stops, but not cleanly), `loading` (says that it is at 40 %, and never ready),
+`hang` (does nothing any more once it is ready).
 """
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,11 +50,16 @@ class TrivialProcess:
             self._context.roster.set_progress(self._context.key, 400, 1000)
         else:
             self._context.channel.send(Ready())
+        if self._has_mode("hang"):
+            self._hang()
         while not self._is_told_to_stop or self._has_mode("slow"):
             self._loop.run_once()
         self._note("stopped")
         self._context.channel.send(Stopped(is_clean=not self._has_mode("unclean")))
         self._peers.close()
+
+    def _hang(self) -> None:
+        threading.Event().wait()
 
     def _on_channel(self, events: int) -> None:
         for message in self._context.channel.receive():

@@ -219,6 +219,10 @@ class Pieces:
     def stop(self, key: ProcessKey, deadline_ms: int) -> None:
         self._alive[key][1].send(Stop(deadline_ms))
 
+    def heard_from(self, key: ProcessKey) -> list[Message]:
+        """What it has told the supervisor since the last turn."""
+        return self._alive[key][1].receive()
+
     # Turning.
 
     def turn(self, *keys: ProcessKey) -> None:

@@ -62,6 +62,10 @@ class SimulatedDisk:
         self._paths.pop(fd, None)
         os.close(fd)
 
+    def preadv(self, fd: int, buffers: Sequence[bytearray], position: int, _flags: int) -> int:
+        """Everything is in memory, whatever else this machine does."""
+        return os.preadv(fd, buffers, position)
+
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         return self.pwrite(fd, b"".join(buffers), position)
 

@@ -17,7 +17,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-from kafkad.adapters import checkpoint_files, event_queue, file_cache, messaging, segment_files
+from kafkad.adapters import checkpoint_files, event_queue, file_cache, helper_threads, messaging, segment_files
 from kafkad.adapters.descriptor_ring import RingWriter
 from kafkad.adapters.embedded_store import EmbeddedStore
 from kafkad.adapters.file_cache import FileCache
@@ -27,7 +27,7 @@ from kafkad.adapters.shared_region import SharedRegion
 from kafkad.processes import event_loop, peers, rings
 from kafkad.processes.controller import opening
 from kafkad.processes.network import assembly as network_assembly
-from kafkad.processes.network import connection, parting, warming
+from kafkad.processes.network import connection, parting, reading_threads, warming
 from kafkad.processes.supervisor import resources
 from kafkad.processes.worker import assembly as worker_assembly
 from kafkad.processes.worker import closing, loading, partitions, upkeep
@@ -100,19 +100,13 @@ class Threads:
 
 
 class AtOnce:
-    """A `ThreadPoolExecutor` for a process that only waits for its threads: they may as well be this one."""
+    """`HelperThreads` for a process that only waits for its threads: they may as well be this one."""
 
-    def __init__(self, max_workers: int, thread_name_prefix: str) -> None:
+    def __init__(self, most: int, name: str) -> None:
         """Takes what the real one takes."""
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    def close(self, *, cancel: bool = False) -> None:
         """All is done already."""
-
-    def __enter__(self) -> "AtOnce":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
 
     def submit(self, work: Callable[..., Any], *args: Any) -> "Future[Any]":
         future: Future[Any] = Future()
@@ -283,11 +277,10 @@ class Ports:
             (peers, "zmq", SimpleNamespace(Context=lambda: context, MAX_SOCKETS=0)),
             (rings, "RingWriter", self._ring_writer()),
             (resources, "PartitionTable", self._partition_table()),
-            (upkeep, "ThreadPoolExecutor", self._threads),
-            (closing, "ThreadPoolExecutor", self._threads),
+            (helper_threads, "ThreadPoolExecutor", self._threads),
             (upkeep, "os", self._descriptor_owner()),
-            (closing, "ThreadPoolExecutor", AtOnce),
-            (warming, "ThreadPoolExecutor", self._threads),
+            (closing, "HelperThreads", AtOnce),
+            (reading_threads, "os", self._descriptor_owner()),
             (warming, "os", self._descriptor_owner()),
             (event_queue, "os", self._descriptor_owner()),
             (worker_assembly, "FileCache", self._file_cache()),

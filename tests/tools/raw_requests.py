@@ -177,10 +177,10 @@ class Received:
 
 
 class RawClient:
-    """A blocking connection to a broker in other processes."""
+    """A blocking connection to a broker in other processes; `source` is any address of the loopback."""
 
-    def __init__(self, port: int, *, patience_s: float = 60.0) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), patience_s)
+    def __init__(self, port: int, *, patience_s: float = 60.0, source: str = "127.0.0.1") -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), patience_s, (source, 0))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.name = "{}:{}".format(*self.sock.getsockname()[:2])
         self._received = Received()

@@ -13,12 +13,18 @@ import pytest
 from kio.serial import entity_reader, entity_writer
 
 from kafkad.wire.kio_codec import codec
-from kafkad.wire.kio_guard import Cut, message_guard, without
+from kafkad.wire.kio_guard import Found, Step, without
+from kafkad.wire.kio_guard import message_guard as guard_of
 from kafkad.wire.primitives import MalformedRequest, uvarint
+from kafkad.wire.request_limits import Allowance
 
 FOLDER = Path(kio.schema.__file__).parent
 REQUESTS = sorted(f"{path.parent.parent.name}.{path.parent.name}" for path in FOLDER.glob("*/v*/request.py"))
 SAMPLES: dict[str, Any] = {"string": "text", "bytes": b"bytes", "records": None, "uuid": UUID(int=7), "bool": True}
+
+
+def message_guard(message: Any, most: int = 1_000) -> Step:
+    return guard_of(message, Found(Allowance(most)))
 
 
 def request_class(name: str) -> Any:
@@ -132,13 +138,13 @@ def test_every_flexible_request_may_end_in_a_field_that_nobody_knows(name: str) 
     message = request_class(name)
     if not message.__flexible__:
         return
-    cuts: list[Cut] = []
+    found = Found(Allowance(1_000))
     plain = encoded(sample(message))
     known = sum("tag" in field.metadata for field in fields(message))
     at = len(plain) - tag_section_size(message, plain)
     more = plain[:at] + uvarint(known + 1) + plain[at + 1 :] + b"\x63\x01x"
-    assert message_guard(message, cuts)(memoryview(more), 0) == len(more)
-    assert entity_reader(message)(without(memoryview(more), cuts), 0)[0] == sample(message)
+    assert guard_of(message, found)(memoryview(more), 0) == len(more)
+    assert entity_reader(message)(without(memoryview(more), found.cuts), 0)[0] == sample(message)
 
 
 def tag_section_size(message: Any, plain: bytes) -> int:

@@ -5,24 +5,25 @@ last offset is only known to within an index entry. Markers may come segments la
 below the last stable offset are asked about, so that every one of them is in an index file already.
 """
 
-from collections.abc import Sequence
-
 from kafkad.core.log.layout import LOG, TXN_INDEX, file_name
+from kafkad.core.log.segment_facts import SegmentFacts
 from kafkad.core.log.txn_index import AbortedTransaction, collect_aborted
 from kafkad.core.ports import LogFile, SegmentStore
 
+_MOST_OPEN = 32
+
 
 class AbortedLookup:
-    """The transaction indexes of the segments of one generation."""
+    """The transaction indexes of the segments of one generation, of which `newest` may still get one."""
 
-    __slots__ = ("_bases", "_files", "_store", "_without")
+    __slots__ = ("_facts", "_files", "_newest", "_store")
 
-    def __init__(self, store: SegmentStore, segment_bases: Sequence[int]) -> None:
+    def __init__(self, store: SegmentStore, facts: SegmentFacts, newest: int) -> None:
         self._store = store
-        self._bases = segment_bases
+        self._facts = facts
+        self._newest = newest
         self._files: dict[int, LogFile] = {}
-        self._without: set[int] = set()
-        """Segments that are complete and have no index."""
+        """The ones read last, the one read longest ago first."""
 
     def between(self, segment_base: int, fetch_offset: int, upper_bound: int) -> list[AbortedTransaction]:
         """Those with records from `fetch_offset`, in segment `segment_base`, to below `upper_bound`.
@@ -30,32 +31,41 @@ class AbortedLookup:
         Raises FileNotFoundError when a segment was removed meanwhile.
         """
         found: list[AbortedTransaction] = []
-        for base in self._bases:
-            if base < segment_base or base in self._without:
-                continue
-            file = self._files.get(base) or self._open(base)
+        without: set[int] = set()
+        for base in self._facts.perhaps_indexed(segment_base):
+            file = self._file(base)
             if file is None:
+                if base != self._newest:
+                    without.add(base)
                 continue
             collected = collect_aborted(file, fetch_offset, upper_bound)
             found += collected.aborted
             if collected.is_complete:
                 break
+        if without:
+            self._facts.have_no_index(without)
         return found
 
     def close(self) -> None:
         for file in self._files.values():
             file.close()
+        self._files.clear()
+
+    def _file(self, base: int) -> LogFile | None:
+        file = self._files.pop(base, None) or self._open(base)
+        if file is not None:
+            self._files[base] = file
+            if len(self._files) > _MOST_OPEN:
+                self._files.pop(next(iter(self._files))).close()
+        return file
 
     def _open(self, base: int) -> LogFile | None:
         """None for a segment without an index, which is what most are: it must cost next to nothing."""
         name = file_name(base, TXN_INDEX)
         if self._store.has(name):
-            file = self._files[base] = self._store.open(name)
-            return file
+            return self._store.open(name)
         # Of a segment that is removed the log is renamed first: if that is there, there never was an index.
         log = file_name(base, LOG)
         if not self._store.has(log):
             raise FileNotFoundError(log)
-        if base != self._bases[-1]:
-            self._without.add(base)
         return None

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from crc32c import crc32c
 from typing_extensions import Buffer
 
+from kafkad.core.types import NO_TIMESTAMP
+
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
 """The base offset and the length itself, which `batch_length` does not count."""
@@ -110,6 +112,16 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest create time of a batch that is in a log, -1 for none.
+
+        librdkafka writes 0 for the largest of times that are all -1. It is corrected when it is appended; in logs of
+        earlier versions it stands as it came, and 1970 would have them deleted at once.
+        """
+        latest = self.max_timestamp
+        return NO_TIMESTAMP if latest == 0 and self.base_timestamp == NO_TIMESTAMP else latest
 
     @property
     def delete_horizon_ms(self) -> int | None:

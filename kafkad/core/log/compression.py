@@ -4,16 +4,20 @@ Nothing decompresses beyond the limit that the caller names, so a small batch ca
 broker. When to compress is decided elsewhere: most batches pass through as they came.
 """
 
+import itertools
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import cramjam
 
 from kafkad.core.log.batch import Codec
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""Above what any client makes of a batch of `max.message.bytes`, and bearable for one worker."""
+"""Above what any client makes of a batch of `max.message.bytes`."""
+READ_BYTES = 16 * 1024 * 1024
+"""What a batch may decompress to where a broker has to read it at once, while others wait: a twentieth of a second."""
 DEFAULT_LZ4_LEVEL = 9
 DEFAULT_ZSTD_LEVEL = 3
 
@@ -24,10 +28,22 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
+_PIECE = 1024 * 1024
+"""Compressed at once: in between it is seen whether it gets too large."""
+_NO_ROOM = "failed to write whole buffer"
+"""What cramjam says when all is well with a frame but the room for its content."""
 
 
 class CannotDecompress(Exception):
     """The bytes are not what the codec says, or grow beyond the limit."""
+
+
+class GrowsTooLarge(CannotDecompress):
+    """They grow beyond the limit."""
+
+
+class StaysTooLarge(Exception):
+    """What was to be compressed takes more than the limit."""
 
 
 def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
@@ -46,25 +62,61 @@ def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_B
     raise CannotDecompress(f"no codec has the number {codec}")
 
 
-def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
-    """`data` as Kafka's own clients frame it; `level` None is Kafka's default."""
+def compress(codec: int, data: bytes, level: int | None = None, max_bytes: int | None = None) -> bytes:
+    """`data` as Kafka's own clients frame it; `level` None is Kafka's default.
+
+    With `max_bytes` it is given up, at the latest a piece beyond them, by raising `StaysTooLarge`.
+    """
     match codec:
         case Codec.NONE:
             return data
         case Codec.GZIP:
             gzip = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
-            return gzip.compress(data) + gzip.flush()
+            return _joined(itertools.chain(map(gzip.compress, _pieces(data)), _at_last(gzip.flush)), max_bytes)
         case Codec.SNAPPY:
-            return _compress_snappy(data)
+            return _joined(_snappy_blocks(data), max_bytes)
         case Codec.LZ4:
             # Java's reader refuses blocks that refer to earlier ones.
             lz4_level = DEFAULT_LZ4_LEVEL if level is None else level
             lz4 = cramjam.lz4.Compressor(level=lz4_level, content_checksum=False, block_linked=False)
-            lz4.compress(data)
-            return bytes(lz4.finish())
+            return _joined(_compressed(lz4, data), max_bytes)
         case Codec.ZSTD:
-            return bytes(cramjam.zstd.compress(data, DEFAULT_ZSTD_LEVEL if level is None else level))
+            zstd_level = DEFAULT_ZSTD_LEVEL if level is None else level
+            if len(data) <= _PIECE:
+                return bytes(cramjam.zstd.compress(data, zstd_level))
+            return _joined(_compressed(cramjam.zstd.Compressor(zstd_level), data), max_bytes)
     raise ValueError(f"no codec has the number {codec}")
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    if len(data) <= _PIECE:
+        return iter((data,))
+    return (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
+
+
+def _at_last(finish: Callable[[], bytes]) -> Iterator[bytes]:
+    yield finish()
+
+
+def _compressed(compressor: Any, data: bytes) -> Iterator[bytes]:
+    is_first = True
+    for piece in _pieces(data):
+        if not is_first:
+            yield bytes(compressor.flush())
+        compressor.compress(piece)
+        is_first = False
+    yield bytes(compressor.finish())
+
+
+def _joined(parts: Iterator[bytes], max_bytes: int | None) -> bytes:
+    whole: list[bytes] = []
+    size = 0
+    for part in parts:
+        whole.append(part)
+        size += len(part)
+        if max_bytes is not None and size > max_bytes:
+            raise StaysTooLarge
+    return b"".join(whole)
 
 
 def _gunzip(data: memoryview, max_bytes: int) -> bytes:
@@ -94,7 +146,7 @@ def _decompress_growing(
 ) -> bytes:
     """Try ever larger buffers: the frames need not say how large their content is, and may lie.
 
-    A corrupt frame fails at every size; that costs a few attempts, never more than `max_bytes` at a time.
+    That costs a few attempts, never more than `max_bytes` at a time.
     """
     size = min(max_bytes, max(_FIRST_GUESS, 4 * len(data)))
     while True:
@@ -102,8 +154,10 @@ def _decompress_growing(
         try:
             written = decompress_into(data, out)
         except cramjam.DecompressionError as error:
+            if _NO_ROOM not in str(error):
+                raise CannotDecompress(str(error)) from error
             if size >= max_bytes:
-                raise CannotDecompress(f"{error} (at most {max_bytes} bytes are read)") from error
+                raise _too_large(max_bytes) from error
             size = min(max_bytes, 4 * size)
             continue
         return bytes(memoryview(out)[:written])
@@ -139,15 +193,13 @@ def _decompress_snappy_block(block: memoryview, room: int, max_bytes: int) -> by
         raise CannotDecompress(str(error)) from error
 
 
-def _compress_snappy(data: bytes) -> bytes:
-    out = bytearray(_XERIAL_HEADER)
+def _snappy_blocks(data: bytes) -> Iterator[bytes]:
+    yield _XERIAL_HEADER
     view = memoryview(data)
     for start in range(0, len(data), _XERIAL_BLOCK):
         block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
-        out += _INT32.pack(len(block))
-        out += block
-    return bytes(out)
+        yield _INT32.pack(len(block)) + block
 
 
-def _too_large(max_bytes: int) -> CannotDecompress:
-    return CannotDecompress(f"the records take more than the {max_bytes} bytes that are read")
+def _too_large(max_bytes: int) -> GrowsTooLarge:
+    return GrowsTooLarge(f"the records take more than the {max_bytes} bytes that are read")

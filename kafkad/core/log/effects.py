@@ -7,7 +7,8 @@ from kafkad.core.ports import LogFile, SegmentStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushLog:
-    """Sync these files, in any thread; then the owner calls `PartitionLog.flushed` with this effect.
+    """Sync these files, in any thread; then the owner calls `PartitionLog.flushed` with this effect, or `release` if
+    it failed.
 
     A `StorageFailed` takes the directory offline and is never retried. `truncations` tells the owner whether
     the log was cut meanwhile.
@@ -16,6 +17,9 @@ class FlushLog:
     up_to: int
     truncations: int
     files: tuple[LogFile, ...]
+    """Lent by the owner."""
+    finished: tuple[LogFile, ...]
+    """Files that are not written any more, and open only for this."""
     store: SegmentStore
 
     def perform(self) -> None:
@@ -27,6 +31,13 @@ class FlushLog:
                 continue
         self.store.sync_directory()
 
+    def release(self) -> None:
+        """In the owner's thread, once, when it was performed."""
+        for file in self.files:
+            file.give_back()
+        for file in self.finished:
+            file.close()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnlinkFiles:
@@ -36,6 +47,3 @@ class UnlinkFiles:
     names: tuple[str, ...]
     due_ms: int
     generation: int
-
-
-LogEffect = FlushLog | UnlinkFiles

@@ -9,6 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kafkad.core.ports import LogFile
+from kafkad.core.types import NO_TIMESTAMP
 
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
@@ -41,10 +42,10 @@ class IndexAppender:
     Nothing is read before it is needed: 10,000 partitions that nobody writes to must cost nothing.
     """
 
-    __slots__ = ("_capacity", "_entry", "_file", "_flushed", "_is_extended", "_pending", "last")
+    __slots__ = ("_capacity", "_entry", "_flushed", "_is_extended", "_pending", "file", "last")
 
     def __init__(self, file: LogFile, entry: Struct, *, max_bytes: int, entries: int = 0) -> None:
-        self._file = file
+        self.file = file
         self._entry = entry
         self._capacity = max_bytes // entry.size
         self._flushed = entries
@@ -73,16 +74,16 @@ class IndexAppender:
         if not self._pending:
             return
         if not self._is_extended and self._capacity > self.entries:
-            self._file.truncate(self._capacity * self._entry.size)
+            self.file.truncate(self._capacity * self._entry.size)
             self._is_extended = True
-        self._file.write_at((self._pending,), self._flushed * self._entry.size)
+        self.file.write_at((self._pending,), self._flushed * self._entry.size)
         self._flushed += len(self._pending) // self._entry.size
         self._pending = bytearray()
 
     def trim(self) -> None:
         """Write everything and cut the unused tail away: the segment is complete, or the log closes."""
         self.flush()
-        self._file.truncate(self._flushed * self._entry.size)
+        self.file.truncate(self._flushed * self._entry.size)
         self._is_extended = False
 
     def cut(self, entries: int) -> None:
@@ -92,17 +93,24 @@ class IndexAppender:
         self.trim()
         self.last = self._last_on_disk()
 
+    def at_or_before(self, target: int) -> tuple[int, int] | None:
+        """The greatest entry whose first number is ≤ `target`: a search in what is in memory, or by a few reads."""
+        pending = bytes(self._pending)
+        if pending and self._entry.unpack_from(pending)[0] <= target:
+            return greatest_entry(pending, self._entry, target)
+        return _greatest(self.file, self._flushed * self._entry.size, self._entry, target)
+
     def read_all(self) -> bytes:
         self.flush()
-        return self._file.read_at(self._flushed * self._entry.size, 0)
+        return self.file.read_at(self._flushed * self._entry.size, 0)
 
     def close(self) -> None:
-        self._file.close()
+        self.file.close()
 
     def _last_on_disk(self) -> tuple[int, int]:
         if self._flushed == 0:
             return NO_ENTRY
-        data = self._file.read_at(self._entry.size, (self._flushed - 1) * self._entry.size)
+        data = self.file.read_at(self._entry.size, (self._flushed - 1) * self._entry.size)
         first, second = self._entry.unpack(data)
         return first, second
 
@@ -136,12 +144,17 @@ def lookup_timestamp(file: LogFile, size: int, base_offset: int, target: int) ->
 
 
 def last_timestamp(file: LogFile, size: int, base_offset: int) -> TimestampOffset:
-    """The newest entry of a time index: the largest timestamp it knows of."""
+    """The newest entry of a time index: the largest timestamp it knows of, -1 for none (`known_time`)."""
     entries = used_entries(file, size, TIME_ENTRY)
     if entries == 0:
         return TimestampOffset(-1, base_offset)
     timestamp, relative = TIME_ENTRY.unpack(file.read_at(TIME_ENTRY.size, (entries - 1) * TIME_ENTRY.size))
-    return TimestampOffset(timestamp, base_offset + relative)
+    return TimestampOffset(known_time(timestamp), base_offset + relative)
+
+
+def known_time(timestamp: int) -> int:
+    """The time of an entry. 0 is none: earlier versions wrote it for records without one."""
+    return timestamp or NO_TIMESTAMP
 
 
 def _greatest(file: LogFile, size: int, entry: Struct, target: int) -> tuple[int, int] | None:

@@ -2,15 +2,16 @@
 
 What an interrupted roll, swap or deletion left is finished or undone first. After a clean stop the files are
 believed and only the end of the last segment is looked for; otherwise everything from the recovery point on is
-checked. A crash while loading leaves a directory that loads to the same log.
+checked, and the indexes of what is before it must be able to be right. A crash while loading leaves a directory that
+loads to the same log.
 """
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass, field
 
 from kafkad.core.log.batch import CorruptBatch
 from kafkad.core.log.epochs import LeaderEpochCache
-from kafkad.core.log.index import OFFSET_ENTRY, TIME_ENTRY
+from kafkad.core.log.index_checks import find_damaged_index, find_damaged_txn_index
 from kafkad.core.log.layout import (
     LOG,
     OFFSET_INDEX,
@@ -29,7 +30,6 @@ from kafkad.core.log.segment import Segment
 from kafkad.core.log.segments import Segments
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.log.state_files import read_epochs, snapshot_offsets, write_epochs
-from kafkad.core.log.txn_index import is_plausible
 from kafkad.core.ports import SegmentStore
 from kafkad.core.types import TopicPartition
 
@@ -71,8 +71,7 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
     if request.was_clean:
         index_from = yield from _repair(store, segments, epochs, sizes)
     elif len(segments):
-        index_from = segments.from_offset(request.recovery_point)[0].base_offset
-        yield from recover_segments(store, segments, epochs, request.recovery_point)
+        index_from = yield from _recover(store, segments, epochs, sizes, request.recovery_point)
     end = segments.active.next_offset() if len(segments) else -1
     # Of a partition that is new nothing was ever there.
     if max(end, 0) < max(request.recovery_point, request.log_start_offset):
@@ -152,12 +151,7 @@ def _repair(
 
     Returns the first offset of the first segment whose transaction index has to be made anew, if any.
     """
-    index_from = None
-    for segment in segments:
-        if segment.size and not _has_indexes(segment, sizes):
-            yield from _rebuild_indexes(segment, epochs)
-        if index_from is None and not _has_txn_index(store, segment, sizes):
-            index_from = segment.base_offset
+    index_from = yield from _rebuild_damaged(store, list(segments), epochs, sizes, looks_inside=False)
     if len(segments):
         try:
             segments.active.next_offset()
@@ -168,26 +162,51 @@ def _repair(
     return index_from
 
 
-def _has_txn_index(store: SegmentStore, segment: Segment, sizes: dict[str, int]) -> bool:
-    """A file that can be right, or none, which is what most segments have."""
-    name = file_name(segment.base_offset, TXN_INDEX)
-    return not sizes.get(name) or is_plausible(store.read(name), segment.base_offset)
+def _recover(
+    store: SegmentStore, segments: Segments, epochs: LeaderEpochCache, sizes: dict[str, int], recovery_point: int
+) -> Generator[Progress, None, int | None]:
+    """After any other stop: check what is from the recovery point on, and the indexes of what is before it.
+
+    Returns the same as `_repair`.
+    """
+    unflushed_base = segments.from_offset(recovery_point)[0].base_offset
+    flushed = [segment for segment in segments if segment.base_offset < unflushed_base]
+    index_from = yield from _rebuild_damaged(store, flushed, epochs, sizes, looks_inside=True)
+    yield from recover_segments(store, segments, epochs, recovery_point)
+    return unflushed_base if index_from is None else index_from
 
 
-def _has_indexes(segment: Segment, sizes: dict[str, int]) -> bool:
-    for kind, entry in ((OFFSET_INDEX, OFFSET_ENTRY), (TIME_INDEX, TIME_ENTRY)):
-        size = sizes.get(file_name(segment.base_offset, kind), -1)
-        if size < 0 or size % entry.size:
-            return False
-    return True
+def _rebuild_damaged(
+    store: SegmentStore,
+    segments: Iterable[Segment],
+    epochs: LeaderEpochCache,
+    sizes: dict[str, int],
+    *,
+    looks_inside: bool,
+) -> Generator[Progress, None, int | None]:
+    """Returns the first offset of the first segment whose transaction index has to be made anew, if any."""
+    index_from: int | None = None
+    for segment in segments:
+        damage = find_damaged_index(store, segment, sizes, looks_inside=looks_inside) if segment.size else ""
+        if damage:
+            yield Progress(0, segment.size, f"{damage}: the indexes of the segment are built anew")
+            yield from _rebuild_indexes(segment, epochs)
+        damage = find_damaged_txn_index(store, segment, sizes) if index_from is None else ""
+        if damage:
+            index_from = segment.base_offset
+            yield Progress(0, segment.size, f"{damage}: it is built anew, with those of the later segments")
+    return index_from
 
 
 def _rebuild_indexes(segment: Segment, epochs: LeaderEpochCache) -> Generator[Progress, None, None]:
+    """For good: nobody looks at them again before they are needed."""
     size = segment.size
     for done in check_segment(segment, epochs):
         yield Progress(done, size)
     segment.complete()
     segment.size = size
+    for file in segment.sync_files():
+        file.sync()
 
 
 def _start_anew(store: SegmentStore, segments: Segments, request: LoadRequest) -> None:

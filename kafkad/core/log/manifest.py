@@ -1,6 +1,6 @@
 """What must a process that only reads know of a log beyond the shared slot? Asked from the owner once a generation."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 
@@ -18,6 +18,23 @@ class LogManifest:
     def segment_number(self, offset: int) -> int:
         """Which segment holds `offset`, or would; -1 before the first."""
         return bisect_right(self.segment_bases, offset) - 1
+
+    def has_segment(self, base_offset: int) -> bool:
+        at = bisect_left(self.segment_bases, base_offset)
+        return at < len(self.segment_bases) and self.segment_bases[at] == base_offset
+
+    def is_sealed(self, base_offset: int) -> bool:
+        """Whether nothing is written to that segment any more."""
+        return base_offset != self.segment_bases[-1]
+
+    def goes_on(self, before: "LogManifest") -> bool:
+        """Whether this is the log of `before` with segments more and less, and none of both was written anew."""
+        count = min(len(self.epochs), len(before.epochs))
+        if count == 0:
+            return len(self.epochs) == len(before.epochs)
+        mine, earlier = self.epochs[-count:], before.epochs[-count:]
+        # The oldest epoch begins with the log, wherever that begins by now.
+        return mine[0][0] == earlier[0][0] and mine[1:] == earlier[1:]
 
     def leader_epoch_at(self, offset: int) -> int:
         """The epoch that wrote `offset`; -1 when it is not known."""

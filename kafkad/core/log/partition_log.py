@@ -1,7 +1,7 @@
 """The log of one partition, as its only writer sees it: append, roll, flush, watermarks.
 
 Everything is checked before anything changes: a refused batch or a full disk leaves the log as it was. Effects
-(`take_effects`) are what the owner does later: syncing off its loop, unlinking after the readers moved on.
+are what the owner does later: syncing off its loop (`take_flush`), unlinking after the readers moved on.
 Removing and truncating is `removal`'s; how a log comes into memory, `loading`'s; what coordinators write,
 `coordinated`'s; who may write, `replication`'s.
 """
@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from kafkad.core.log.batch import CONTROL_FLAG, BatchHeader, assign_offsets
 from kafkad.core.log.control_batches import write_control
-from kafkad.core.log.effects import FlushLog, LogEffect
+from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.epochs import LeaderEpochCache
-from kafkad.core.log.layout import LEADER_EPOCHS, PRODUCER_SNAPSHOT, file_name
+from kafkad.core.log.layout import LEADER_EPOCHS
 from kafkad.core.log.manifest import LogManifest
+from kafkad.core.log.pending_flush import PendingFlush
 from kafkad.core.log.producer_entry import Duplicate
 from kafkad.core.log.producers import ACCEPT, ProducerStates
 from kafkad.core.log.segment import Segment
@@ -44,14 +45,14 @@ class PartitionLog:
 
     __slots__ = (
         "_assigned_epoch",
-        "_effects",
-        "_flush_requested_ms",
+        "_pending_flush",
         "_recent",
         "_snapshot_offset",
         "_stable",
         "config",
         "epochs",
         "generation",
+        "held_back",
         "high_watermark",
         "log_end_offset",
         "log_start_offset",
@@ -88,8 +89,8 @@ class PartitionLog:
         self.high_watermark = LogPosition(log_start_offset, segments[0].base_offset, 0)
         self._assigned_epoch = epochs.latest_epoch
         self._snapshot_offset = snapshot_offset
-        self._effects: list[LogEffect] = []
-        self._flush_requested_ms = segments.active.created_ms
+        self._pending_flush = PendingFlush(store.open(LEADER_EPOCHS), segments.active.created_ms)
+        self.held_back = self._pending_flush.held_back
         self._recent: deque[LogPosition] = deque(maxlen=_REMEMBERED_POSITIONS)
         self._stable = LogPosition(-1, 0, 0)
 
@@ -99,6 +100,11 @@ class PartitionLog:
     def log_end(self) -> LogPosition:
         active = self.segments.active
         return LogPosition(self.log_end_offset, active.base_offset, active.size)
+
+    @property
+    def completed_end(self) -> int:
+        """Up to where appends are complete (`PendingFlush`): nothing above is acknowledged, or shown to consumers."""
+        return self.held_back[0][0] if self.held_back else self.log_end_offset
 
     @property
     def last_stable(self) -> LogPosition:
@@ -231,12 +237,14 @@ class PartitionLog:
                 self.producers.record_end_marker(header, marker, base_offset)
             elif not header.attributes & CONTROL_FLAG:
                 self.producers.record_append(header, base_offset, place)
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            self.request_flush(now_ms)
+        end, flush_messages = self.log_end_offset, self.config.flush_messages
+        if end - self.recovery_point >= flush_messages:
+            self._pending_flush.hold_back(base_offset, end, self.recovery_point, flush_messages, now_ms)
 
     def forget_tail(self) -> None:
         """The log was cut: remembered places and snapshots may be gone."""
         self._recent.clear()
+        self.held_back.clear()
         self._stable = LogPosition(-1, 0, 0)
         self.producers.transactions.forget_places()
         self._snapshot_offset = -1
@@ -248,7 +256,9 @@ class PartitionLog:
             return
         epochs = LeaderEpochCache(self.epochs.entries)
         if epochs.assign(epoch, start_offset):
-            write_epochs(self.store, epochs, is_first=self.epochs.latest_epoch is None)
+            file = write_epochs(self.store, epochs, is_first=self.epochs.latest_epoch is None)
+            if file is not None:
+                self._pending_flush.add_written(file)
             self.epochs = epochs
             self.generation += 1
         self._assigned_epoch = epoch
@@ -260,7 +270,7 @@ class PartitionLog:
         if active.size == 0 and active.base_offset == base_offset:
             return active
         active.complete()
-        write_producers(self.store, self.producers, base_offset)
+        self._pending_flush.add_written(write_producers(self.store, self.producers, base_offset))
         self._snapshot_offset = base_offset
         segment = Segment.create(self.store, self.config, base_offset, now_ms=now_ms, roll_jitter=active.roll_jitter)
         self.segments.add(segment)
@@ -270,22 +280,23 @@ class PartitionLog:
 
     # Flushing.
 
-    def take_effects(self) -> list[LogEffect]:
-        """What is to be done since the last call; usually nothing."""
-        if not self._effects:
-            return []
-        effects, self._effects = self._effects, []
-        return effects
-
     def flush_is_due(self, now_ms: int) -> bool:
         """Whether flush.ms has passed with something unsynced in the log."""
-        waited = now_ms - self._flush_requested_ms
+        waited = now_ms - self._pending_flush.requested_ms
         return self.recovery_point < self.log_end_offset and waited >= self.config.flush_ms
 
     def request_flush(self, now_ms: int, up_to: int | None = None) -> None:
-        """Add the effect that syncs everything below `up_to` (default: all) and its derived files."""
-        self._flush_requested_ms = now_ms
-        self._effects.append(self.flush_effect(self.log_end_offset if up_to is None else up_to))
+        """Everything below `up_to` (default: all) is to be synced, with its derived files; see `take_flush`."""
+        self._pending_flush.request(self.log_end_offset if up_to is None else up_to, now_ms)
+
+    @property
+    def wants_flush(self) -> bool:
+        return self._pending_flush.is_wanted
+
+    def take_flush(self) -> FlushLog | None:
+        """What is to be synced now: one sync for all that was asked for. Raises `StorageFailed`, FileNotFoundError."""
+        up_to = self._pending_flush.take(self.recovery_point)
+        return None if up_to is None else self.flush_effect(min(up_to, self.log_end_offset))
 
     def flush_effect(self, up_to: int) -> FlushLog:
         """What has to be synced before recovery may begin at `up_to`."""
@@ -294,13 +305,17 @@ class PartitionLog:
             if segment.base_offset < up_to:
                 segment.flush_indexes()
                 files.extend(segment.sync_files())
-        files += (self.store.open(LEADER_EPOCHS), self.store.open(file_name(up_to, PRODUCER_SNAPSHOT)))
-        return FlushLog(up_to=up_to, truncations=self.truncations, files=tuple(files), store=self.store)
+        written = tuple(self._pending_flush.take_written())
+        lent = tuple(file.lend() for file in (*files, *written))
+        return FlushLog(up_to=up_to, truncations=self.truncations, files=lent, finished=written, store=self.store)
 
     def flushed(self, effect: FlushLog) -> None:
         """The files of `effect` are on disk: recovery need not look below it any more."""
-        if effect.truncations == self.truncations:
-            self.recovery_point = max(self.recovery_point, effect.up_to)
+        effect.release()
+        if effect.truncations != self.truncations:
+            return
+        self.recovery_point = max(self.recovery_point, effect.up_to)
+        self._pending_flush.reached(self.recovery_point)
 
     def flush(self, effect: FlushLog | None = None) -> None:
         """Sync everything, or what `effect` says, here and now (closing, tests); the loop uses `request_flush`."""
@@ -323,7 +338,7 @@ class PartitionLog:
         if self.recovery_point >= self.log_end_offset and self._snapshot_offset >= self.log_end_offset:
             return None
         self.segments.active.complete()
-        write_producers(self.store, self.producers, self.log_end_offset)
+        self._pending_flush.add_written(write_producers(self.store, self.producers, self.log_end_offset))
         self._snapshot_offset = self.log_end_offset
         return self.flush_effect(self.log_end_offset)
 
@@ -331,3 +346,5 @@ class PartitionLog:
         """Give all files back without writing anything: the directory failed, or the process ends."""
         for segment in self.segments:
             segment.close()
+        for file in self._pending_flush.take_written():
+            file.close()

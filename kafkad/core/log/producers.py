@@ -215,6 +215,11 @@ class ProducerStates:
             del self._entries[producer_id]
         return len(expired)
 
+    @property
+    def may_expire(self) -> bool:
+        """Whether there is anything that `remove_expired` will have to forget some time."""
+        return bool(self._entries or self.verifications.by_producer)
+
     def active(self) -> Iterator[ProducerEntry]:
         """Every known producer (DescribeProducers, snapshots)."""
         return iter(self._entries.values())

@@ -3,25 +3,40 @@
 A `LogReader` knows one generation's manifest; how far it may read comes with each question, from the shared slot.
 A fetch gets whole batches from the one that holds its offset on, out of one segment; the bytes themselves are
 sent from the file. Files that are gone and segments that the manifest lacks raise `ManifestStale`: ask again.
+A log may have thousands of segments: few are open at a time, and a search over all of them is made in steps.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.aborted import AbortedLookup
 from kafkad.core.log.batch import BatchHeader
+from kafkad.core.log.compression import READ_BYTES
 from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.core.log.index import first_offset_from, last_timestamp, lookup_timestamp
 from kafkad.core.log.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from kafkad.core.log.manifest import LogManifest
 from kafkad.core.log.offset_lookup import OffsetLookup
-from kafkad.core.log.records import iter_records, record_timestamp
+from kafkad.core.log.record_checks import READ_RECORDS
+from kafkad.core.log.records import TooManyRecords, iter_records, record_timestamp
 from kafkad.core.log.scan import find_batch, largest_timestamp, walk_batches
+from kafkad.core.log.segment_facts import SegmentFacts
 from kafkad.core.ports import LogFile, SegmentStore
-from kafkad.core.types import LogPosition
+from kafkad.core.types import NO_TIMESTAMP, LogPosition
 
 _REMEMBERED_ENDS = 64
 """Consumers at the end of the log ask for exactly what was the end before: their place needs no look-up."""
+
+
+MOST_OPEN = 16
+"""Segments that a reader keeps: readers that go forward are in a few places of a log, however long it is."""
+SEGMENTS_A_STEP = 64
+"""A search by time opens no more new segments than this before others have their turn."""
+
+
+class SearchGoesOn(Exception):
+    """A search by time has opened as many segments as it may in one step; asked again, it goes on from there."""
 
 
 class ManifestStale(Exception):
@@ -47,7 +62,7 @@ class FoundOffset(NamedTuple):
 class _SegmentReader:
     """The three files of one segment, opened when first read."""
 
-    __slots__ = ("base_offset", "index", "is_sealed", "log", "max_timestamp", "offsets", "timeindex")
+    __slots__ = ("_looked_at", "base_offset", "index", "is_sealed", "log", "max_timestamp", "offsets", "timeindex")
 
     def __init__(self, store: SegmentStore, base_offset: int, *, is_sealed: bool) -> None:
         self.base_offset = base_offset
@@ -56,7 +71,9 @@ class _SegmentReader:
         self.index: LogFile = store.open(file_name(base_offset, OFFSET_INDEX))
         self.timeindex: LogFile = store.open(file_name(base_offset, TIME_INDEX))
         self.offsets = OffsetLookup(self.index, base_offset)
-        self.max_timestamp: int | None = None
+        self.max_timestamp = NO_TIMESTAMP
+        self._looked_at = 0
+        """The largest timestamp below this byte is known: batches without one are in no index."""
 
     def find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
         """The first batch below byte `end` that holds `offset` or comes after it."""
@@ -64,29 +81,39 @@ class _SegmentReader:
         return find_batch(self.log, min(near.position, end), end, offset)
 
     def largest_timestamp(self, end: int) -> int:
-        """The largest timestamp below byte `end`; of a sealed segment the time index knows it."""
-        if self.max_timestamp is not None:
-            return self.max_timestamp
-        known = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
-        if self.is_sealed and known.timestamp >= 0:
-            self.max_timestamp = known.timestamp
-            return known.timestamp
-        start = 0
-        if known.timestamp >= 0:
-            start = self.offsets.at_or_before(known.offset).position
-        return max(known.timestamp, largest_timestamp(self.log, min(start, end), end).timestamp)
+        """At least the largest timestamp below byte `end`: from the time index and the batches after its last entry."""
+        if self._looked_at < end:
+            known = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
+            if known.timestamp > self.max_timestamp:
+                self.max_timestamp = known.timestamp
+                self._looked_at = max(self._looked_at, self.offsets.at_or_before(known.offset).position)
+            if not (self.is_sealed and known.timestamp >= 0):
+                found = largest_timestamp(self.log, min(self._looked_at, end), end)
+                self.max_timestamp = max(self.max_timestamp, found.timestamp)
+            self._looked_at = end
+        return self.max_timestamp
+
+    def close(self) -> None:
+        for file in (self.log, self.index, self.timeindex):
+            file.close()
 
 
 class LogReader:
     """Reads one partition's files for one generation; made anew when the generation changes."""
 
-    def __init__(self, store: SegmentStore, manifest: LogManifest) -> None:
-        self._store = store
+    def __init__(self, store: SegmentStore, manifest: LogManifest, facts: SegmentFacts | None = None) -> None:
+        self.store = store
         self._segments: dict[int, _SegmentReader] = {}
+        """The ones read last, the one read longest ago first."""
         self._epochs = LeaderEpochCache(manifest.epochs)
         self._ends: dict[int, tuple[int, int]] = {}
-        self._aborted = AbortedLookup(store, manifest.segment_bases)
+        self.facts = facts or SegmentFacts(manifest)
+        self._aborted = AbortedLookup(store, self.facts, manifest.segment_bases[-1])
         self.manifest = manifest
+
+    def apart(self, store: SegmentStore) -> "LogReader":
+        """One with files of its own, for another thread; what it learns of the segments, this one knows."""
+        return LogReader(store, self.manifest, self.facts)
 
     def locate(self, offset: int, upper: LogPosition, max_bytes: int, *, minimum_one_batch: bool = True) -> Extent:
         """The bytes to answer a fetch at `offset` with; empty at `upper`. Raises `KafkaError`, `ManifestStale`.
@@ -110,7 +137,9 @@ class LogReader:
             raise ManifestStale(f"{error} is gone") from error
 
     def _look_up(self, offset: int, upper: LogPosition, max_bytes: int, minimum_one_batch: bool) -> Extent:
-        for base in self.manifest.segment_bases[self.manifest.segment_number(offset) :]:
+        bases = self.manifest.segment_bases
+        for number in range(self.manifest.segment_number(offset), len(bases)):
+            base = bases[number]
             segment = self._segment(base)
             end = self._end(segment, upper)
             found = segment.find(offset, end)
@@ -144,7 +173,8 @@ class LogReader:
         indexed = first_offset_from(index, index.size(), base, position)
         if indexed is not None:
             return min(indexed, upper.offset)
-        later = self.manifest.segment_bases[self.manifest.segment_number(base) + 1 :]
+        after = self.manifest.segment_number(base) + 1
+        later = self.manifest.segment_bases[after : after + 1]
         return min(later[0], upper.offset) if later else upper.offset
 
     def log_file(self, segment_base: int) -> LogFile:
@@ -152,11 +182,14 @@ class LogReader:
         return self._segment(segment_base).log
 
     def offset_for_timestamp(self, timestamp: int, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
-        """The first record with this timestamp or a later one, from `log_start` to `upper` (ListOffsets)."""
+        """The first record with this timestamp or a later one, from `log_start` to `upper` (ListOffsets).
+
+        Raises SearchGoesOn.
+        """
         try:
-            for segment, end in self._readable(upper):
-                if segment.largest_timestamp(end) >= timestamp:
-                    found = _first_at_or_after(segment, end, timestamp, log_start)
+            for base, largest in self._largest_timestamps(upper):
+                if largest >= timestamp:
+                    found = self._first_at_or_after(base, upper, timestamp, log_start)
                     if found is not None:
                         return found
         except FileNotFoundError as error:
@@ -164,16 +197,40 @@ class LogReader:
         return None
 
     def max_timestamp(self, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
-        """The first record that has the largest timestamp of all below `upper` (ListOffsets -3)."""
+        """The first record that has the largest timestamp of all below `upper` (ListOffsets -3).
+
+        Where no record has one it is the first, as in Apache Kafka. Raises SearchGoesOn.
+        """
         try:
-            readable = list(self._readable(upper))
-            timestamps = [segment.largest_timestamp(end) for segment, end in readable]
-            if not timestamps or max(timestamps) < 0:
-                return None
-            segment, end = readable[timestamps.index(max(timestamps))]
-            return _first_at_or_after(segment, end, max(timestamps), log_start)
+            # Of equal ones the first: `max` keeps it.
+            base, largest = max(self._largest_timestamps(upper), key=lambda row: row[1])
+            return self._first_at_or_after(base, upper, largest, log_start)
         except FileNotFoundError as error:
             raise ManifestStale(f"{error} is gone") from error
+
+    def _largest_timestamps(self, upper: LogPosition) -> Iterator[tuple[int, int]]:
+        """(segment, largest timestamp in it below `upper`) of every segment, most of them without opening it."""
+        manifest, known = self.manifest, self.facts.max_timestamps
+        if not manifest.has_segment(upper.segment_base):
+            raise ManifestStale(f"segment {upper.segment_base} is not in generation {manifest.generation}")
+        looked = 0
+        for base in manifest.segment_bases[: manifest.segment_number(upper.segment_base) + 1]:
+            largest = known.get(base) if base != upper.segment_base else None
+            if largest is None:
+                if looked == SEGMENTS_A_STEP:
+                    raise SearchGoesOn
+                looked += 1
+                segment = self._segment(base)
+                largest = segment.largest_timestamp(self._end(segment, upper))
+                if base != upper.segment_base:
+                    known[base] = largest
+            yield base, largest
+
+    def _first_at_or_after(
+        self, base: int, upper: LogPosition, timestamp: int, log_start: int
+    ) -> FoundOffset | None:
+        segment = self._segment(base)
+        return _first_at_or_after(segment, self._end(segment, upper), timestamp, log_start)
 
     def epoch_end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(largest known epoch ≤ `epoch`, where it ended), for OffsetForLeaderEpoch."""
@@ -189,28 +246,23 @@ class LogReader:
 
     def close(self) -> None:
         for segment in self._segments.values():
-            for file in (segment.log, segment.index, segment.timeindex):
-                file.close()
+            segment.close()
+        self._segments.clear()
         self._aborted.close()
 
     def _segment(self, base: int) -> _SegmentReader:
-        segment = self._segments.get(base)
+        segment = self._segments.pop(base, None)
         if segment is None:
-            if base not in self.manifest.segment_bases:
+            if not self.manifest.has_segment(base):
                 raise ManifestStale(f"segment {base} is not in generation {self.manifest.generation}")
-            is_sealed = base != self.manifest.segment_bases[-1]
-            segment = self._segments[base] = _SegmentReader(self._store, base, is_sealed=is_sealed)
+            if len(self._segments) == MOST_OPEN:
+                self._segments.pop(next(iter(self._segments))).close()
+            segment = _SegmentReader(self.store, base, is_sealed=self.manifest.is_sealed(base))
+        self._segments[base] = segment
         return segment
 
     def _end(self, segment: _SegmentReader, upper: LogPosition) -> int:
         return upper.position if segment.base_offset == upper.segment_base else segment.log.size()
-
-    def _readable(self, upper: LogPosition) -> list[tuple[_SegmentReader, int]]:
-        """Every segment below `upper` with the byte at which reading it ends."""
-        if upper.segment_base not in self.manifest.segment_bases:
-            raise ManifestStale(f"segment {upper.segment_base} is not in generation {self.manifest.generation}")
-        segments = [self._segment(base) for base in self.manifest.segment_bases if base <= upper.segment_base]
-        return [(segment, self._end(segment, upper)) for segment in segments]
 
     def _remember(self, upper: LogPosition) -> None:
         ends = self._ends
@@ -237,9 +289,16 @@ def _first_at_or_after(segment: _SegmentReader, end: int, timestamp: int, log_st
 def _first_record(
     log: LogFile, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> FoundOffset | None:
-    for record in iter_records(memoryview(log.read_at(header.size, position))):
-        offset = header.base_offset + record.offset_delta
-        record_time = record_timestamp(header, record)
-        if record_time >= timestamp and offset >= log_start:
-            return FoundOffset(record_time, offset, header.partition_leader_epoch)
+    """A batch with too much to read, while others wait, is found as a whole: who reads on from there misses none."""
+    whole = FoundOffset(header.max_timestamp, max(header.base_offset, log_start), header.partition_leader_epoch)
+    if header.records_count > READ_RECORDS:
+        return whole
+    try:
+        for record in iter_records(memoryview(log.read_at(header.size, position)), max_bytes=READ_BYTES):
+            offset = header.base_offset + record.offset_delta
+            record_time = record_timestamp(header, record)
+            if record_time >= timestamp and offset >= log_start:
+                return FoundOffset(record_time, offset, header.partition_leader_epoch)
+    except TooManyRecords:
+        return whole
     return None

@@ -9,12 +9,15 @@ from typing import Final, NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.batch import BatchHeader
-from kafkad.core.log.records import MalformedRecords, iter_records
+from kafkad.core.log.compression import MAX_DECOMPRESSED_BYTES, READ_BYTES
+from kafkad.core.log.records import MalformedRecords, TooManyRecords, iter_records
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.types import NO_TIMESTAMP
 
 REPORTED_RECORDS: Final = 1000
 """A batch may hold 100,000 bad records; the answer to it must not be larger than the batch."""
+READ_RECORDS: Final = 50_000
+"""Where every record has to be read a batch has no more: it is a tenth of a second in which others wait."""
 _NO_LIMIT: Final = 2**63 - 1
 
 
@@ -34,25 +37,32 @@ class InvalidRecords(KafkaError):
 
 
 def has_plausible_times(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether the header alone shows that every create time is acceptable.
+    """Whether the header alone shows that every create time is acceptable, and which is the largest.
 
-    An oldest time is not in the header: with a limit for the past, the records must be read.
+    An oldest time is not in the header: with a limit for the past, the records must be read. So must they where the
+    first record has no time, as librdkafka begins at 0 when it looks for the largest: the header says 1970 then.
     """
-    latest = header.max_timestamp
+    earliest, latest = header.base_timestamp, header.max_timestamp
     return (
         config.message_timestamp_before_max_ms == _NO_LIMIT
-        and header.base_timestamp <= latest
+        and (0 <= earliest <= latest or earliest == latest == NO_TIMESTAMP)
         and latest - now_ms <= config.message_timestamp_after_max_ms
     )
 
 
 def check_records(records: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> int:
-    """Read every record; returns the largest create time, or raises with the refused ones."""
+    """Read every record; returns the largest create time, or raises with the refused ones.
+
+    A batch with too much to read is MESSAGE_TOO_LARGE: with that, producers send it again as smaller ones.
+    """
+    if header.records_count > READ_RECORDS:
+        message = f"the batch has {header.records_count} records, {READ_RECORDS} are read at most"
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
     checks_time = config.message_timestamp_type != "LogAppendTime"
     errors: list[RecordError] = []
     code = ErrorCode.INVALID_RECORD
     latest = NO_TIMESTAMP
-    for index, (timestamp, has_key) in enumerate(_timestamps_and_keys(records, header)):
+    for index, (timestamp, has_key) in enumerate(_timestamps_and_keys(records, header, read_bytes(config))):
         latest = max(latest, timestamp)
         if config.is_compacted and not has_key:
             errors.append(RecordError(index, "a compacted topic takes no records without a key"))
@@ -65,10 +75,17 @@ def check_records(records: memoryview, header: BatchHeader, config: LogConfig, n
     return latest
 
 
-def _timestamps_and_keys(records: memoryview, header: BatchHeader) -> Iterator[tuple[int, bool]]:
+def read_bytes(config: LogConfig) -> int:
+    """What a produced batch may decompress to where it has to be: more only where `max.message.bytes` wants it so."""
+    return min(MAX_DECOMPRESSED_BYTES, max(READ_BYTES, 2 * config.max_message_bytes))
+
+
+def _timestamps_and_keys(records: memoryview, header: BatchHeader, max_bytes: int) -> Iterator[tuple[int, bool]]:
     try:
-        for record in iter_records(records):
+        for record in iter_records(records, max_bytes=max_bytes):
             yield header.base_timestamp + record.timestamp_delta, record.key is not None
+    except TooManyRecords as error:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except MalformedRecords as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
 

@@ -25,7 +25,7 @@ from kafkad.core.log.batch import (
     pack_header,
     read_header,
 )
-from kafkad.core.log.compression import MAX_DECOMPRESSED_BYTES, CannotDecompress, compress, decompress
+from kafkad.core.log.compression import MAX_DECOMPRESSED_BYTES, CannotDecompress, GrowsTooLarge, compress, decompress
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.log.varint import append_varint, read_varint, read_varlong
 from kafkad.core.types import NO_LEADER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
@@ -43,6 +43,10 @@ _CODEC_OF_TYPE = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for c
 
 class MalformedRecords(Exception):
     """The records of a batch can't be read; the cause says where it went wrong."""
+
+
+class TooManyRecords(MalformedRecords):
+    """They may be records, but are more than are read."""
 
 
 class Record(NamedTuple):
@@ -142,7 +146,10 @@ def target_codec(header: BatchHeader, config: LogConfig) -> int:
 
 
 def recompress(batch: memoryview, config: LogConfig, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The same batch with the codec and level of the topic. The records in it are moved, not read."""
+    """The same batch with the codec and level of the topic. The records in it are moved, not read.
+
+    Raises `StaysTooLarge` if it takes more than max.message.bytes then.
+    """
     header, body = _open_batch(batch, max_bytes)
     codec = target_codec(header, config)
     levels = {
@@ -151,7 +158,8 @@ def recompress(batch: memoryview, config: LogConfig, *, max_bytes: int = MAX_DEC
         Codec.ZSTD: config.compression_zstd_level,
     }
     attributes = header.attributes & ~CODEC_MASK | codec
-    return _seal(header._replace(attributes=attributes), compress(codec, body, levels.get(Codec(codec))))
+    packed = compress(codec, body, levels.get(Codec(codec)), config.max_message_bytes)
+    return _seal(header._replace(attributes=attributes), packed)
 
 
 def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
@@ -165,6 +173,8 @@ def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
         )
     try:
         return header, decompress(header.codec_bits, batch[HEADER_SIZE : header.size], max_bytes)
+    except GrowsTooLarge as error:
+        raise TooManyRecords(str(error)) from error
     except CannotDecompress as error:
         raise MalformedRecords(str(error)) from error
 

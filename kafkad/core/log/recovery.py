@@ -100,7 +100,7 @@ def _check_batch(window: memoryview, at: int, header: BatchHeader, base_offset: 
 
 
 def _count(segment: Segment, epochs: LeaderEpochCache, header: BatchHeader) -> None:
-    segment.count_batch(header.last_offset, header.max_timestamp, header.size)
+    segment.count_batch(header.last_offset, header.largest_timestamp, header.size)
     latest = epochs.latest_epoch
     if header.partition_leader_epoch > (-1 if latest is None else latest):
         epochs.assign(header.partition_leader_epoch, header.base_offset)

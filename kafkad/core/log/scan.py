@@ -7,7 +7,7 @@ several headers lie in it. Nothing is checked beyond what a header must be to le
 from collections.abc import Iterator
 
 from kafkad.core.log.batch import HEADER_SIZE, BatchHeader, read_header_within
-from kafkad.core.log.index import OFFSET_ENTRY, OffsetPosition, TimestampOffset, greatest_entry
+from kafkad.core.log.index import TimestampOffset
 from kafkad.core.ports import LogFile
 from kafkad.core.types import NO_TIMESTAMP
 
@@ -43,14 +43,6 @@ def largest_timestamp(file: LogFile, position: int, end: int) -> TimestampOffset
     """The largest timestamp of the batches from `position` on, with its batch's last offset."""
     largest = TimestampOffset(NO_TIMESTAMP, -1)
     for _, header in walk_batches(file, position, end):
-        if header.max_timestamp > largest.timestamp:
-            largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        if header.largest_timestamp > largest.timestamp:
+            largest = TimestampOffset(header.largest_timestamp, header.last_offset)
     return largest
-
-
-def position_from_index(entries: bytes, base_offset: int, offset: int) -> OffsetPosition:
-    """The greatest entry at or below `offset` in a whole index held in memory."""
-    found = greatest_entry(entries, OFFSET_ENTRY, offset - base_offset)
-    if found is None:
-        return OffsetPosition(base_offset, 0)
-    return OffsetPosition(base_offset + found[0], found[1])

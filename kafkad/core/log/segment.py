@@ -8,9 +8,9 @@ the largest timestamp so far. A segment loaded from disk reads its indexes when 
 from struct import Struct
 
 from kafkad.core.log.batch import CorruptBatch
-from kafkad.core.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexAppender, used_entries
+from kafkad.core.log.index import OFFSET_ENTRY, TIME_ENTRY, IndexAppender, known_time, used_entries
 from kafkad.core.log.layout import LOG, OFFSET_INDEX, PRODUCER_SNAPSHOT, TIME_INDEX, TXN_INDEX, file_name
-from kafkad.core.log.scan import find_batch, largest_timestamp, position_from_index, walk_batches
+from kafkad.core.log.scan import find_batch, largest_timestamp, walk_batches
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.log.txn_index import TransactionIndex
 from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
@@ -164,14 +164,14 @@ class Segment:
         self.is_prepared = True
         first = next(walk_batches(self.log, 0, self.size), None)
         if first is not None:
-            self.first_timestamp = first[1].max_timestamp
+            self.first_timestamp = first[1].largest_timestamp
         self.load_max_timestamp()
 
     def load_max_timestamp(self) -> int:
         """The largest timestamp, from the last time index entry and the batches after it."""
         if self.max_timestamp == NO_TIMESTAMP and self.size:
             timestamp, relative = self.time_index.last
-            if timestamp >= 0:
+            if known_time(timestamp) >= 0:
                 self.max_timestamp = timestamp
                 self.offset_of_max_timestamp = self.base_offset + relative
             found = largest_timestamp(self.log, max(self.offset_index.last[1], 0), self.size)
@@ -199,8 +199,8 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Where the batch that holds `offset` starts, or the end of the segment."""
-        start = position_from_index(self.offset_index.read_all(), self.base_offset, offset).position
-        found = find_batch(self.log, start, self.size, offset)
+        near = self.offset_index.at_or_before(offset - self.base_offset)
+        found = find_batch(self.log, 0 if near is None else near[1], self.size, offset)
         return self.size if found is None else found[0]
 
     def rebuild_started(self) -> None:
@@ -256,8 +256,9 @@ class Segment:
 
     def sync_files(self) -> tuple[LogFile, ...]:
         """What must be synced so that this segment survives the loss of power."""
-        names = (file_name(self.base_offset, OFFSET_INDEX), file_name(self.base_offset, TIME_INDEX))
-        return (self.log, *(self._store.open(name) for name in names), *self.aborted.files())
+        offsets = self._offsets.file if self._offsets else self._store.open(file_name(self.base_offset, OFFSET_INDEX))
+        times = self._times.file if self._times else self._store.open(file_name(self.base_offset, TIME_INDEX))
+        return (self.log, offsets, times, *self.aborted.files())
 
     def close(self) -> None:
         self.log.close()

@@ -15,12 +15,14 @@ from kafkad.core.ports import SegmentStore
 class Segments:
     """The ordered segments of one log; never empty once loaded."""
 
-    __slots__ = ("_bases", "_segments", "_store")
+    __slots__ = ("_bases", "_sealed_bytes", "_segments", "_store")
 
     def __init__(self, store: SegmentStore, segments: Iterable[Segment] = ()) -> None:
         self._store = store
         self._segments = list(segments)
         self._bases = [segment.base_offset for segment in self._segments]
+        self._sealed_bytes: int | None = None
+        """Of all but the active segment, which alone grows: the size is asked for with every publishing of a slot."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -41,12 +43,15 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size for segment in self._segments)
+        if self._sealed_bytes is None:
+            self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
+        return self._sealed_bytes + self._segments[-1].size
 
     def add(self, segment: Segment) -> None:
         assert not self._bases or segment.base_offset > self._bases[-1], "segments are added at the end"
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
+        self._sealed_bytes = None
 
     def holding(self, offset: int) -> Segment | None:
         """The segment in which `offset` is, or would be."""
@@ -61,6 +66,7 @@ class Segments:
         """Take the `count` oldest segments out; returns the names under which their files now wait."""
         removed = self._segments[:count]
         del self._segments[:count], self._bases[:count]
+        self._sealed_bytes = None
         return self._rename(removed)
 
     def remove_after(self, offset: int) -> tuple[str, ...]:
@@ -68,6 +74,7 @@ class Segments:
         keep = bisect_right(self._bases, offset)
         removed = self._segments[keep:]
         del self._segments[keep:], self._bases[keep:]
+        self._sealed_bytes = None
         return self._rename(reversed(removed))
 
     def _rename(self, removed: Iterable[Segment]) -> tuple[str, ...]:

@@ -12,19 +12,19 @@ from kafkad.core.log.layout import LEADER_EPOCHS, PRODUCER_SNAPSHOT, file_name, 
 from kafkad.core.log.producer_entry import ProducerEntry
 from kafkad.core.log.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
 from kafkad.core.log.producers import ProducerStates
-from kafkad.core.ports import SegmentStore
+from kafkad.core.ports import LogFile, SegmentStore
 
 
-def write_epochs(store: SegmentStore, epochs: LeaderEpochCache, *, is_first: bool) -> None:
-    """Write `leader-epoch-checkpoint`; synced unless it is the first one of this log."""
+def write_epochs(store: SegmentStore, epochs: LeaderEpochCache, *, is_first: bool) -> LogFile | None:
+    """Write `leader-epoch-checkpoint`; synced unless it is the first one of this log, which is returned, still open."""
     content = epochs.to_text().encode()
     if is_first:
         file = store.open(LEADER_EPOCHS, create=True)
         file.truncate(0)
         file.write_at((content,), 0)
-        file.close()
-    else:
-        store.replace(LEADER_EPOCHS, content)
+        return file
+    store.replace(LEADER_EPOCHS, content)
+    return None
 
 
 def read_epochs(store: SegmentStore, names: Collection[str]) -> LeaderEpochCache:
@@ -37,14 +37,12 @@ def read_epochs(store: SegmentStore, names: Collection[str]) -> LeaderEpochCache
         return LeaderEpochCache()
 
 
-def write_producers(store: SegmentStore, producers: ProducerStates, offset: int) -> str:
-    """Write the snapshot of all that happened below `offset`; returns its file name."""
-    name = file_name(offset, PRODUCER_SNAPSHOT)
-    file = store.open(name, create=True)
+def write_producers(store: SegmentStore, producers: ProducerStates, offset: int) -> LogFile:
+    """Write the snapshot of all that happened below `offset`; returns its file, still open and not synced."""
+    file = store.open(file_name(offset, PRODUCER_SNAPSHOT), create=True)
     file.truncate(0)
     file.write_at((encode_snapshot(producers.active()),), 0)
-    file.close()
-    return name
+    return file
 
 
 def correct_producers(store: SegmentStore, producers: ProducerStates, offset: int) -> None:

@@ -20,9 +20,16 @@ from kafkad.core.log.batch import (
     set_log_append_time,
     set_max_timestamp,
 )
+from kafkad.core.log.compression import StaysTooLarge
 from kafkad.core.log.extent import check_extent
-from kafkad.core.log.record_checks import InvalidRecords, RecordError, check_records, has_plausible_times
-from kafkad.core.log.records import MalformedRecords, recompress, target_codec
+from kafkad.core.log.record_checks import (
+    InvalidRecords,
+    RecordError,
+    check_records,
+    has_plausible_times,
+    read_bytes,
+)
+from kafkad.core.log.records import MalformedRecords, TooManyRecords, recompress, target_codec
 from kafkad.core.log.settings import LogConfig
 
 _MAGIC_AT: Final = 16
@@ -148,7 +155,13 @@ def check_size(size: int, config: LogConfig) -> None:
 
 def _recompress(records: memoryview, config: LogConfig) -> memoryview:
     try:
-        batch = memoryview(bytearray(recompress(records, config)))
+        batch = memoryview(bytearray(recompress(records, config, max_bytes=read_bytes(config))))
+    except TooManyRecords as error:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except StaysTooLarge as error:
+        most = config.max_message_bytes
+        message = f"as {config.compression_type} the batch takes more than max.message.bytes, which is {most}"
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message) from error
     except MalformedRecords as error:
         raise _invalid(str(error)) from error
     check_size(len(batch), config)

@@ -1,12 +1,14 @@
 """The fetch sessions of one network process: who gets one, who loses it, which error a stale one gets.
 
 Kafka's FetchManager and FetchSessionCache (KIP-227): a full cache gives up a session that was unused for
-`eviction_ms`, or one that is smaller than the newcomer and has had its time; else the newcomer gets none.
+`eviction_ms`, or one that is smaller than the newcomer and has had its time; else the newcomer gets none. Sessions are
+kept in the order of their use, and those that may be pushed out in theirs: nothing here looks at all of them.
 """
 
 from collections.abc import Callable, Iterator
 
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.sessions.evictable import EvictableSessions, rank_of
 from kafkad.core.sessions.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -27,8 +29,10 @@ class SessionCache:
         self._draw_id = draw_id
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, FetchSession] = {}
+        """By id, the one that was unused for longest first."""
+        self._evictable_by_all = EvictableSessions()
+        self._evictable_by_privileged = EvictableSessions()
         self._evicted: list[FetchSession] = []
-        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -36,14 +40,9 @@ class SessionCache:
     def __iter__(self) -> Iterator[FetchSession]:
         return iter(self._sessions.values())
 
-    @property
-    def partitions(self) -> int:
-        """Partitions in all sessions (Kafka's NumIncrementalFetchPartitionsCached)."""
-        return sum(len(session.partitions) for session in self._sessions.values())
-
     def begin_full(self, session_id: int) -> FetchSession | None:
         """A full request closes the session it names; the closed one is returned."""
-        return self._sessions.pop(session_id, None) if session_id != NO_SESSION else None
+        return self._remove(session_id) if session_id != NO_SESSION else None
 
     def open(self, session: FetchSession, epoch: int, now_ms: int) -> bool:
         """Give the partitions of a full request a session, unless it asked for none or there is no room."""
@@ -56,11 +55,12 @@ class SessionCache:
             session_id = self._draw_id()
         session.session_id = session_id
         session.epoch = next_epoch(INITIAL_EPOCH)
-        self._sessions[session_id] = session
+        session.created_ms = now_ms
+        self._touch(session, now_ms)
         return True
 
-    def resume(self, session_id: int, epoch: int, now_ms: int, *, uses_topic_ids: bool) -> FetchSession:
-        """The session that an incremental request continues.
+    def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
+        """The session that an incremental request continues; `updated` follows when the request is in it.
 
         Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
         FETCH_SESSION_TOPIC_ID_ERROR.
@@ -72,47 +72,56 @@ class SessionCache:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.last_used_ms = now_ms
-        session.epoch = next_epoch(epoch)
         return session
 
-    def close_if_empty(self, session: FetchSession) -> bool:
-        """A session whose last partition was forgotten ends (Kafka removes it from the cache)."""
-        if session.partitions or session.session_id == NO_SESSION:
-            return False
+    def updated(self, session: FetchSession, now_ms: int) -> None:
+        """An incremental request was taken over. A session whose last partition it forgot ends, as in Apache Kafka."""
+        if session.partitions:
+            session.epoch = next_epoch(session.epoch)
+            self._touch(session, now_ms)
+        else:
+            self._remove(session.session_id)
+
+    def living_id(self, session: FetchSession) -> int:
+        """The id to answer with: none when the session has ended or was pushed out while its request waited."""
+        is_living = self._sessions.get(session.session_id) is session
+        return session.session_id if is_living else NO_SESSION
+
+    def _touch(self, session: FetchSession, now_ms: int) -> None:
+        """It is used: the last in line of those unused for long, and perhaps old enough to be pushed out."""
         self._sessions.pop(session.session_id, None)
-        return True
+        self._sessions[session.session_id] = session
+        session.last_used_ms = now_ms
+        has_had_its_time = now_ms - session.created_ms > self._eviction_ms
+        if has_had_its_time or not session.is_privileged:
+            self._evictable_by_privileged.put(session)
+        if has_had_its_time:
+            self._evictable_by_all.put(session)
 
     def _evict(self, newcomer: FetchSession, now_ms: int) -> bool:
-        if not self._sessions:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
             return False
-        oldest = min(self._sessions.values(), key=lambda session: session.last_used_ms)
         if now_ms - oldest.last_used_ms > self._eviction_ms:
-            return self._push_out(oldest)
-        candidates = [
-            session
-            for session in self._sessions.values()
-            if now_ms - session.created_ms > self._eviction_ms
-            and (newcomer.is_privileged or not session.is_privileged)
-        ]
-        if not candidates:
+            return self._push_out(oldest.session_id)
+        evictable = self._evictable_by_privileged if newcomer.is_privileged else self._evictable_by_all
+        first = evictable.first()
+        if first is None or rank_of(newcomer) < first:
             return False
-        smallest = min(candidates, key=_rank)
-        if _rank(newcomer) <= _rank(smallest):
-            return False
-        return self._push_out(smallest)
+        return self._push_out(first[2])
 
-    def _push_out(self, session: FetchSession) -> bool:
-        del self._sessions[session.session_id]
+    def _push_out(self, session_id: int) -> bool:
+        session = self._remove(session_id)
+        assert session is not None, "only a session of the cache is pushed out"
         self._evicted.append(session)
-        self.evictions += 1
         return True
+
+    def _remove(self, session_id: int) -> FetchSession | None:
+        self._evictable_by_all.remove(session_id)
+        self._evictable_by_privileged.remove(session_id)
+        return self._sessions.pop(session_id, None)
 
     def take_evicted(self) -> list[FetchSession]:
         """The sessions pushed out since the last call: whoever watches for them stops."""
         evicted, self._evicted = self._evicted, []
         return evicted
-
-
-def _rank(session: FetchSession) -> tuple[bool, int]:
-    return session.is_privileged, len(session.partitions)

@@ -34,12 +34,13 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
     documented = getattr(request, "include_documentation", False)
     results = []
     for resource in request.resources:
+        keys = frozenset(resource.configuration_keys or ())
         code, message, options = ErrorCode.NONE, "", ()
         try:
             options = tuple(
                 _option(messages, option, request.include_synonyms, documented)
                 for option in _described(resource.resource_type, resource.resource_name, context)
-                if not resource.configuration_keys or option.name in resource.configuration_keys
+                if not keys or option.name in keys
             )
         except KafkaError as error:
             code, message = error.code, error.message or ""  # never null, as in Apache Kafka

@@ -1,6 +1,5 @@
 """DescribeTransactions, version 0: the state of transactional ids and the partitions in their transactions."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
@@ -11,7 +10,6 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import TransactionDescription, TransactionsDescribed
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.wire.kio_codec import Codec, codec
-from kafkad.wire.primitives import EMPTY_TAGS, read_uvarint, uvarint
 
 _THROTTLE_SIZE = 4
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -29,19 +27,6 @@ def pack(reply: TransactionsDescribed, version: int) -> bytes:
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
     rows = (TransactionDescription(transactional_id=each, code=code) for each in request.transactional_ids)
     return pack(TransactionsDescribed(transactions=tuple(rows)), version)
-
-
-def merge(answers: Sequence[bytes]) -> bytes:
-    """One response body of those of several shards.
-
-    As bytes: kio refuses to read a time before 1970, which is how this response says that nothing has begun.
-    """
-    count, rows = 0, bytearray()
-    for answer in answers:
-        length, at = read_uvarint(memoryview(answer), _THROTTLE_SIZE)
-        count += length - 1
-        rows += answer[at : -len(EMPTY_TAGS)]
-    return bytes(_THROTTLE_SIZE) + uvarint(count + 1) + rows + EMPTY_TAGS
 
 
 def _pack_one(messages: Codec, row: TransactionDescription) -> Any:

@@ -58,7 +58,8 @@ def handle(body: memoryview, version: int, view: BrokerView, errors: Mapping[str
     """The response body. Raises MalformedRequest. Why a topic could not be made (`errors`) clients are not told."""
     messages = codec("find_coordinator", version)
     key_type, keys = _read(messages, body, version)
-    found = [_find(key_type, key, view) for key in keys]
+    nodes = {broker_id: (broker_id, host, port) for broker_id, host, port, _rack in broker_rows(view)}
+    found = [_find(key_type, key, view, nodes) for key in keys]
     if version < BATCHED_FROM:
         return _encode_single(messages, found[0])
     rows = (
@@ -82,7 +83,7 @@ def _read(messages: Codec, body: memoryview, version: int) -> tuple[Any, list[st
     return key_type, list(request.coordinator_keys) if version >= BATCHED_FROM else [request.key]
 
 
-def _find(key_type: int, key: str, view: BrokerView) -> _Found:
+def _find(key_type: int, key: str, view: BrokerView, nodes: Mapping[int, tuple[int, str, int]]) -> _Found:
     if key_type == KeyType.SHARE:
         return _Found(key, ErrorCode.INVALID_REQUEST)
     if key_type not in _TOPICS:
@@ -91,7 +92,6 @@ def _find(key_type: int, key: str, view: BrokerView) -> _Found:
     if topic is None:
         return _Found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
-    nodes = {broker_id: (broker_id, host, port) for broker_id, host, port, _rack in broker_rows(view)}
     if leader == NO_LEADER or leader not in nodes:
         return _Found(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return _Found(key, ErrorCode.NONE, nodes[leader])

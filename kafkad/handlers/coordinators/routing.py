@@ -4,42 +4,54 @@ A request about one group or transactional id goes on as it came: only its key i
 several, each internal partition gets a request of its own with what concerns it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from kafkad.core.controller.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.coordinators import describe_transactions, lists
+from kafkad.handlers.coordinators import lists
+from kafkad.handlers.coordinators.portions import LARGE_BYTES, PORTION, portions_of
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS
-from kafkad.wire.kio_codec import codec
+from kafkad.wire.joining import join_arrays, join_groups, join_portions
+from kafkad.wire.kio_codec import Codec, codec
 from kafkad.wire.primitives import MalformedRequest, read_compact_string, read_string
 
 
 class Piece(NamedTuple):
-    """What one internal partition is asked. `partition` is -1 as long as the internal topic is not there."""
+    """What one internal partition is asked. `partition` is -1 as long as the internal topic is not there.
+
+    The body of a portion is packed when it is its turn: all of them at once would take too long.
+    """
 
     partition: int
-    body: bytes
+    body: bytes | Callable[[], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """The request has one key: its string number `position`."""
+    """The request has one key: its string number `position`.
+
+    `partitions` is the field of a topic that has them, where a large request may go on in portions.
+    """
 
     position: int = 0
+    partitions: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """The request names several keys in `elements`; the answers are in `results`."""
+    """The request names several keys in `elements`; the answers are in `results`, behind `head` bytes."""
 
     elements: str
     results: str
     key: Callable[[Any], str]
+    head: int = 4
+    partitions: str = ""
+    """Where the elements have topics, the field of a topic that has its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +78,20 @@ def _transactional_id(element: Any) -> str:
 
 _SINGLE = Single()
 _FROM: dict[int, tuple[tuple[int, Shape], ...]] = {
-    api_table.OFFSET_FETCH: ((0, _SINGLE), (8, Batched("groups", "groups", _group_id))),
+    api_table.OFFSET_COMMIT: ((0, Single(0, "partitions")),),
+    api_table.OFFSET_FETCH: (
+        (0, Single(0, "partition_indexes")),
+        (8, Batched("groups", "groups", _group_id, partitions="partition_indexes")),
+    ),
     api_table.TXN_OFFSET_COMMIT: ((0, Single(1)),),
     api_table.ADD_PARTITIONS_TO_TXN: (
         (0, _SINGLE),
-        (4, Batched("transactions", "results_by_transaction", _transactional_id)),
+        (4, Batched("transactions", "results_by_transaction", _transactional_id, head=6, partitions="partitions")),
     ),
-    api_table.DESCRIBE_GROUPS: ((0, Batched("groups", "groups", _itself)),),
+    api_table.DESCRIBE_GROUPS: (
+        (0, Batched("groups", "groups", _itself, head=0)),
+        (1, Batched("groups", "groups", _itself)),
+    ),
     api_table.DELETE_GROUPS: ((0, Batched("groups_names", "results", _itself)),),
     api_table.CONSUMER_GROUP_DESCRIBE: ((0, Batched("group_ids", "groups", _itself)),),
     api_table.DESCRIBE_TRANSACTIONS: ((0, Batched("transactional_ids", "transaction_states", _itself)),),
@@ -97,6 +116,10 @@ WAITING = frozenset({api_table.JOIN_GROUP, api_table.SYNC_GROUP})
 
 _LARGE_PART = {api_table.JOIN_GROUP: "protocols", api_table.SYNC_GROUP: "assignments"}
 _SMALL_BYTES = 4096
+_GROUP_WEIGHT = 50
+_MANY = 100
+_THROTTLE, _THROTTLED_FROM, _GROUP_ERROR_FROM = 4, 3, 2
+"""The size of what responses of OffsetCommit and OffsetFetch begin with, since when, and since when groups can fail."""
 
 
 def slim(api_key: int, request: Any) -> Any:
@@ -105,8 +128,11 @@ def slim(api_key: int, request: Any) -> Any:
     return request if large is None else replace(request, **{large: ()})
 
 
-def kept(api_key: int, name: str, version: int, body: bytes) -> bytes:
-    """The body to keep while the request waits. Raises MalformedRequest."""
+def kept(api_key: int, name: str, version: int, piece: Piece) -> bytes | None:
+    """The body to keep while the request waits; None: it is not packed yet. Raises MalformedRequest."""
+    body = piece.body
+    if callable(body):
+        return None
     if api_key not in _LARGE_PART or len(body) <= _SMALL_BYTES:
         return body
     messages = codec(name, version)
@@ -128,9 +154,12 @@ def split(api_key: int, name: str, version: int, body: memoryview, partitions: i
     """What the internal partitions are asked; `partitions` is 0 while there are none. Raises MalformedRequest."""
     shape = shape_of(api_key, version)
     match shape:
-        case Single(position):
+        case Single(position, field):
             key = peek(body, APIS[api_key].flexible_from <= version, position) or ""
-            return [Piece(_place(key, partitions), bytes(body))]
+            place = _place(key, partitions)
+            if not field or len(body) <= LARGE_BYTES:
+                return [Piece(place, bytes(body))]
+            return _in_portions(field, place, name, version, body)
         case Everywhere():
             codec(name, version).decode(body)
             return [Piece(partition, bytes(body)) for partition in range(partitions)]
@@ -150,21 +179,79 @@ def _place(key: str, partitions: int) -> int:
     return partition_for(key, partitions) if partitions else -1
 
 
-def _cut(shape: Batched, name: str, version: int, body: memoryview, partitions: int) -> list[Piece]:
+def _in_portions(field: str, place: int, name: str, version: int, body: memoryview) -> list[Piece]:
     messages = codec(name, version)
     request = messages.decode(body)
-    elements = getattr(request, shape.elements)
-    if elements is None:
+    portions = portions_of(request.topics or (), field)
+    if len(portions) <= 1:
+        return [Piece(place, bytes(body))]
+    return [Piece(place, partial(_packed, messages, request, "topics", each)) for each in portions]
+
+
+def _packed(messages: Codec, request: Any, field: str, content: Sequence[Any]) -> bytes:
+    return messages.encode_request(replace(request, **{field: tuple(content)}))
+
+
+def _cut(shape: Batched, name: str, version: int, body: memoryview, partitions: int) -> list[Piece]:
+    """Of very many, who is named twice is asked once: the answer is the same, and may be large."""
+    messages = codec(name, version)
+    request = messages.decode(body)
+    named = getattr(request, shape.elements)
+    if named is None:
         raise MalformedRequest(f"{name} without {shape.elements}")
+    elements = named if len(named) <= _MANY else tuple(dict.fromkeys(named))
     by_partition: dict[int, list[Any]] = {}
     for element in elements:
         by_partition.setdefault(_place(shape.key(element), partitions), []).append(element)
-    if len(by_partition) == 1:
-        return [Piece(partition, bytes(body)) for partition in by_partition]
-    return [
-        Piece(partition, messages.encode_request(replace(request, **{shape.elements: tuple(part)})))
-        for partition, part in by_partition.items()
+    parts = [
+        (partition, part)
+        for partition, elements_there in by_partition.items()
+        for part in _parts(shape, elements_there)
     ]
+    if len(parts) == 1 and parts[0][1] == list(named):
+        return [Piece(parts[0][0], bytes(body))]
+    packing = [(partition, partial(_packed, messages, request, shape.elements, part)) for partition, part in parts]
+    if shape.partitions and len(body) > LARGE_BYTES:
+        return [Piece(partition, pack) for partition, pack in packing]
+    return [Piece(partition, pack()) for partition, pack in packing]
+
+
+def _parts(shape: Batched, elements: list[Any]) -> Iterator[list[Any]]:
+    """So that each of them costs a worker some ten milliseconds at most."""
+    part: list[Any] = []
+    weight = 0
+    for element in elements:
+        portions = _portions_of(shape, element)
+        is_cut = len(portions) > 1
+        weight += _weight(shape, element)
+        if part and (is_cut or weight > PORTION):
+            yield part
+            part, weight = [], _weight(shape, element)
+        if is_cut:
+            # Each alone, so that what is told of one group can be joined again.
+            yield from ([portion] for portion in portions)
+            weight = 0
+        else:
+            part.append(element)
+    if part:
+        yield part
+
+
+def _portions_of(shape: Batched, element: Any) -> list[Any]:
+    """A group of OffsetFetch with very many partitions goes on in portions."""
+    if shape.elements != "groups" or not shape.partitions or not element.topics:
+        return [element]
+    portions = portions_of(element.topics, shape.partitions)
+    return [element] if len(portions) == 1 else [replace(element, topics=each) for each in portions]
+
+
+def _weight(shape: Batched, element: Any) -> int:
+    """In partitions: describing a group is as much as dozens, and telling all of its offsets as much as can be."""
+    if not shape.partitions:
+        return _GROUP_WEIGHT
+    if element.topics is None:
+        return PORTION
+    return 1 + sum(1 + len(getattr(topic, shape.partitions)) for topic in element.topics)
 
 
 def merge(api_key: int, name: str, version: int, answers: Sequence[bytes]) -> bytes:
@@ -172,17 +259,19 @@ def merge(api_key: int, name: str, version: int, answers: Sequence[bytes]) -> by
     if len(answers) == 1:
         return answers[0]
     shape = shape_of(api_key, version)
-    assert not isinstance(shape, Single), f"{name} has one piece"
-    if api_key == api_table.DESCRIBE_TRANSACTIONS:
-        return describe_transactions.merge(answers)
     messages = codec(name, version)
+    flexible = APIS[api_key].flexible_from <= version
+    if isinstance(shape, Single):
+        head = _THROTTLE if version >= _THROTTLED_FROM else 0
+        has_error = api_key == api_table.OFFSET_FETCH and version >= _GROUP_ERROR_FROM
+        return join_portions(answers, head, flexible=flexible, has_error=has_error)
+    if isinstance(shape, Batched) and answers:
+        if api_key == api_table.OFFSET_FETCH:
+            answers = join_groups(answers)
+        return join_arrays(answers, shape.head, flexible=flexible)
     if not answers:
         return messages.encode(**{"error_code": ErrorCode.NONE, "unknown_state_filters": (), shape.results: ()})
-    if isinstance(shape, Everywhere):
-        return lists.joined(api_key, version, answers)
-    responses = [messages.decode_response(answer) for answer in answers]
-    rows = tuple(row for response in responses for row in getattr(response, shape.results))
-    return messages.encode_response(replace(responses[0], **{shape.results: rows}))
+    return lists.joined(api_key, version, answers)
 
 
 def code_when_lost(api_key: int) -> ErrorCode:

@@ -3,10 +3,10 @@ consequences go out: metadata to all, replies when they may, slots back when nob
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kafkad.adapters.notebook import Notebook
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.roster import FIRST_LIFE, ProcessKey
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import MetadataImage
@@ -22,14 +22,16 @@ from kafkad.core.metrics_catalogue import (
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.handlers.controller.context import ControllerContext, ReplyAfter
 from kafkad.handlers.controller.dispatch import DISPATCH
+from kafkad.handlers.controller.pieces import joined, pieces_of
 from kafkad.processes.child import ChildContext
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.departures import Departures
 from kafkad.processes.controller.internal import Refusals, warn_of_few_replicas
-from kafkad.processes.controller.opening import FIRST_LIFE, Opened, settings_of
+from kafkad.processes.controller.opening import Opened, settings_of
 from kafkad.processes.controller.publishing import Publishing
 from kafkad.processes.controller.replies import LONGEST_WAIT_MS, Replies, WaitingReply
 from kafkad.processes.controller.tables import LiveTables
+from kafkad.processes.turns import COSTLY_BYTES, Turns
 from kafkad.wire.controller_messages import (
     AdminReply,
     AdminRequest,
@@ -86,6 +88,7 @@ class Acting:
         )
         self._publishing = Publishing(context.roster, send)
         self._replies = Replies(send)
+        self._turns = Turns()
         directories = context.log_directories
         self._departures = Departures(self._controller, context.table, directories, leaving_slots=opened.leaving_slots)
         self._checkpoints = Checkpoints(
@@ -126,7 +129,10 @@ class Acting:
         self._now_ms = now_ms
         match message:
             case AdminRequest():
-                self._answer(peer, message)
+                if len(message.body) > COSTLY_BYTES:
+                    self._turns.add(len(message.body), self._in_turn(peer, message))
+                else:
+                    self._answer(peer, message)
             case AutoCreateWanted(token, names):
                 self._create(peer, token, names)
             case SnapshotWanted(have_version):
@@ -161,6 +167,30 @@ class Acting:
         for other in self._context.roster.role("network"):
             if other != peer:
                 self._send(other, frame)
+
+    def _in_turn(self, peer: ProcessKey, request: AdminRequest) -> Iterator[None]:
+        """A request that may be about very many resources: others are served between its pieces."""
+        try:
+            bodies = pieces_of(request.api_key, request.version, memoryview(request.body))
+        except MalformedRequest as error:
+            self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
+            return
+        if len(bodies) == 1:
+            self._answer(peer, request)
+            return
+        answers = []
+        version = 0
+        for body in bodies:
+            before = self._controller.image
+            answer = DISPATCH[request.api_key](memoryview(body), request.version, self._admin)
+            self._publish(before)
+            if isinstance(answer, ReplyAfter):
+                version = max(version, answer.version)
+                answer = answer.body
+            answers.append(answer)
+            yield
+        frame = pack_message(AdminReply(request.token, joined(request.api_key, request.version, answers)))
+        self._reply_later(peer, frame, version, (), LONGEST_WAIT_MS)
 
     def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
         before = self._controller.image
@@ -246,8 +276,10 @@ class Acting:
         self._block[OFFLINE_PARTITIONS] = sum(row.leader < 0 for topic in topics for row in topic.partitions)
 
     def finish_pass(self, now_ms: int) -> None:
-        """What may go on now that others have caught up, or that time has passed."""
+        """What costs much, and what may go on now that others have caught up, or that time has passed."""
         self._now_ms = now_ms
+        if self._turns:
+            self._turns.work()
         applied = self._publishing.applied()
         if applied >= self._first_version:
             if not self._is_settled:
@@ -263,7 +295,7 @@ class Acting:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        if self._departures.has_removals:
+        if self._departures.has_removals or self._turns:
             return self._now_ms
         deadlines = (self._replies.next_deadline_ms, self._checkpoints.next_deadline_ms)
         return min((each for each in deadlines if each is not None), default=None)

@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 from kafkad.adapters.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.adapters.log_directory import LogDirectory
 from kafkad.adapters.notebook import Notebook
+from kafkad.adapters.roster import FIRST_LIFE
 from kafkad.config import BrokerConfig
 from kafkad.core.controller import nodes
 from kafkad.core.controller.controller import Chance, Controller, ControllerSettings
@@ -43,8 +44,6 @@ from kafkad.processes.controller.log_dirs import (
 log = logging.getLogger(__name__)
 
 _MOST_NAMED = 10
-
-FIRST_LIFE = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,12 @@
 
 import logging
 import time
+from collections.abc import Mapping
 
 from kafkad.adapters.log_directory import LogDirectoryUnusable
 from kafkad.adapters.messaging import PeerGone, PeerReplaced
 from kafkad.adapters.notebook import Notebook
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.roster import FIRST_LIFE, ProcessKey
 from kafkad.adapters.supervision_channel import (
     ChannelClosed,
     Fatal,
@@ -21,7 +22,7 @@ from kafkad.core.controller.startup import StartRefused
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.processes.child import ChildContext
 from kafkad.processes.controller.acting import Acting, EveryDirectoryFailed
-from kafkad.processes.controller.opening import FIRST_LIFE, Opened, open_controller
+from kafkad.processes.controller.opening import Opened, open_controller
 from kafkad.processes.event_loop import IDLE, EventLoop
 from kafkad.processes.peers import Peers
 from kafkad.wire.controller_messages import unpack_message
@@ -73,6 +74,8 @@ class ControllerProcess:
         self.loop.watch(context.channel.fd, self._on_channel)
         self._acting: Acting | None = None
         self._peers: Peers | None = None
+        self._reread: Mapping[str, str] | None = None
+        """What the file says now, if it was read again before there was anybody to tell."""
 
     def run(self) -> None:
         self._wait_for_workers()
@@ -85,6 +88,7 @@ class ControllerProcess:
             return
         self._peers = Peers(self.loop, self._roster, context.runtime_dir, context.key, self._on_frames)
         acting = self._acting = Acting(context, notebook, opened, self._peers.send, monotonic_ms())
+        self._apply_reread()
         self._follow_roster()
         acting.begin()
         context.channel.send(Ready())
@@ -127,10 +131,16 @@ class ControllerProcess:
                     self._follow_roster()
                 case Stop():
                     self._is_stopping = True
-                case Reload(static) if self._acting is not None:
-                    self._acting.reread(static)
+                case Reload(static):
+                    self._reread = static
+                    self._apply_reread()
                 case _:
                     continue
+
+    def _apply_reread(self) -> None:
+        if self._acting is not None and self._reread is not None:
+            self._acting.reread(self._reread)
+            self._reread = None
 
     def _follow_roster(self) -> None:
         if self._peers is None or self._acting is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kafkad.adapters.connection_counts import ConnectionCounts
 from kafkad.adapters.host_addresses import without_mapping
 from kafkad.config.listeners import Listener
+from kafkad.processes.network.peer_log import PeerLog
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class Acceptor:
         most_here: int,
         counts: ConnectionCounts,
         limits: ConnectionLimits,
+        peer_log: PeerLog,
     ) -> None:
         self._listeners = {sock.fileno(): (listener, sock) for listener, sock in listeners}
         self._epoll = epoll
@@ -65,6 +67,7 @@ class Acceptor:
         self._most_here = most_here
         self._counts = counts
         self.limits = limits
+        self._peer_log = peer_log
         self._open: set[int] = set()
         """The listeners that epoll reports."""
         self._postponed: set[int] = set()
@@ -129,7 +132,7 @@ class Acceptor:
         refusal = self._refusal(host)
         if refusal is not None:
             self._counts.leave(host)
-            log.warning("%s is turned away: %s", peer, refusal)
+            self._peer_log.warn(host, now_ms, "%s is turned away: %s", peer, refusal)
             sock.close()
             return None
         self._configure(sock)

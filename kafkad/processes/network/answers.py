@@ -2,36 +2,67 @@
 
 Each has its place in its connection's order of replies, and nothing but its own lane starts on the connection before
 it is answered. A controller or worker that dies is answered for with a retriable error, or the request is sent again.
+What costs much is done in steps: one of this request, then one of the next; and what may have to wait for a disk is
+searched where nobody else waits for it.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
 
-from kafkad.handlers.view import BrokerView, NotYet
+from kafkad.core.log.reading import FoundOffset, LogReader
+from kafkad.handlers.pipeline import LocalHandler
+from kafkad.handlers.steps import LogSearch, Pause, Waits
+from kafkad.handlers.view import BrokerView
 from kafkad.processes.network.connection import JOINED_BYTES, Connection, Frame, Reply
 from kafkad.processes.network.unread_replies import UnreadReplies
+from kafkad.processes.turns import Turns
+from kafkad.wire.api_table import APIS
 from kafkad.wire.framing import response_head
+from kafkad.wire.primitives import MalformedRequest
+
+Steps = Generator[Waits, Any, bytes | None]
+"""As those of a handler; without a body at the end the answer comes some other way."""
+Look = Callable[[LogReader], FoundOffset | None]
+Search = Callable[[LogReader, Look, Callable[["Future[FoundOffset | None]"], None]], None]
+"""Begins a search; its end is told in the loop."""
 
 
-class Local(Protocol):
-    """A handler that needs nobody else. Raises `NotYet` and is run again, and MalformedRequest."""
+class _Stepped:
+    """A request that is answered in steps. `size` is that of the request, in bytes."""
 
-    def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes: ...
+    __slots__ = ("go_on", "reply", "size", "steps")
+
+    def __init__(self, steps: Steps, reply: Reply, size: int) -> None:
+        self.steps = steps
+        self.reply = reply
+        self.size = size
+        self.go_on: Callable[[], Waits] = partial(next, steps)
+        """Makes the next step."""
 
 
 class Answers:
-    """Sends single replies, and keeps the requests that wait for a manifest."""
+    """Sends single replies, and goes on with those that are made in steps."""
 
     def __init__(
         self,
         view: BrokerView,
+        *,
         answered: Callable[[Connection], None],
+        refused: Callable[[Connection, str], None],
         unread: UnreadReplies,
+        turns: Turns,
+        search: Search,
     ) -> None:
         self._view = view
         self._answered = answered
+        self._refused = refused
         self._unread = unread
-        self._parked: dict[Connection, tuple[Local, Frame, Reply]] = {}
+        self._turns = turns
+        self._search = search
+        self._waiting_for_news: dict[Connection, _Stepped] = {}
+        """At most one for a connection: such a request is alone on it."""
 
     def open(self, connection: Connection, frame: Frame, now_ms: int) -> Reply:
         """Take the next place in the order of replies; until it is answered only what `lane_of` allows begins."""
@@ -52,23 +83,68 @@ class Answers:
         self._unread.made(size)
         self._answered(connection)
 
-    def answer_locally(self, handler: Local, connection: Connection, frame: Frame, now_ms: int) -> None:
-        """Run `handler` now, or again when a manifest has come. Raises MalformedRequest."""
-        self._try(handler, frame, self.open(connection, frame, now_ms))
+    def answer_locally(self, handler: LocalHandler, connection: Connection, frame: Frame, now_ms: int) -> None:
+        """Run `handler` now, or begin to. Raises MalformedRequest."""
+        reply = self.open(connection, frame, now_ms)
+        self._view.advertised = connection.advertised
+        answer = handler(frame.view[frame.header.body_at :], frame.header.version, self._view)
+        if isinstance(answer, bytes):
+            self.send(reply, answer)
+        else:
+            self.run(answer, reply, len(frame.view))
 
-    def _try(self, handler: Local, frame: Frame, reply: Reply) -> None:
-        self._view.advertised = reply.connection.advertised
+    def run(self, steps: Steps, reply: Reply, size: int) -> None:
+        """Take the first step now, and the others in turn: `size` is that of the request. Raises MalformedRequest."""
+        request = _Stepped(steps, reply, size)
+        if self._step(request):
+            self._turns.add(size, self._in_turn(request))
+
+    def _in_turn(self, request: _Stepped) -> Iterator[None]:
+        """Steps of a request as long as it waits for nothing but its turn."""
         try:
-            body = handler(frame.view[frame.header.body_at :], frame.header.version, self._view)
-        except NotYet:
-            self._parked[reply.connection] = (handler, frame, reply)
-            return
-        self.send(reply, body)
+            while self._step(request):
+                yield
+        except MalformedRequest as error:
+            header = request.reply.header
+            reason = f"a malformed {APIS[header.api_key].name} request (version {header.version}): {error}"
+            self._refused(request.reply.connection, reason)
+
+    def _step(self, request: _Stepped) -> bool:
+        """Take one; True when the next may follow in its turn. Raises MalformedRequest."""
+        connection = request.reply.connection
+        if connection.closed:
+            # Nobody is there any more to hear the answer.
+            request.steps.close()
+            return False
+        self._view.advertised = connection.advertised
+        try:
+            waits = request.go_on()
+        except StopIteration as finished:
+            if finished.value is not None:
+                self.send(request.reply, finished.value)
+            return False
+        request.go_on = partial(next, request.steps)
+        if isinstance(waits, LogSearch):
+            self._search(waits.reader, waits.look, partial(self._found, request))
+        elif waits is Pause.NEWS:
+            self._waiting_for_news[connection] = request
+        else:
+            return True
+        return False
+
+    def _found(self, request: _Stepped, ended: "Future[Any]") -> None:
+        """The search has come to an end: the handler is told its result, or what it raised."""
+        error = ended.exception()
+        if error is not None:
+            request.go_on = partial(request.steps.throw, error)
+        else:
+            request.go_on = partial(request.steps.send, ended.result())
+        self._turns.add(request.size, self._in_turn(request))
 
     def manifest_arrived(self) -> None:
-        parked, self._parked = self._parked, {}
-        for handler, frame, reply in parked.values():
-            self._try(handler, frame, reply)
+        waiting, self._waiting_for_news = self._waiting_for_news, {}
+        for request in waiting.values():
+            self._turns.add(request.size, self._in_turn(request))
 
     def connection_lost(self, connection: Connection) -> None:
-        self._parked.pop(connection, None)
+        self._waiting_for_news.pop(connection, None)

@@ -3,7 +3,6 @@
 import logging
 import os
 import random
-import resource
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -31,22 +30,21 @@ from kafkad.processes.network.coordinator_desk import CoordinatorDesk
 from kafkad.processes.network.fetch_desk import FetchDesk
 from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.log_readers import LogReaders
+from kafkad.processes.network.log_searches import LogSearches
 from kafkad.processes.network.metadata_copy import MetadataCopy
 from kafkad.processes.network.owner_desk import OwnerDesk
+from kafkad.processes.network.peer_log import PeerLog
 from kafkad.processes.network.private_space import PrivateSpace
 from kafkad.processes.network.produce_desk import ProduceDesk
 from kafkad.processes.network.reading import FrameReader
+from kafkad.processes.network.reading_threads import ReadingThreads
 from kafkad.processes.network.requests import Requests
 from kafkad.processes.network.throttle import Throttle
 from kafkad.processes.network.unread_replies import UnreadReplies
 from kafkad.processes.network.warming import Warmer
+from kafkad.processes.turns import Turns
 
 log = logging.getLogger(__name__)
-
-FILES_SHARE = 4
-"""One of so many descriptors of a process is for segment files, the rest for connections."""
-OTHER_DESCRIPTORS = 256
-"""Links to other processes, listeners, and what else is neither."""
 
 
 class Shell(Protocol):
@@ -100,12 +98,17 @@ class Assembly:
             wakes_up=shell.woke,
             block=context.block,
         )
-        self.acceptor = _acceptor(context, self.loop)
+        self.peer_log = PeerLog()
+        self.acceptor = _acceptor(context, self.loop, self.peer_log)
         self.copy = MetadataCopy()
-        files = FileCache(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // FILES_SHARE, read_only=True)
-        self.logs = LogReaders(files, shell.directory_of, shell.ask_owner)
+        files = FileCache(context.open_files.files_of_network, read_only=True)
+        self.turns = Turns()
+        self._files_of_search = context.open_files.files_of_search
+        self._threads: list[ReadingThreads] = []
+        self._cold_reads = self._reading_threads("cold-read")
+        look_ahead = self._searches(self._cold_reads).begin
+        self.logs = LogReaders(files, shell.directory_of, shell.ask_owner, look_ahead)
         self.clients = self._clients(shell, context)
-        self.loop.watch(self.clients.warmer.doorbell, self.clients.warmer.rung)
         self.admission = Admission(context, self.acceptor, self.clients)
         self.desks = self._desks(shell, context, now_ms)
         self._requests = Requests(
@@ -128,10 +131,24 @@ class Assembly:
         self._requests.auto_create = config.topics.auto_create_topics_enable
         self.desks.view.cleanup_policy = _cleanup_policy(config)
 
+    def _searches(self, threads: ReadingThreads) -> LogSearches:
+        return LogSearches(threads, lambda: FileCache(self._files_of_search, read_only=True))
+
+    def _reading_threads(self, name: str) -> ReadingThreads:
+        threads = ReadingThreads(name)
+        self._threads.append(threads)
+        self.loop.watch(threads.doorbell, threads.rung)
+        return threads
+
+    def close(self) -> None:
+        """Threads have come to the end of what they do."""
+        for threads in self._threads:
+            threads.close()
+
     def _clients(self, shell: Shell, context: ChildContext) -> Clients:
         arena = context.arenas[context.key.index]
         max_bytes = context.config.network.socket_request_max_bytes
-        space = PrivateSpace(_private_bytes(context), lambda: self.desks.controller.held_bytes)
+        space = PrivateSpace(_private_bytes(context), self._held_elsewhere)
         unread = UnreadReplies()
         return Clients(
             self.loop.epoll,
@@ -140,9 +157,15 @@ class Assembly:
             start=lambda connection, frame, now_ms: self._requests.start(connection, frame, now_ms),
             lost=shell.connection_lost,
             release=arena.release,
-            warmer=Warmer,
+            warmer=lambda ready: Warmer(ready, self._cold_reads),
+            peer_log=self.peer_log,
+            turns=self.turns,
             unread=unread,
         )
+
+    def _held_elsewhere(self) -> int:
+        """The size of whole requests that wait for their turn, or for the controller."""
+        return self.desks.controller.held_bytes + self.clients.queued_bytes
 
     def _desks(self, shell: Shell, context: ChildContext, now_ms: int) -> Desks:
         config, clients = context.config, self.clients
@@ -160,7 +183,15 @@ class Assembly:
         )
         others = len(context.roster.role("network")) > 1
         throttle = Throttle(_quota(context), context.block, has_others=others)
-        answers = Answers(view, clients.answered, clients.unread)
+        answers = Answers(
+            view,
+            answered=clients.answered,
+            refused=clients.close,
+            unread=clients.unread,
+            turns=self.turns,
+            # By threads of their own: those that read what is sent are not to wait for a long search.
+            search=self._searches(self._reading_threads("search")).begin,
+        )
         workers = len(context.roster.role("worker"))
         produce = ProduceDesk(
             arena=context.arenas[context.key.index],
@@ -178,7 +209,9 @@ class Assembly:
             fetch=self._fetch(context, throttle, workers, now_ms),
             controller=ControllerDesk(answers, clients.close),
             owners=OwnerDesk(answers, shell.ask_owner),
-            coordinators=CoordinatorDesk(answers, self.copy.routing, shell.ask_owner, clients.close),
+            coordinators=CoordinatorDesk(
+                answers, self.copy.routing, shell.ask_owner, clients.close, self.turns
+            ),
             throttle=throttle,
         )
 
@@ -228,16 +261,16 @@ def _group_protocols(config: BrokerConfig) -> tuple[str, ...]:
     return tuple(str(each) for each in protocols)
 
 
-def _acceptor(context: ChildContext, loop: EventLoop) -> Acceptor:
+def _acceptor(context: ChildContext, loop: EventLoop, peer_log: PeerLog) -> Acceptor:
     network = context.config.network
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return Acceptor(
         list(context.listeners),
         loop.epoll,
         buffers=(network.socket_send_buffer_bytes, network.socket_receive_buffer_bytes),
-        most_here=max(1, descriptors - descriptors // FILES_SHARE - OTHER_DESCRIPTORS),
+        most_here=context.open_files.connections,
         counts=_connection_counts(context),
         limits=_limits(context.config),
+        peer_log=peer_log,
     )
 
 

@@ -1,13 +1,12 @@
 """All connections of a network process: requests in order to whoever answers them, replies in order to the socket.
 
-Whatever is wrong with a connection ends here in one log line that names the peer and the cause, and in nothing
-lost for anybody else.
+Whatever is wrong with a connection ends here in one log line that names the peer and the cause, once a minute for
+each address, and in nothing lost for anybody else.
 """
 
 import heapq
-import logging
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from time import monotonic_ns
 
@@ -15,15 +14,16 @@ from kafkad.adapters.counters import CounterBlock
 from kafkad.core.metrics_catalogue import CONNECTIONS, CONNECTIONS_CLOSED, CONNECTIONS_CREATED, request_index
 from kafkad.processes.network.acceptor import Accepted
 from kafkad.processes.network.connection import Connection, Frame
+from kafkad.processes.network.frame_lengths import Unacceptable
 from kafkad.processes.network.parting import part
-from kafkad.processes.network.reading import FrameReader, Unacceptable
-from kafkad.processes.network.turns import TURNS_OF_A_PASS
+from kafkad.processes.network.pass_budget import TURNS_OF_A_PASS
+from kafkad.processes.network.peer_log import PeerLog
+from kafkad.processes.network.reading import FrameReader
 from kafkad.processes.network.unread_replies import UnreadReplies
 from kafkad.processes.network.warming import Warmer
-from kafkad.wire.api_table import API_VERSIONS, APIS
+from kafkad.processes.turns import COSTLY_BYTES, Turns
+from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE
 from kafkad.wire.primitives import MalformedRequest
-
-log = logging.getLogger(__name__)
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 STARVED_MISSES = 16
@@ -48,6 +48,8 @@ class Clients:
         release: Callable[[int], object],
         warmer: Callable[[Callable[[Connection], None]], Warmer],
         unread: UnreadReplies,
+        turns: Turns,
+        peer_log: PeerLog,
     ) -> None:
         self._epoll = epoll
         self._by_fd: dict[int, Connection] = {}
@@ -59,6 +61,12 @@ class Clients:
         self._lost = lost
         self._release = release
         self.warmer = warmer(self.answered)
+        self._turns = turns
+        self._in_line: set[Connection] = set()
+        """Those whose parked request is to start in its turn."""
+        self.queued_bytes = 0
+        """The size of those requests."""
+        self._peer_log = peer_log
         self._numbers = 0
         self._touched: dict[Connection, None] = {}
         self._muted: list[tuple[int, int, Connection]] = []
@@ -115,10 +123,32 @@ class Clients:
     def _arrived(self, connection: Connection, frame: Frame) -> None:
         """A whole request: start it, or keep it until those before it are answered."""
         connection.received_ns = monotonic_ns()
-        if connection.may_start(frame.lane) and not self.unread.must_wait(connection, frame.header.api_key):
-            self._begin(connection, frame)
-        else:
+        if not connection.may_start(frame.lane) or self.unread.must_wait(connection, frame.header.api_key):
             connection.parked = frame
+        elif len(frame.view) > COSTLY_BYTES and frame.header.api_key != PRODUCE:
+            connection.parked = frame
+            self._queue(connection, len(frame.view))
+        else:
+            self._begin(connection, frame)
+
+    def _queue(self, connection: Connection, size: int) -> None:
+        if connection not in self._in_line:
+            self._in_line.add(connection)
+            self.queued_bytes += size
+            self._turns.add(size, self._in_turn(connection, size))
+
+    def _in_turn(self, connection: Connection, size: int) -> Iterator[None]:
+        """It is the turn of its parked request, unless that has to wait for something else again."""
+        self._in_line.discard(connection)
+        self.queued_bytes -= size
+        frame = connection.parked
+        if frame is None or self.is_closing or not connection.may_start(frame.lane):
+            return
+        if not self.unread.must_wait(connection, frame.header.api_key):
+            connection.parked = None
+            self._begin(connection, frame)
+            self._touched[connection] = None
+        yield from ()
 
     def _begin(self, connection: Connection, frame: Frame) -> None:
         header = frame.header
@@ -182,6 +212,8 @@ class Clients:
         parked = connection.parked
         if parked is None:
             self._resume(connection)
+        elif len(parked.view) > COSTLY_BYTES and parked.header.api_key != PRODUCE:
+            self._queue(connection, len(parked.view))
         else:
             connection.parked = None
             self._begin(connection, parked)
@@ -295,7 +327,8 @@ class Clients:
         if connection.closed:
             return
         if reason is not None:
-            log.warning("closing the connection from %s: %s", connection.peer, reason)
+            peer = connection.peer
+            self._peer_log.warn(connection.host, self.now_ms, "closing the connection from %s: %s", peer, reason)
         del self._by_fd[connection.fd]
         self._epoll.unregister(connection.fd)
         if connection.parked is not None:

@@ -157,6 +157,11 @@ class Connection:
         """Whether what its client sends is looked for."""
         return bool(self.interest & select.EPOLLIN)
 
+    @property
+    def host(self) -> str:
+        """The peer's address without its port."""
+        return self.peer.rpartition(":")[0]
+
     def is_blocked(self) -> bool:
         """Whether the next request has to wait for earlier ones, or for the client to read its replies."""
         return (

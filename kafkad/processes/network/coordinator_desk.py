@@ -4,14 +4,16 @@ A request may wait there for minutes (JoinGroup), and holds nothing here but its
 worker that dies is answered for with a retriable code; what it was asked is lost, as with a broker that dies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.coordinators import routing
 from kafkad.handlers.coordinators.dispatch import COORDINATED
+from kafkad.handlers.coordinators.routing import Piece
 from kafkad.handlers.routing import Routing
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connection import Connection, Frame, Reply
+from kafkad.processes.turns import Turns
 from kafkad.wire.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
@@ -32,7 +34,7 @@ class _Open:
 class _Part:
     __slots__ = ("at", "body", "opened", "worker")
 
-    def __init__(self, opened: _Open, at: int, worker: int, body: bytes) -> None:
+    def __init__(self, opened: _Open, at: int, worker: int, body: bytes | None) -> None:
         self.opened = opened
         self.at = at
         self.worker = worker
@@ -48,11 +50,13 @@ class CoordinatorDesk:
         routes: Routing,
         ask: Callable[[int, bytes], bool],
         refused: Callable[[Connection, str], None],
+        turns: Turns,
     ) -> None:
         self._answers = answers
         self._routes = routes
         self._ask = ask
         self._refused = refused
+        self._turns = turns
         self._next_part = 1
         self._parts: dict[int, _Part] = {}
         self._by_connection: dict[Connection, dict[_Open, None]] = {}
@@ -69,25 +73,40 @@ class CoordinatorDesk:
         partitions = 0 if route is None else len(route.slots)
         name = COORDINATED[key].name
         pieces = routing.split(key, name, header.version, body, partitions)
-        kept = [routing.kept(key, name, header.version, piece.body) for piece in pieces]
+        kept = [routing.kept(key, name, header.version, piece) for piece in pieces]
         opened = _Open(self._answers.open(connection, frame, now_ms), len(pieces))
         self._by_connection.setdefault(connection, {})[opened] = None
         parts = []
-        tag = 0 if route is None else route.tag
         for at, piece in enumerate(pieces):
             slot, worker = (-1, -1) if route is None else route.place(piece.partition)
+            tag = 0 if route is None else route.tag
             part_id = self._next_part
             self._next_part += 1
-            part = self._parts[part_id] = _Part(opened, at, worker, kept[at])
+            self._parts[part_id] = _Part(opened, at, worker, kept[at])
             opened.parts.append(part_id)
-            parts.append((part_id, part, slot))
-        for part_id, part, slot in parts:
-            question = self._question(part_id, part.opened.reply, pieces[part.at].body, slot, tag)
-            if part_id not in self._parts:
+            parts.append((part_id, piece, (slot, tag)))
+        asking = self._ask_all(opened, parts)
+        for _ in asking:
+            self._turns.add(len(body), asking)
+            return
+
+    def _ask_all(self, opened: _Open, parts: Sequence[tuple[int, Piece, tuple[int, int]]]) -> Iterator[None]:
+        """Ask for each part, in the order of the request; after one that had to be packed others have a turn."""
+        key = opened.reply.header.api_key
+        for part_id, piece, place in parts:
+            part = self._parts.get(part_id)
+            if part is None:
                 continue
+            if callable(piece.body):
+                body = part.body = piece.body()
+            else:
+                body = piece.body
+            question = self._question(part_id, opened.reply, body, *place)
             if part.worker < 0 or not self._ask(part.worker, question):
                 self._lose(part_id, routing.code_when_lost(key))
-        if not pieces:
+            if callable(piece.body):
+                yield
+        if not parts:
             self._finish(opened)
 
     def refuse(self, connection: Connection, frame: Frame, now_ms: int, code: ErrorCode) -> None:
@@ -100,7 +119,7 @@ class CoordinatorDesk:
 
     def _question(self, part_id: int, reply: Reply, body: bytes, slot: int, tag: int) -> bytes:
         header = reply.header
-        host = "/" + reply.connection.peer.rpartition(":")[0].strip("[]")
+        host = "/" + reply.connection.host
         return pack_coordination(
             CoordinatorAsked(part_id, slot, tag, header.api_key, header.version, header.client_id or "", host, body)
         )
@@ -136,6 +155,10 @@ class CoordinatorDesk:
 
     def _lose(self, part_id: int, code: ErrorCode) -> None:
         part = self._parts.pop(part_id)
+        if part.body is None:
+            # It was not packed yet: whoever is asked for it will not be there either.
+            self._parts[part_id] = part
+            return
         header = part.opened.reply.header
         api = COORDINATED[header.api_key]
         try:

@@ -3,7 +3,7 @@
 A fetch that found too little waits here for its session to be told that something moved (`fetch_watches`).
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from kafkad.adapters.counters import CounterBlock
@@ -28,6 +28,8 @@ from kafkad.wire.fetch import Piece, length_of, pack_response
 from kafkad.wire.fetch_request import FetchRequest, read_request
 from kafkad.wire.framing import response_head
 
+LOOKS_A_PASS = 64
+"""Thousands may wait for one partition: so many of their sessions are looked at before others have their turn."""
 MANIFEST_PATIENCE_MS = 1_000
 """Owners answer at once unless they load; for so long a fetch waits for one that does, whatever its own time."""
 
@@ -64,13 +66,14 @@ class WaitingFetch(DelayedOperation[Hashable, "FetchDesk"]):
     def try_complete(self, view: "FetchDesk") -> bool:
         is_enough = view.is_enough(self)
         if not is_enough and self.wants_manifest:
-            # Where its records are is not known yet: too early to say that there are none in time.
+            # Where its records are is not known yet: too early to say in time that there are none at all.
             self.deadline_ms = max(self.deadline_ms, self.reply.received_ms + MANIFEST_PATIENCE_MS)
         return is_enough
 
     @property
     def wants_manifest(self) -> bool:
-        return self.measured is not None and self.measured.needs_manifest
+        measured = self.measured
+        return measured is not None and measured.needs_manifest and not measured.has_something_to_say
 
     def try_complete_key(self, key: Hashable, view: "FetchDesk") -> bool:
         return view.is_enough(self)
@@ -105,6 +108,8 @@ class FetchDesk:
         self._answered = answered
         self._purgatory: Purgatory[WaitingFetch, FetchDesk] = Purgatory(view=self, start_ms=now_ms)
         self._manifests_wanted: set[WaitingFetch] = set()
+        self._to_look: dict[FetchSession, None] = {}
+        """Sessions of which something moved, the first first."""
         self._waiting: dict[Connection, WaitingFetch] = {}
         """At most one for a connection: a Fetch is alone on it."""
         self._is_stopping = False
@@ -115,6 +120,11 @@ class FetchDesk:
     @property
     def next_deadline_ms(self) -> int | None:
         return self._purgatory.next_expiration_ms()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to do in the next pass already."""
+        return bool(self._to_look)
 
     def start(self, connection: Connection, frame: Frame, now_ms: int) -> None:
         """Answer now, or wait. Raises MalformedRequest."""
@@ -155,10 +165,11 @@ class FetchDesk:
             if closed is not None:
                 self._lose_interest(closed)
             return FetchSession(rows_of(request), now_ms, uses_topic_ids=uses_ids), True
-        session = self._cache.resume(request.session_id, request.session_epoch, now_ms, uses_topic_ids=uses_ids)
+        session = self._cache.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_ids)
         forgotten = [(topic, index) for topic, indexes in request.forgotten for index in indexes]
         for slot in session.update(rows_of(request), forgotten):
             self.watches.unbind(session, slot)
+        self._cache.updated(session, now_ms)
         return session, False
 
     # What the evaluator and the purgatory ask.
@@ -175,7 +186,8 @@ class FetchDesk:
             self.watches.watch(slot, upper, committed=committed)
         if measure.needs_manifest:
             self._manifests_wanted.add(fetch)
-            return False
+            if not measure.has_something_to_say:
+                return False
         enough = (
             measure.is_urgent
             or measure.bytes_found >= fetch.min_bytes
@@ -189,9 +201,17 @@ class FetchDesk:
 
     # What happens meanwhile.
 
-    def moved(self, keys: list[int], now_ms: int) -> None:
+    def moved(self, keys: list[int]) -> None:
         """The owners say that there is something new; `keys` are of `watch_key`."""
-        self._look(self.watches.moved(keys), now_ms)
+        self._to_look.update(dict.fromkeys(self.watches.moved(keys)))
+
+    def go_on(self, now_ms: int) -> None:
+        """In each pass, when all news of it were heard: look at the sessions that they are about."""
+        for _ in range(min(LOOKS_A_PASS, len(self._to_look))):
+            session = next(iter(self._to_look))
+            del self._to_look[session]
+            for fetch in self._purgatory.check_and_complete(session):
+                self._finish(fetch, now_ms)
 
     def manifest_arrived(self, now_ms: int) -> None:
         waiting, self._manifests_wanted = self._manifests_wanted, set()
@@ -203,9 +223,9 @@ class FetchDesk:
                 )
                 self._begin(again, now_ms)
 
-    def metadata_changed(self, changed: list[int], gone: list[int], now_ms: int) -> None:
+    def metadata_changed(self, changed: list[int], gone: list[int]) -> None:
         """These partitions moved, or their topics were deleted: whoever looks at them looks again."""
-        self._look(self.watches.changed(changed + gone), now_ms)
+        self._to_look.update(dict.fromkeys(self.watches.changed(changed + gone)))
         for slot in gone:
             for session in self.watches.remove(slot):
                 key = session.by_slot.get(slot)
@@ -214,7 +234,7 @@ class FetchDesk:
 
     def worker_replaced(self, worker: int, now_ms: int) -> None:
         """What the dead worker was asked is forgotten: its watches, and the manifests that fetches wait for."""
-        self._look(self.watches.owner_lost(worker), now_ms)
+        self._to_look.update(dict.fromkeys(self.watches.owner_lost(worker)))
         self.manifest_arrived(now_ms)
 
     def answer_all(self, now_ms: int) -> None:
@@ -245,14 +265,6 @@ class FetchDesk:
         if self._waiting.pop(fetch.connection, None) is not None:
             self._block[PURGATORY_FETCH] = len(self._waiting)
 
-    def _look(self, sessions: Iterable[FetchSession], now_ms: int) -> None:
-        for session in sessions:
-            self._check(session, now_ms)
-
-    def _check(self, session: FetchSession, now_ms: int) -> None:
-        for fetch in self._purgatory.check_and_complete(session):
-            self._finish(fetch, now_ms)
-
     # Answering.
 
     def _finish(self, fetch: WaitingFetch, now_ms: int) -> None:
@@ -270,13 +282,13 @@ class FetchDesk:
             self._open_session(session, request.session_epoch, now_ms)
         topics = self._evaluator.answer(session, measure, full=fetch.is_full)
         self._count(measure)
-        body = pack_response(header.version, topics, session_id=session.session_id)
+        body = pack_response(header.version, topics, session_id=self._cache.living_id(session))
         self._release(fetch)
         self._send(connection, fetch.reply, body)
 
     def _answer_throttled(self, fetch: WaitingFetch, pause_ms: int) -> None:
         """Empty, as in Apache Kafka: a session keeps what it had to say, a full request gets none."""
-        session_id = fetch.session.session_id
+        session_id = self._cache.living_id(fetch.session)
         body = pack_response(fetch.reply.header.version, [], throttle_ms=pause_ms, session_id=session_id)
         self._release(fetch)
         self._send(fetch.connection, fetch.reply, body)
@@ -313,10 +325,9 @@ class FetchDesk:
         self._answered(connection)
 
     def _release(self, fetch: WaitingFetch) -> None:
-        """A fetch without a session leaves nothing behind; neither does a session that lost its last partition."""
-        session = fetch.session
-        if not session.session_id or self._cache.close_if_empty(session):
-            self._lose_interest(session)
+        """A fetch without a session leaves nothing behind; neither does one whose session has ended."""
+        if not self._cache.living_id(fetch.session):
+            self._lose_interest(fetch.session)
             self._block[FETCH_SESSIONS] = len(self._cache)
 
     def _lose_interest(self, session: FetchSession) -> None:

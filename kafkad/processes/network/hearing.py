@@ -31,23 +31,29 @@ class Hearing:
         if kind == APPENDED:
             self._desks.produce.appended(frame)
         elif kind == MOVED:
-            self._desks.fetch.moved(unpack_moved(frame), now_ms)
+            self._desks.fetch.moved(unpack_moved(frame))
         elif kind == COORDINATION:
             message = unpack_coordination(frame)
             assert isinstance(message, CoordinatorAnswered), f"{type(message).__name__} is for workers"
             self._desks.coordinators.heard(message)
         else:
-            self._control(frame, now_ms)
+            self._control(frame)
 
-    def _control(self, frame: bytes, now_ms: int) -> None:
+    def settle(self, now_ms: int) -> None:
+        """Everything of this pass was heard: who waits for something of a log looks once at all that came."""
+        if self._logs.has_news:
+            self._logs.has_news = False
+            self._desks.fetch.manifest_arrived(now_ms)
+            self._desks.answers.manifest_arrived()
+        self._desks.fetch.go_on(now_ms)
+
+    def _control(self, frame: bytes) -> None:
         message = unpack_control(frame)
         match message:
             case RecordErrors():
                 self._desks.produce.explained(message)
             case Manifest():
                 self._logs.arrived(message, self._table.read(message.slot))
-                self._desks.fetch.manifest_arrived(now_ms)
-                self._desks.answers.manifest_arrived()
             case FilesRemoved(slots):
                 self._logs.files_removed(slots, self._table)
             case DeletedRecords() | Producers() | EndMarkersWritten():

@@ -13,24 +13,21 @@ from collections.abc import Callable
 from kafkad.adapters.arena import Arena
 from kafkad.processes.network.arena_places import ArenaPlaces
 from kafkad.processes.network.connection import Connection, Filling, Frame, lane_of
+from kafkad.processes.network.frame_lengths import SMALLEST_FRAME, Unacceptable, bad_length, too_large
+from kafkad.processes.network.pass_budget import PASS_BYTES, has_had_its_turn
 from kafkad.processes.network.private_space import COUNTED_HEAD_BYTES, PrivateSpace, next_step
-from kafkad.processes.network.turns import PASS_BYTES, has_had_its_turn
 from kafkad.processes.network.unread_replies import UnreadReplies
 from kafkad.wire.api_table import PRODUCE
 from kafkad.wire.framing import LENGTH, describe_stranger, read_header
 from kafkad.wire.primitives import I16, MalformedRequest
+from kafkad.wire.request_limits import LARGEST_BYTES
 
 WINDOW_BYTES = 256 * 1024
 READ_BYTES = 32 * 1024
 PEEK_BYTES = 512
 """How much is read first where the last request was large: what follows goes straight to its place."""
 LARGE_FRAME_BYTES = READ_BYTES
-SMALLEST_FRAME = 8
 _ALIGN = 63
-
-
-class Unacceptable(Exception):
-    """What the peer sent can't be a request: the connection is closed with this reason in one log line."""
 
 
 class FrameReader:
@@ -178,7 +175,7 @@ class FrameReader:
         while end - at >= 4:
             (length,) = LENGTH.unpack_from(view, at)
             if not SMALLEST_FRAME <= length <= self._max_request_bytes:
-                raise Unacceptable(self._bad_length(length, bytes(view[at : min(at + 16, end)])))
+                raise bad_length(length, self._max_request_bytes, bytes(view[at : min(at + 16, end)]))
             if end - at - 4 < length:
                 break
             (api_key,) = I16.unpack_from(view, at + 4)
@@ -250,7 +247,8 @@ class FrameReader:
         connection.large_frames = total > LARGE_FRAME_BYTES
         got = len(rest)
         extent = None
-        if I16.unpack_from(rest, 4)[0] == PRODUCE and self.places.may_begin(total):
+        is_produce = I16.unpack_from(rest, 4)[0] == PRODUCE
+        if is_produce and self.places.may_begin(total):
             extent = self.places.begin(total)
             if extent is None and self._window is not None:
                 # The largest request has to fit once everybody else is done: not beside a window, where its rest is.
@@ -260,6 +258,8 @@ class FrameReader:
         if extent is not None:
             target = self._view[extent : extent + total]
         else:
+            if total - LENGTH.size > LARGEST_BYTES and not is_produce:
+                raise too_large(total - LENGTH.size, rest)
             size = next_step(got, total)
             if not self.space.grow(connection, size):
                 self._keep_head(connection, bytes(rest))
@@ -328,12 +328,6 @@ class FrameReader:
         grown[: filling.got] = filling.view
         filling.view = memoryview(grown)
         return True
-
-    def _bad_length(self, length: int, first: bytes) -> str:
-        stranger = describe_stranger(first)
-        if stranger is not None:
-            return f"this looks like {stranger}"
-        return f"a request length of {length} bytes is outside {SMALLEST_FRAME} to {self._max_request_bytes}"
 
     def forget(self, connection: Connection) -> None:
         """Nothing more will come of the connection: give back what it held in the arena."""

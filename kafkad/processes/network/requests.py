@@ -8,11 +8,11 @@ from kafkad.handlers import api_versions
 from kafkad.handlers.coordinators import find_coordinator
 from kafkad.handlers.coordinators.dispatch import COORDINATED
 from kafkad.handlers.coordinators.routing import peek
-from kafkad.handlers.metadata import handle as answer_metadata
+from kafkad.handlers.metadata import answer as answer_metadata
 from kafkad.handlers.metadata import unknown_topics
 from kafkad.handlers.pipeline import LOCAL, OWNER_QUESTIONS
 from kafkad.handlers.view import BrokerView
-from kafkad.processes.network.answers import Answers
+from kafkad.processes.network.answers import Answers, Steps
 from kafkad.processes.network.connection import Connection, Frame
 from kafkad.processes.network.controller_desk import ControllerDesk
 from kafkad.processes.network.coordinator_desk import CoordinatorDesk
@@ -21,6 +21,7 @@ from kafkad.processes.network.owner_desk import OwnerDesk
 from kafkad.processes.network.produce_desk import ProduceDesk
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
+from kafkad.wire.metadata import read_request as read_metadata_request
 
 CONSUMER_PROTOCOL = "consumer"
 CONSUMER_PROTOCOL_SINCE = 1
@@ -93,18 +94,23 @@ class Requests:
     def _metadata(self, connection: Connection, frame: Frame, now_ms: int) -> None:
         """Answered from here; topics that nobody knows may have to be created first (S0-69)."""
         header = frame.header
-        body = frame.view[header.body_at :]
-        unknown = unknown_topics(body, header.version, self._view) if self.auto_create else frozenset()
+        body, version, view = frame.view[header.body_at :], header.version, self._view
         reply = self._answers.open(connection, frame, now_ms)
 
-        def answer(errors: dict[str, int]) -> None:
-            self._view.advertised = connection.advertised
-            self._answers.send(reply, answer_metadata(body, header.version, self._view, errors))
+        def steps() -> Steps:
+            request = yield from read_metadata_request(body, version)
+            unknown = unknown_topics(request, version, view) if self.auto_create else frozenset()
+            if not unknown:
+                return (yield from answer_metadata(request, version, view))
 
-        if unknown:
-            self._controller.create_topics(connection, unknown, answer, now_ms)
-        else:
-            answer({})
+            def created(errors: dict[str, int]) -> None:
+                if not connection.closed:
+                    self._answers.run(answer_metadata(request, version, view, errors), reply, len(body))
+
+            self._controller.create_topics(connection, unknown, created, now_ms)
+            return None
+
+        self._answers.run(steps(), reply, len(body))
 
     def _find_coordinator(self, connection: Connection, frame: Frame, now_ms: int) -> None:
         """Answered from here, when the internal topic is there: whoever asks first waits until it is made."""

@@ -21,7 +21,7 @@ from kafkad.processes.child import ChildContext
 from kafkad.processes.event_loop import IDLE
 from kafkad.processes.network.assembly import Assembly, Desks
 from kafkad.processes.network.connection import Connection
-from kafkad.processes.network.giving_way import GivingWay
+from kafkad.processes.network.connection_care import ConnectionCare
 from kafkad.processes.network.hearing import Hearing
 from kafkad.processes.peers import Peers
 from kafkad.processes.rings import Rings
@@ -31,13 +31,6 @@ from kafkad.wire.descriptors import APPEND, WATCH, frames_of
 log = logging.getLogger(__name__)
 
 CONTROLLER = ProcessKey("controller", 0)
-STALL_MS = 30_000
-"""A request that was begun and does not go on for this long is given up, with the arena space that it holds."""
-STALL_CHECK_MS = 1_000
-STARVED_LOOK_MS = 20
-"""Space also comes free where nobody wakes up for it, by a connection that is closed."""
-IDLE_CHECKS = 10
-"""Idle connections are looked for this often within `connections.max.idle.ms`."""
 _APPEND, _WATCH = bytes((APPEND,)), bytes((WATCH,))
 
 
@@ -53,17 +46,16 @@ class NetworkProcess:
         self._now_ms = monotonic_ms()
         self._stop_at_ms: int | None = None
         self._is_done = False
-        self._next_stall_check_ms = 0
         self._config = context.config
-        self._look_for_idle(context.config)
         assembly = Assembly(self, context, self._now_ms)
         self._assembly = assembly
         self.loop = assembly.loop
+        self._turns = assembly.turns
         self.acceptor = assembly.acceptor
         self.clients = assembly.clients
-        self.unread = self.clients.unread
-        self.giving_way = GivingWay(self.clients.reader, self.clients.close)
+        self.care = ConnectionCare(self.clients, context.config.network.connections_max_idle_ms, self._now_ms)
         self._admission = assembly.admission
+        self._peer_log = assembly.peer_log
         self.logs = assembly.logs
         self.copy = assembly.copy
         self.desks: Desks = assembly.desks
@@ -134,7 +126,7 @@ class NetworkProcess:
         for slot in moved.gone:
             self.logs.forget(slot)
         if moved.changed or moved.gone:
-            self.desks.fetch.metadata_changed(moved.changed, moved.gone, self._now_ms)
+            self.desks.fetch.metadata_changed(moved.changed, moved.gone)
         self._roster.set_applied_version(self._context.key, image.version)
         self.desks.controller.tell(Applied(image.version))
 
@@ -142,15 +134,8 @@ class NetworkProcess:
         if config is self._config:
             return
         self._config = config
-        self._look_for_idle(config)
+        self.care.look_for_idle(config.network.connections_max_idle_ms, self._now_ms)
         self._assembly.reconfigure(config)
-
-    def _look_for_idle(self, config: BrokerConfig) -> None:
-        self._max_idle_ms = config.network.connections_max_idle_ms
-        self._next_idle_check_ms: int | None = None
-        # As in Apache Kafka, a negative limit is none.
-        if self._max_idle_ms >= 0:
-            self._next_idle_check_ms = self._now_ms + max(1, self._max_idle_ms // IDLE_CHECKS)
 
     def _on_channel(self, _events: int) -> None:
         try:
@@ -200,38 +185,22 @@ class NetworkProcess:
 
     def _tick(self) -> None:
         now = self._now_ms
+        self._hearing.settle(now)
         fetch_deadline_ms = self.desks.fetch.next_deadline_ms
         if fetch_deadline_ms is not None and fetch_deadline_ms <= now:
             self.desks.fetch.expire(now)
         controller_deadline_ms = self.desks.controller.next_deadline_ms
         if controller_deadline_ms is not None and controller_deadline_ms <= now:
             self.desks.controller.expire(now)
-        if self.clients.next_unmute_ms is not None:
-            self.clients.unmute()
         exchange_ms = self.desks.throttle.next_exchange_ms
         if exchange_ms is not None and exchange_ms <= now:
             self._exchange_counts()
+        if self._peer_log.next_ms is not None:
+            self._peer_log.tick(now)
         self._admission.tick(now, has_metadata=not self.copy.is_empty)
-        reader = self.clients.reader
-        if self.giving_way.is_wanted:
-            self.giving_way.tick(now)
-        if self.unread.is_wanted:
-            self.unread.tick(now, self.clients.close)
-        if reader.next_pass:
-            self.clients.take_turns(reader.next_pass)
-        has_room = not self.unread.is_over or self.unread.begin_pass()
-        if has_room and self.unread.waiting:
-            self.clients.take_turns(self.unread.waiting)
-        if reader.starved:
-            self.clients.feed_starved()
-        if reader.space.crowded:
-            self.clients.feed_crowded()
-        if reader.unfinished and now >= self._next_stall_check_ms:
-            self._next_stall_check_ms = now + STALL_CHECK_MS
-            self.clients.close_stalled(STALL_MS)
-        if self._next_idle_check_ms is not None and now >= self._next_idle_check_ms:
-            self._next_idle_check_ms = now + max(1, self._max_idle_ms // IDLE_CHECKS)
-            self.clients.close_idle(self._max_idle_ms)
+        self.care.tick(now)
+        if self._turns:
+            self._turns.work()
 
     def _exchange_counts(self) -> None:
         rows = self.desks.throttle.take_counts()
@@ -279,25 +248,16 @@ class NetworkProcess:
 
     def _timeout_ms(self) -> float:
         desks = self.desks
+        if self._turns or desks.fetch.is_busy or self.care.is_busy:
+            return 0
         deadlines = [
             desks.fetch.next_deadline_ms,
             desks.controller.next_deadline_ms,
             desks.throttle.next_exchange_ms,
-            self.clients.next_unmute_ms,
             self._admission.next_deadline_ms(self._now_ms),
+            self._peer_log.next_ms,
+            *self.care.deadlines_ms(self._now_ms),
         ]
-        if len(self.clients):
-            deadlines.append(self._next_idle_check_ms)
-        if self.clients.reader.unfinished:
-            deadlines.append(self._next_stall_check_ms)
-        if self.clients.reader.next_pass:
-            return 0
-        if self.unread.is_wanted:
-            deadlines.append(self.unread.next_look_ms or self._now_ms)
-        if self.giving_way.is_wanted:
-            deadlines.append(self.giving_way.next_look_ms or self._now_ms)
-        if self.clients.reader.starved or self.clients.reader.space.crowded:
-            deadlines.append(self._now_ms + STARVED_LOOK_MS)
         if self._stop_at_ms is not None:
             deadlines.append(self._stop_at_ms)
         known = [deadline for deadline in deadlines if deadline is not None]
@@ -315,7 +275,7 @@ class NetworkProcess:
         self.desks.answers.connection_lost(connection)
         self.desks.coordinators.connection_lost(connection)
         self.desks.controller.connection_lost(connection)
-        self.acceptor.left(connection.peer.rpartition(":")[0])
+        self.acceptor.left(connection.host)
 
     # Stopping.
 
@@ -330,7 +290,8 @@ class NetworkProcess:
 
     def _leave(self) -> None:
         self.clients.part()
-        self.clients.warmer.close()
+        self._peer_log.close()
+        self._assembly.close()
         self.peers.close()
         try:
             self._context.channel.send(Stopped())

@@ -2,18 +2,17 @@
 
 `sendfile` waits for the disk in the middle of the loop. So before the first byte of a file slice leaves, its first and
 last page are asked for without waiting (RWF_NOWAIT); if one is missing, a thread reads the slice through, and the
-connection goes on when that is done. The threads are made when first needed, and so always after the fork.
+connection goes on when that is done.
 """
 
 import errno
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 
 from kafkad.processes.network.connection import Connection
+from kafkad.processes.network.reading_threads import ReadingThreads
 from kafkad.wire.fetch import FileSlice
 
-THREADS = 2
 _STEP_BYTES = 256 * 1024
 
 Probe = Callable[[int, int], bool]
@@ -32,12 +31,12 @@ def is_cached(fd: int, position: int) -> bool:
 class Warmer:
     """The cold reads of one network process. `ready` is called with a connection that may go on sending."""
 
-    def __init__(self, ready: Callable[[Connection], None], probe: Probe = is_cached) -> None:
+    def __init__(
+        self, ready: Callable[[Connection], None], threads: ReadingThreads, probe: Probe = is_cached
+    ) -> None:
         self._ready = ready
+        self._threads = threads
         self._probe = probe
-        self._threads: ThreadPoolExecutor | None = None
-        self._under_way: dict[Future[None], Connection] = {}
-        self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def is_warm(self, connection: Connection, piece: FileSlice) -> bool:
         """Whether `piece` can be sent now; if not, it is being read, and `connection` says that it waits for it."""
@@ -45,30 +44,19 @@ class Warmer:
         if self._probe(piece.fd, piece.position) and self._probe(piece.fd, last):
             piece.is_warm = True
             return True
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="cold-read")
-        # A descriptor of its own: the connection may be gone, and its file closed, before the disk has answered.
-        future = self._threads.submit(_read_through, os.dup(piece.fd), piece.position, piece.length)
-        # Once is enough, also if memory is so short that the pages are gone again.
-        piece.is_warm = True
-        connection.is_warming = True
-        self._under_way[future] = connection
-        future.add_done_callback(lambda _: os.eventfd_write(self.doorbell, 1))
-        return False
 
-    def rung(self, _events: int) -> None:
-        """Some slice has been read; what the disk says of one that could not be is said again by `sendfile`."""
-        os.eventfd_read(self.doorbell)
-        for future in [future for future in self._under_way if future.done()]:
-            connection = self._under_way.pop(future)
+        def done(_: object) -> None:
+            # What the disk says of a slice that could not be read is said again by `sendfile`.
             connection.is_warming = False
             if not connection.closed:
                 self._ready(connection)
 
-    def close(self) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(wait=True, cancel_futures=True)
-        os.close(self.doorbell)
+        # A descriptor of its own: the connection may be gone, and its file closed, before the disk has answered.
+        self._threads.submit(done, _read_through, os.dup(piece.fd), piece.position, piece.length)
+        # Once is enough, also if memory is so short that the pages are gone again.
+        piece.is_warm = True
+        connection.is_warming = True
+        return False
 
 
 def _read_through(fd: int, position: int, length: int) -> None:

@@ -8,16 +8,17 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
-import multiprocess
 from multiprocess.process import BaseProcess
 
 from kafkad.adapters.roster import ProcessKey, ProcessState, Roster
 from kafkad.adapters.supervision_channel import Channel, ChannelClosed, ToChild, channel_pair
 from kafkad.core.restart_backoff import RestartBackoff
 from kafkad.core.silence import Silence
-from kafkad.processes.child import HANDLED_SIGNALS, ChildContext, RoleMain, run_child
+from kafkad.processes.child import HANDLED_SIGNALS, STACKS_SIGNAL, ChildContext, RoleMain, run_child
+from kafkad.processes.supervisor.forking import CannotFork, Process
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Life:
     is_clean: bool = False
     """It said `Stopped` and that all of its state is on disk."""
     silence: Silence = field(default_factory=Silence)
+    is_killed: bool = False
 
     def close(self) -> None:
         os.close(self.pidfd)
@@ -64,7 +66,6 @@ class Children:
         self._roster = roster
         self._make_context = make_context
         self._forget = forget
-        self._multiprocess = multiprocess.get_context("fork")
         self._children = {
             key: Child(
                 key=key, main=mains[key.role], backoff=RestartBackoff(failures_allowed=failures_allowed)
@@ -88,13 +89,38 @@ class Children:
         return [child.life for child in self if child.life is not None]
 
     def start(self, child: Child) -> Life:
-        """Fork the life that the roster counts already."""
+        """Fork the life that the roster counts already. Raises `CannotFork`; then the same life may be tried again."""
         assert child.life is None, f"{child.key} is still alive"
         child.restart_at_ms = None
-        incarnation = self._roster.incarnation(child.key)
+        with ExitStack() as unless_begun:
+            try:
+                child.life = self._begin(child, unless_begun)
+            except OSError as error:
+                raise CannotFork(error) from error
+            unless_begun.pop_all()
+        return child.life
+
+    def _begin(self, child: Child, unless_begun: ExitStack) -> Life:
+        """What is to be undone when the machine has no room for the life is in `unless_begun`."""
         self._roster.set_state(child.key, ProcessState.STARTING)
+        unless_begun.callback(self._roster.set_state, child.key, ProcessState.DEAD)
         ours, theirs = channel_pair()
-        context = self._make_context(child.key, incarnation, theirs)
+        unless_begun.callback(ours.close)
+        try:
+            process = self._fork(child, ours, theirs)
+        finally:
+            theirs.close()
+        assert process.pid is not None, "a started process has a pid"
+        unless_begun.callback(process.close)
+        unless_begun.callback(process.join)
+        unless_begun.callback(process.kill)
+        pidfd = os.pidfd_open(process.pid)
+        self._roster.set_pid(child.key, process.pid)
+        incarnation = self._roster.incarnation(child.key)
+        return Life(key=child.key, incarnation=incarnation, process=process, pidfd=pidfd, channel=ours)
+
+    def _fork(self, child: Child, ours: Channel, theirs: Channel) -> BaseProcess:
+        context = self._make_context(child.key, self._roster.incarnation(child.key), theirs)
 
         def forget() -> None:
             ours.close()
@@ -102,26 +128,14 @@ class Children:
                 other.close()
             self._forget(child.key)
 
-        process = self._multiprocess.Process(
-            target=run_child, args=(context, child.main, forget), name=str(child.key)
-        )
+        process = Process(target=run_child, args=(context, child.main, forget), name=str(child.key))
         # A signal for us that the child got before it forgot our handlers would be reported to us as ours.
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
         try:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
-        theirs.close()
-        assert process.pid is not None, "a started process has a pid"
-        self._roster.set_pid(child.key, process.pid)
-        child.life = Life(
-            key=child.key,
-            incarnation=incarnation,
-            process=process,
-            pidfd=os.pidfd_open(process.pid),
-            channel=ours,
-        )
-        return child.life
+        return process
 
     def reap(self, child: Child) -> tuple[Life, int]:
         """The life that ended and its exit code (negative: the signal). The next one is counted from here on."""
@@ -149,10 +163,14 @@ class Children:
 
     def kill(self, life: Life) -> None:
         """SIGKILL through the pidfd, which can't hit a stranger that got the same pid."""
-        try:
+        with suppress(ProcessLookupError):
             signal.pidfd_send_signal(life.pidfd, signal.SIGKILL)
-        except ProcessLookupError:
-            return
+        life.is_killed = True
+
+    def ask_for_stacks(self, life: Life) -> None:
+        """It writes to stderr what each of its threads does."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(life.pidfd, STACKS_SIGNAL)
 
     def kill_all(self) -> None:
         """Leave no process behind, whatever the reason; waits until they are gone."""

@@ -161,7 +161,12 @@ def _open(path: str) -> LogDirectory:
 
 def _share_memory(config: BrokerConfig, keys: tuple[ProcessKey, ...], stack: ExitStack) -> SharedState:
     def region(name: str, size: int) -> SharedRegion:
-        made = SharedRegion(name, size)
+        try:
+            made = SharedRegion(name, size)
+        except OSError as error:
+            raise StartRefused(
+                f"{size >> 20} MiB of memory for what the processes share ({name}) can't be had: {error.strerror}"
+            ) from error
         stack.callback(made.close)
         return made
 

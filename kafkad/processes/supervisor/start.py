@@ -1,5 +1,6 @@
 """A broker from its configuration to its exit code: take what it needs, supervise, give everything back."""
 
+import faulthandler
 import logging
 import os
 import select
@@ -8,19 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
+from kafkad.adapters import process_limits
 from kafkad.adapters.notebook import Notebook
-from kafkad.adapters.process_limits import raise_open_files
 from kafkad.adapters.roster import ProcessKey
 from kafkad.adapters.service_manager import ServiceManager
 from kafkad.adapters.supervision_channel import Channel, Reload
 from kafkad.config import BrokerConfig, Endpoint, InvalidConfiguration, dynamic
+from kafkad.core.open_files import OpenFiles
 from kafkad.core.ports import StorageFailed
 from kafkad.core.restart_backoff import FAILURES_ALLOWED
 from kafkad.core.stop_sequence import STAGE_MS
 from kafkad.plugin_loading import Plugins
 from kafkad.processes.child import ChildContext, RoleMain, Roles, configure_logging
+from kafkad.processes.supervisor import machine, open_files
 from kafkad.processes.supervisor.children import Children
-from kafkad.processes.supervisor.resources import Resources, StartRefused, take_resources
+from kafkad.processes.supervisor.resources import Resources, StartRefused, process_keys, take_resources
 from kafkad.processes.supervisor.signals import SignalQueue
 from kafkad.processes.supervisor.supervision import Supervision
 
@@ -56,22 +59,36 @@ def run_broker(
     `roles` are the mains of the processes; unless given, those of `kafkad.processes`.
     """
     configure_logging("supervisor")
-    raise_open_files()
+    faulthandler.enable()
+    process_limits.raise_open_files()
     # Imported here, once, before the fork: a restarted child must not import again.
     mains = dict(roles) if roles is not None else load_roles()
     service = ServiceManager()
     try:
+        _look_at_machine(config)
         resources = take_resources(config, service)
     except StartRefused as refusal:
         print(f"kafkad: {refusal}", file=sys.stderr, flush=True)
         return REFUSED
     own_pid = os.getpid()
     try:
+        open_files.warn_of_few(_open_files(config), config, resources.log_directories)
         return _Broker(config, plugins, resources, service, mains, announce, reread, patience or Patience()).run()
     finally:
         # A child never comes here, but if it did, it must not take the others' directory with it.
         if os.getpid() == own_pid:
             resources.close()
+
+
+def _look_at_machine(config: BrokerConfig) -> None:
+    """Raises `StartRefused` for what no broker could run with here."""
+    for reason in (machine.refusal(os.uname().machine), open_files.refusal(_open_files(config))):
+        if reason is not None:
+            raise StartRefused(reason)
+
+
+def _open_files(config: BrokerConfig) -> OpenFiles:
+    return OpenFiles(limit=process_limits.open_files_limit(), processes=len(process_keys(config)) + 1)
 
 
 def load_roles() -> Mapping[str, RoleMain]:

@@ -8,11 +8,11 @@ import logging
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from kafkad.adapters.counters import Counters
-from kafkad.adapters.roster import ProcessState, Roster
+from kafkad.adapters.roster import FIRST_LIFE, ProcessState, Roster
 from kafkad.adapters.service_manager import ServiceManager
 from kafkad.adapters.supervision_channel import (
     BrokerStateChanged,
@@ -29,22 +29,16 @@ from kafkad.adapters.supervision_channel import (
 from kafkad.adapters.terminal import has_hung_up
 from kafkad.core.broker_state import BrokerState, enter, leaving
 from kafkad.core.restart_backoff import CrashLoop
-from kafkad.core.stop_sequence import StopSequence
+from kafkad.core.stop_sequence import StopRole, StopSequence
+from kafkad.processes.supervisor import progress
 from kafkad.processes.supervisor.children import Child, Children, Life
+from kafkad.processes.supervisor.forking import CannotFork
 from kafkad.processes.supervisor.signals import SignalQueue
 from kafkad.processes.supervisor.watch import Watch
 
 log = logging.getLogger(__name__)
 
-OK, FAILED = 0, 1
-_STOPPING = {
-    "network": "stopping: answering what is under way",
-    "fetcher": "stopping: leaving the leaders",
-    "cleaner": "stopping: ending the round of the cleaner",
-    "worker": "stopping: flushing {} partitions",
-    "controller": "stopping: writing checkpoints",
-    "reporter": "stopping: the last metrics",
-}
+OK, FAILED, REFUSED = 0, 1, 2
 
 
 class Supervision:
@@ -88,8 +82,7 @@ class Supervision:
         if self._is_recovering:
             self._enter(BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)
         self._watch(self._signals.fd, self._on_signals)
-        for child in self._children:
-            self._start(child)
+        self._start_all()
         while self._stopping is None or not self._stopping.is_over:
             for fd, _ in self._epoll.poll(self._wait_s()):
                 # An earlier event of this round may have ended the life that this descriptor belonged to.
@@ -112,43 +105,56 @@ class Supervision:
         """Until the next deadline."""
         deadlines = [self._watching.next_ms]
         deadlines += [child.restart_at_ms for child in self._children if child.restart_at_ms is not None]
-        if self._stopping is not None and self._stopping.current is not None:
-            deadlines.append(self._stopping.current.deadline_ms)
+        stage = self._stopping.current if self._stopping is not None else None
+        if stage is not None and any(self._unkilled(stage)):
+            deadlines.append(stage.deadline_ms)
         return max(0, min(deadlines) - _now_ms()) / 1000
 
     def _act_on_time(self, now_ms: int) -> None:
         started = False
         for child in self._children:
             if child.restart_at_ms is not None and child.restart_at_ms <= now_ms:
-                self._start(child)
-                started = True
+                started = self._start_again(child) or started
         if started:
             self._tell_roster()
         stage = self._stopping.current if self._stopping is not None else None
         if stage is not None and stage.deadline_ms <= now_ms:
-            for life in self._children.lives():
-                if life.key.role == stage.role:
-                    log.error("%s has not stopped in time and is killed", life.key)
-                    self._children.kill(life)
+            for life in self._unkilled(stage):
+                log.error("%s has not stopped in time and is killed", life.key)
+                self._children.kill(life)
         if self._watching.next_ms <= now_ms:
             is_stopping = self._stopping is not None
             is_starting = not (self._was_ready or is_stopping)
             self._watching.look(now_ms, is_starting=is_starting, is_stopping=is_stopping, text=self._progress())
 
+    def _unkilled(self, stage: StopRole) -> Iterator[Life]:
+        """Whom its deadline is for: one that was killed and can't end yet is waited for without another word."""
+        return (life for life in self._children.lives() if life.key.role == stage.role and not life.is_killed)
+
     def _progress(self) -> str | None:
-        """How far a start or a stop has come, in the words that `systemctl status` shows."""
-        rows = [self._roster.progress(key) for key in self._roster.role("worker")]
-        done, total = sum(row[0] for row in rows), sum(row[1] for row in rows)
         if self._stopping is not None:
-            stage = self._stopping.current
-            # A worker that was just told to stop has not counted yet.
-            if stage is None or (stage.role == "worker" and done == total):
-                return None
-            return _STOPPING[stage.role].format(total - done)
-        if self._was_ready:
-            return None
-        percent = 100 * done // total if total else 0
-        return f"recovering {percent} %" if self._is_recovering else f"loading {percent} %"
+            return progress.of_stop(self._roster, self._stopping.current)
+        return None if self._was_ready else progress.of_start(self._roster, is_recovering=self._is_recovering)
+
+    def _start_all(self) -> None:
+        """The first lives. Where not even these can begin, the broker can't be had."""
+        for child in self._children:
+            try:
+                self._start(child)
+            except CannotFork as error:
+                self._give_up(f"{child.key} can't be started: {error}", REFUSED)
+                return
+
+    def _start_again(self, child: Child) -> bool:
+        """False when the machine has no room for it now: that is no reason to take away what lives."""
+        try:
+            self._start(child)
+        except CannotFork as error:
+            child.restart_at_ms = child.backoff.not_begun(_now_ms())
+            delay_ms = child.restart_at_ms - _now_ms()
+            log.error("%s can't be started, the next try is in %d ms: %s", child.key, delay_ms, error)
+            return False
+        return True
 
     def _start(self, child: Child) -> None:
         life = self._children.start(child)
@@ -171,14 +177,15 @@ class Supervision:
         self._go_on_stopping()
 
     def _replace(self, child: Child, code: int) -> None:
-        decision = child.backoff.died(_now_ms())
+        decision = child.backoff.died(_now_ms(), has_served=self._was_ready)
         if isinstance(decision, CrashLoop):
-            times = f"{decision.failures} times within a minute"
+            times = f"{decision.failures} times before the broker could serve"
             self._give_up(f"{child.key} ended {times}, last with {_ending(code)}", FAILED)
             return
         child.restart_at_ms = decision.at_ms
         delay_ms = max(0, decision.at_ms - _now_ms())
-        log.error("%s ended with %s; it is started again in %d ms", child.key, _ending(code), delay_ms)
+        often = f" ({decision.recent_deaths} times within ten minutes)" if decision.recent_deaths > 1 else ""
+        log.error("%s ended with %s%s; it is started again in %d ms", child.key, _ending(code), often, delay_ms)
 
     def _on_messages(self, child: Child, life: Life) -> None:
         try:
@@ -244,14 +251,15 @@ class Supervision:
             self._stop()
 
     def _stop(self) -> None:
-        self._service.stopping(_STOPPING["network"])
+        self._service.stopping(progress.STOPPING["network"])
         self._on_stopping()
         for state in leaving(self._roster.broker_state):
             self._enter(state)
         self._stopping = StopSequence(stage_ms=self._stage_ms)
         for child in self._children:
             if child.key.role == "worker" and child.life is None:
-                self.unclean_workers += 1
+                # One that has never lived has changed nothing.
+                self.unclean_workers += self._is_recovering or self._roster.incarnation(child.key) > FIRST_LIFE
             child.restart_at_ms = None
         self._go_on_stopping()
 

@@ -1,7 +1,8 @@
 """Whether the children live, seen from time to time, and what the service manager hears of it.
 
-A child whose beat stands still is killed, and replaced like any that ended. The service manager is fed as long as
-that works: it has to help when a killed child does not go away, or when the supervisor itself hangs.
+A child whose beat stands still writes down where it is, is killed, and replaced like any that ended. The service
+manager is fed as long as that works: it has to help when a killed child does not go away, or when the supervisor
+itself hangs.
 """
 
 import logging
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 
 TEXT_MS = 200
 """How often the text of a start or stop is renewed."""
+STACKS_MS = 200
+"""Whoever hangs has so long to write its stacks: a signal handler does that, wherever the process is."""
 PATIENCE_S = 30
 """A start is given that long from each look on which all was well."""
 
@@ -35,12 +38,17 @@ class Watch:
         self._look_ms = min(LOOK_MS, service.watchdog_ms // 3) or LOOK_MS
         self._next_look_ms = now_ms + self._look_ms
         self._told = ""
+        self._asked: list[Life] = []
+        """Lives that hang, and are killed when they have been given time for their stacks."""
+        self._kill_ms = now_ms
         self._gave_up = False
         # At once: the first text of a start.
         self.next_ms = now_ms
 
     def look(self, now_ms: int, *, is_starting: bool, is_stopping: bool, text: str | None) -> None:
         """`text` says how far a start or a stop has come; None when there is nothing new to say."""
+        if self._asked and now_ms >= self._kill_ms:
+            self._kill_asked(now_ms)
         if now_ms >= self._next_look_ms:
             self._next_look_ms = now_ms + self._look_ms
             if self._all_well(now_ms):
@@ -52,18 +60,27 @@ class Watch:
             self._told = text
             self._service.status(text)
         soon_ms = now_ms + TEXT_MS if is_starting or is_stopping else self._next_look_ms
-        self.next_ms = min(self._next_look_ms, soon_ms)
+        self.next_ms = min(self._next_look_ms, soon_ms, self._kill_ms if self._asked else soon_ms)
 
     def _all_well(self, now_ms: int) -> bool:
-        """Kill who hangs; False when somebody has not died of it."""
+        """Ask who hangs for its stacks, before it is killed; False when somebody has not died of it."""
         for life in self._children.lives():
             if life.silence.killed_ms is not None:
                 self._expect_end(life, now_ms)
             elif self._roster.state(life.key) != ProcessState.STOPPING and self._hangs(life, now_ms):
                 log.error("%s has been silent for too long and is killed", life.key)
                 life.silence.killed_ms = now_ms
-                self._children.kill(life)
+                self._children.ask_for_stacks(life)
+                self._asked.append(life)
+                self._kill_ms = now_ms + STACKS_MS
         return not self._gave_up
+
+    def _kill_asked(self, now_ms: int) -> None:
+        for life in self._children.lives():
+            if any(life is asked for asked in self._asked):
+                life.silence.killed_ms = now_ms
+                self._children.kill(life)
+        self._asked.clear()
 
     def _hangs(self, life: Life, now_ms: int) -> bool:
         if not life.silence.look(self._blocks[life.key][BUSY_NS], now_ms):

@@ -6,10 +6,12 @@ many batches went into its log, and nobody hears of an append that a reader can'
 
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from kafkad.adapters.counters import CounterBlock
 from kafkad.adapters.descriptor_ring import LARGEST_MESSAGE
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.record_checks import InvalidRecords
 from kafkad.core.metrics_catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
@@ -41,10 +43,27 @@ RECORD_ERRORS = 500
 """So many refused records of a batch are named; the message has to fit a ring."""
 
 
-class _Answer:
-    """Results that are ready, or wait for replication; `explained` goes out before them."""
+class _Unflushed(NamedTuple):
+    """A batch that is in `log`, whose append lasts until everything below `end` is on disk (`flush.messages`)."""
 
-    __slots__ = ("acks", "deadline_ms", "explained", "life", "network", "part_id", "required", "results")
+    result: int
+    owned: OwnedPartition
+    log: PartitionLog
+    end: int
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.is_lost and self.log.completed_end < self.end
+
+    @property
+    def is_lost(self) -> bool:
+        return self.owned.log is not self.log or not self.owned.is_online
+
+
+class _Answer:
+    """Results that are ready, or wait for the disk, and then for replication; `explained` goes out before them."""
+
+    __slots__ = ("acks", "deadline_ms", "explained", "life", "network", "part_id", "required", "results", "unflushed")
 
     def __init__(self, network: int, life: int, part_id: int, acks: int, deadline_ms: int) -> None:
         self.network = network
@@ -54,6 +73,7 @@ class _Answer:
         self.deadline_ms = deadline_ms
         self.results: list[AppendResult] = []
         self.required: list[tuple[int, int]] = []
+        self.unflushed: list[_Unflushed] = []
         self.explained: list[RecordErrors] = []
 
 
@@ -83,10 +103,12 @@ class Appending:
         self._send = send
         self._failed = failed
         self._ready: list[_Answer] = []
+        self._unflushed: list[_Answer] = []
+        self._has_flush_ended = False
         self._lives = [0] * len(arenas)
         """How often each network process was lost: its next life numbers its requests anew."""
         self._purgatory: Purgatory[DelayedProduce[_Answer], Appending] = Purgatory(view=self, start_ms=now_ms)
-        self.transactional = Transactional(partitions, arenas, coordinators, self.append_held, retry)
+        self.transactional = Transactional(partitions, arenas, coordinators, self.append_held, retry, touched)
 
     @property
     def has_waiting(self) -> bool:
@@ -176,6 +198,8 @@ class Appending:
             owned.bytes_in += length
         if answer.acks == ALL_IN_SYNC:
             answer.required.append((slot, info[1] + 1))
+        if partition_log.held_back and partition_log.completed_end <= info[1]:
+            answer.unflushed.append(_Unflushed(len(answer.results), owned, partition_log, info[1] + 1))
         return (0, info[0], info[2], info[3])
 
     def _refused(self, owned: OwnedPartition | None, error: KafkaError, answer: _Answer) -> AppendResult:
@@ -190,12 +214,19 @@ class Appending:
         return (error.code, -1, -1, log_start)
 
     def answer(self) -> None:
-        """After publishing: send what is complete, let the rest wait for the high watermark."""
+        """After publishing: send what is complete, let the rest wait for the disk, then for the high watermark."""
+        if self._has_flush_ended:
+            self._has_flush_ended = False
+            waited, self._unflushed = self._unflushed, []
+            self._ready = waited + self._ready
         if not self._ready:
             return
         ready, self._ready = self._ready, []
         by_network: dict[int, list[bytes]] = {}
         for answer in ready:
+            if answer.unflushed and not _is_flushed(answer):
+                self._unflushed.append(answer)
+                continue
             for explained in answer.explained:
                 self._send(answer.network, pack_control(explained))
             if answer.required and not self._is_replicated(answer):
@@ -206,6 +237,10 @@ class Appending:
             # A frame that does not fit a ring would take another way, and arrive before what was explained.
             for frame in frames_of(_APPENDED, packed, LARGEST_MESSAGE):
                 self._send(network, frame)
+
+    def flush_ended(self) -> None:
+        """Some log was synced, or failed: look at what waits for the disk when the pass ends."""
+        self._has_flush_ended = bool(self._unflushed)
 
     def _is_replicated(self, answer: _Answer) -> bool:
         """The usual case, a partition whose in-sync replicas have it all, without a delayed operation."""
@@ -260,6 +295,21 @@ class Appending:
         self._lives[network] += 1
         self.transactional.network_lost(network)
         self._ready = [answer for answer in self._ready if answer.network != network]
+        self._unflushed = [answer for answer in self._unflushed if answer.network != network]
+
+
+def _is_flushed(answer: _Answer) -> bool:
+    """Whether nothing of it waits for the disk any more. What never got there says so."""
+    if any(row.is_waiting for row in answer.unflushed):
+        return False
+    rows, answer.unflushed = answer.unflushed, []
+    for row in rows:
+        if row.is_lost:
+            if answer.required:
+                # They are in the order of the good results, of which this is none.
+                del answer.required[sum(result[0] == 0 for result in answer.results[: row.result])]
+            answer.results[row.result] = _OFFLINE if row.owned.state == STATE_OFFLINE else _NOT_OWNED
+    return True
 
 
 def _with_codes(answer: _Answer, codes: dict[int, ErrorCode]) -> list[AppendResult]:

@@ -1,6 +1,5 @@
 """How a worker is put together: its partitions, and who does what with them."""
 
-import resource
 from typing import Protocol
 
 from kafkad.adapters.file_cache import FileCache
@@ -27,9 +26,6 @@ from kafkad.processes.worker.verifying import Verifying
 from kafkad.wire.controller_messages import ControllerMessage
 from kafkad.wire.descriptors import FilesRemoved, pack_control
 
-DESCRIPTORS_BESIDE_FILES = 256
-"""Links, eventfds and what else is not a segment file."""
-
 
 class Shell(Protocol):
     """What the parts ask of the process around them."""
@@ -53,6 +49,8 @@ class Shell(Protocol):
     def tell(self, message: ControllerMessage) -> None: ...
 
     def advanced(self, owned: OwnedPartition) -> None: ...
+
+    def flushed(self, owned: OwnedPartition) -> None: ...
 
     def published(self, owned: OwnedPartition) -> None: ...
 
@@ -109,8 +107,7 @@ class Assembly:
 
     def _assemble_partitions(self, shell: Shell, context: ChildContext) -> None:
         dirs = context.config.log_dirs
-        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        files = FileCache(max(16, descriptors - DESCRIPTORS_BESIDE_FILES))
+        files = FileCache(context.open_files.files_of_worker)
         directories = zip(context.log_directories, context.was_clean, strict=True)
         self.loader = Loader(
             [DirectoryState(directory, was_clean=was_clean) for directory, was_clean in directories],
@@ -166,4 +163,4 @@ def _upkeep(shell: Shell, context: ChildContext, failing: Failing) -> Upkeep:
         for network in networks:
             shell.send_to_network(network, frame)
 
-    return Upkeep(context.roster, context.block, failed=failing.failed, flushed=shell.publish, removed=removed)
+    return Upkeep(context.roster, context.block, failed=failing.failed, flushed=shell.flushed, removed=removed)

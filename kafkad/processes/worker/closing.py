@@ -6,8 +6,9 @@ done by the worker itself.
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
+from kafkad.adapters.helper_threads import HelperThreads
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.processes.worker.failing import FAILURES
@@ -16,8 +17,8 @@ from kafkad.processes.worker.owned import OwnedPartition
 log = logging.getLogger(__name__)
 
 THREADS = 8
-AT_A_TIME = 256
-"""So many logs have their files open for it."""
+AT_A_TIME = 64
+"""So many logs have their files open for it, and they stay open until they are synced."""
 
 _Row = tuple[OwnedPartition, PartitionLog]
 _Synced = tuple[FlushLog, Future[None]]
@@ -28,9 +29,18 @@ def close_logs(
     publish: Callable[[OwnedPartition], None],
     closed: Callable[[int, int], None],
 ) -> bool:
-    """True when everything is on disk. `closed` hears how many are, of how many."""
-    rows = [(owned, owned.log) for owned in partitions if owned.log is not None]
+    """True when everything is on disk, and nothing there is still to be recovered. `closed` hears how many are closed,
+    of how many."""
+    rows: list[_Row] = []
     is_clean = True
+    for owned in partitions:
+        if owned.log is None:
+            is_clean = is_clean and not owned.needs_recovery
+        elif owned.is_online:
+            rows.append((owned, owned.log))
+        else:
+            # Its directory has failed: nothing is written there any more, and no sync is tried again.
+            owned.log.abandon()
     for first in range(0, len(rows), AT_A_TIME):
         closed(first, len(rows))
         for owned, error in _close(rows[first : first + AT_A_TIME]):
@@ -44,7 +54,7 @@ def close_logs(
 
 def _close(rows: Sequence[_Row]) -> list[tuple[OwnedPartition, Exception | None]]:
     """Each with what kept it from being closed."""
-    threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="close")
+    threads = HelperThreads(THREADS, "sync")
     syncing: list[_Synced | Exception | None] = []
     for _, partition_log in rows:
         try:
@@ -52,7 +62,7 @@ def _close(rows: Sequence[_Row]) -> list[tuple[OwnedPartition, Exception | None]
             syncing.append((effect, threads.submit(effect.perform)) if effect is not None else None)
         except FAILURES as error:
             syncing.append(error)
-    threads.shutdown(wait=True)
+    threads.close()
     return [(owned, _finish(of, synced)) for (owned, of), synced in zip(rows, syncing, strict=True)]
 
 
@@ -64,6 +74,7 @@ def _finish(partition_log: PartitionLog, synced: "_Synced | Exception | None") -
         try:
             future.result()
         except FAILURES as error:
+            effect.release()
             return error
         partition_log.flushed(effect)
     partition_log.abandon()

@@ -212,6 +212,9 @@ class Coordinating:
         if message.api_key != TXN_OFFSET_COMMIT or guarding is None:
             self._handle(coordinator, asked, rule, shares_batch=message.api_key == OFFSET_COMMIT)
             return
+        if not coordinator.owned.is_dirty:
+            # A question that is never followed by a commit is forgotten by the clock.
+            self._touched(coordinator.owned)
         guarding.verify(
             coordinator.owned,
             request,

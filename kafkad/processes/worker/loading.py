@@ -154,10 +154,12 @@ class Loader:
             state.begin_anew(owned.name)
         follows_a_dead_worker = before.topic_id == owned.topic_id
         recovery_point = state.recovery_points.get(owned.name, 0)
+        was_clean = is_new or (state.was_clean and not follows_a_dead_worker)
+        owned.needs_recovery = not was_clean
         request = LoadRequest(
             partition=owned.name,
             config=config,
-            was_clean=is_new or (state.was_clean and not follows_a_dead_worker),
+            was_clean=was_clean,
             now_ms=time.time_ns() // 1_000_000,
             recovery_point=max(recovery_point, before.leo_offset) if follows_a_dead_worker else recovery_point,
             log_start_offset=max(
@@ -202,6 +204,7 @@ class Loader:
         if before.topic_id == owned.topic_id:
             partition_log.recovery_point = min(partition_log.recovery_point, before.recovery_point)
         owned.log = partition_log
+        owned.needs_recovery = False
         owned.generation_base = before.generation
         owned.state = STATE_ONLINE
         partition_log.advance_high_watermark(partition_log.log_end_offset)
@@ -217,6 +220,8 @@ class Loader:
             log.error("%s can't be loaded and stays offline: %s", owned.name, error)
             self._without_room.pop(owned.slot, None)
         if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft):
+            # No directory that failed is ever called clean.
+            owned.needs_recovery = False
             self._failed(owned.log_dir, str(error))
         loaded(owned)
 

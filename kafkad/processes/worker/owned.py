@@ -25,6 +25,7 @@ class OwnedPartition:
         "log_dir",
         "messages_in",
         "name",
+        "needs_recovery",
         "no_room_due_ms",
         "replicas",
         "slot",
@@ -52,6 +53,8 @@ class OwnedPartition:
         self.replicas = 1
         self.state = STATE_RECOVERING
         self.log: PartitionLog | None = None
+        self.needs_recovery = False
+        """Its files were not closed cleanly, and are not checked yet: nobody may call them clean."""
         self.watchers: list[tuple[int, int, bool]] = []
         """(network process, offset, committed): who wants to hear once the high watermark, or the last stable
         offset, is past the offset."""

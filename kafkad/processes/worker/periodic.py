@@ -38,10 +38,10 @@ class Periodic:
         self._has_flush_ms = False
 
     def note(self, owned: OwnedPartition) -> None:
-        """The partition was appended to: arm what it needs."""
+        """Something became of the partition in this pass: arm what it needs."""
         if owned.log is None:
             return
-        if not self._has_producers and owned.log.producers.active():
+        if not self._has_producers and owned.log.producers.may_expire:
             self._has_producers = True
         if not self._has_flush_ms and owned.log.config.flush_ms < _FOREVER:
             self._has_flush_ms = True
@@ -70,7 +70,7 @@ class Periodic:
         for owned in self._partitions.values():
             if owned.log is not None:
                 owned.log.producers.remove_expired(wall_ms)
-                some_left = some_left or bool(owned.log.producers.active())
+                some_left = some_left or owned.log.producers.may_expire
         return some_left
 
     def _flush(self) -> bool:

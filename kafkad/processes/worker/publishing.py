@@ -67,11 +67,11 @@ class Publishing:
         return True
 
     def _advance(self, owned: OwnedPartition) -> None:
-        """One replica: what is appended is committed."""
+        """One replica: what is appended, and on disk where it has to be, is committed."""
         partition_log = owned.log
         assert partition_log is not None
         if owned.in_sync == 1 and owned.is_online:
-            partition_log.advance_high_watermark(partition_log.log_end_offset)
+            partition_log.advance_high_watermark(partition_log.completed_end)
         self._advanced(owned)
 
     def publish(self, owned: OwnedPartition) -> None:

@@ -193,6 +193,8 @@ class WorkerProcess:
         if not self.loader.is_idle:
             self.loader.work(LOADING_BUDGET_S, self.loaded)
             self._roster.set_progress(self._context.key, *self.loader.progress)
+        if self.coordination.has_turns:
+            self.coordination.take_turns()
         self.coordinating.settle()
         self._publish_dirty()
         self.appending.answer()
@@ -211,7 +213,6 @@ class WorkerProcess:
     def touched(self, owned: OwnedPartition) -> None:
         """The log has moved: it is published when the pass ends."""
         self._publishing.touched(owned)
-        self.periodic.note(owned)
 
     def _publish_dirty(self) -> None:
         if self._publishing.publish_dirty() and self._now_ms >= self._next_notice_ms:
@@ -224,6 +225,13 @@ class WorkerProcess:
             self.appending.advanced(owned.slot)
         self.questions.deleting.progressed(owned.slot)
         self.upkeep.collect(owned)
+        self.periodic.note(owned)
+
+    def flushed(self, owned: OwnedPartition) -> None:
+        """More of a log is on disk: what waited for that can be seen and answered when the pass ends."""
+        self.appending.flush_ended()
+        if not owned.is_dirty:
+            self.touched(owned)
 
     def published(self, owned: OwnedPartition) -> None:
         """And readers can see it."""
@@ -269,6 +277,7 @@ class WorkerProcess:
         """The partition is not ours any more: who waits for it is told."""
         owned.state = owned.state if owned.state != STATE_ONLINE else STATE_OFFLINE
         self.appending.advanced(owned.slot)
+        self.appending.flush_ended()
         self.questions.deleting.progressed(owned.slot)
         self.questions.answer_waiting(owned)
         self._publishing.release_watchers(owned)
@@ -281,6 +290,7 @@ class WorkerProcess:
             return
         path = self._context.config.log_dirs.log_dirs[log_dir]
         log.error("log directory %s is offline with %d partitions of this worker: %s", path, len(lost), cause)
+        self.appending.flush_ended()
         for owned in lost:
             self.touched(owned)
             self.coordinating.left(owned)
@@ -309,11 +319,11 @@ class WorkerProcess:
 
     def _leave(self) -> None:
         """A clean stop: everything that was appended is synced, its slot says so, then the links go."""
+        self.upkeep.close()
         self._publish_dirty()
         self.appending.answer()
         closed = partial(self._roster.set_progress, self._context.key)
-        is_clean = self.loader.is_idle and close_logs(self.partitions.by_slot.values(), self.publish, closed)
-        self.upkeep.close()
+        is_clean = close_logs(self.partitions.by_slot.values(), self.publish, closed) and self.loader.is_idle
         self.peers.close()
         try:
             self._context.channel.send(Stopped(is_clean=is_clean))

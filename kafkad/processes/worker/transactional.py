@@ -93,12 +93,14 @@ class Transactional:
         coordinators: Coordinators,
         append: Callable[[HeldProduce], None],
         retry: RetryPauses,
+        touched: Callable[[OwnedPartition], None],
     ) -> None:
         self._partitions = partitions
         self._arenas = arenas
         self._coordinators = coordinators
         self._append = append
         self._retry = retry
+        self._touched = touched
         self._lines: dict[str, deque[HeldProduce]] = {}
         self._retries: list[tuple[int, int, str, HeldProduce]] = []
         self._sequence = 0
@@ -216,6 +218,9 @@ class Transactional:
             return None
         if guard == NO_GUARD:
             return None
+        if not owned.is_dirty:
+            # A question that is never followed by a record is forgotten by the clock.
+            self._touched(owned)
         held.guards[number] = guard
         held.asked.append(number)
         return owned.name.topic, owned.name.partition

@@ -1,7 +1,8 @@
 """What a worker does beside serving: syncing off its loop, removing files when their readers have moved on.
 
-A failed sync takes its log directory offline and is never retried. Nothing here wakes a worker that has nothing
-to sync, remove or expire.
+A log is synced by one thread at a time, and what is asked for meanwhile is one sync more, whatever came in between. A
+failed sync takes its log directory offline and is never retried. Nothing here wakes a worker that has nothing to sync,
+remove or expire.
 """
 
 import heapq
@@ -9,12 +10,14 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 
 from kafkad.adapters.counters import CounterBlock
+from kafkad.adapters.helper_threads import HelperThreads
 from kafkad.adapters.roster import GraceMark, Roster
 from kafkad.core.log.effects import FlushLog, UnlinkFiles
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.removal import remove_files
 from kafkad.core.metrics_catalogue import LOG_FLUSHES
 from kafkad.processes.worker.failing import FAILURES, Failure
@@ -27,12 +30,14 @@ RETRY_MS = 50
 AT_A_TIME = 16
 """Files that are unlinked between two looks at the clock."""
 REMOVAL_BUDGET_S = 0.005
+SYNC_THREADS = 4
+"""Clients wait for syncs where `flush.messages` is set, and one slow file must not hold all partitions up."""
 
 
 class Upkeep:
     """Deferred work of one worker. `doorbell` becomes readable when a sync has finished.
 
-    `removed` is told the slots whose files were unlinked.
+    `flushed` is told of a partition that was synced, `removed` the slots whose files were unlinked.
     """
 
     def __init__(
@@ -49,9 +54,12 @@ class Upkeep:
         self._failed = failed
         self._flushed = flushed
         self._removed = removed
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = HelperThreads(SYNC_THREADS, "sync")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._syncing: dict[Future[None], tuple[OwnedPartition, FlushLog]] = {}
+        self._wanted: dict[OwnedPartition, None] = {}
+        """Whose turn to be synced will come, in order."""
+        self._syncing: dict[Future[None], tuple[OwnedPartition, PartitionLog, FlushLog]] = {}
+        self._is_closed = False
         self._removals: list[_Removal] = []
         self._sequence = 0
 
@@ -61,21 +69,33 @@ class Upkeep:
         return self._removals[0][0] if self._removals else None
 
     def collect(self, owned: OwnedPartition) -> None:
-        """Take over what the partition's log wants done."""
-        if owned.log is None:
-            return
-        for effect in owned.log.take_effects():
-            if isinstance(effect, FlushLog):
-                self._sync(owned, effect)
-            else:
-                self.remove_later(owned, effect)
+        """Have the partition's log synced, if it wants to be."""
+        if owned.log is not None and owned.log.wants_flush and not self._is_closed:
+            self._wanted[owned] = None
+            self._begin_syncs()
 
-    def _sync(self, owned: OwnedPartition, effect: FlushLog) -> None:
-        if self._threads is None:
-            # Made when first needed, and so always after the fork.
-            self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sync")
+    def _begin_syncs(self) -> None:
+        while len(self._syncing) < SYNC_THREADS:
+            busy = [owned for owned, _, _ in self._syncing.values()]
+            owned = next((owned for owned in self._wanted if owned not in busy), None)
+            if owned is None:
+                break
+            del self._wanted[owned]
+            self._begin_sync(owned)
+
+    def _begin_sync(self, owned: OwnedPartition) -> None:
+        """Only now it is said what has to be synced: all that has come until now."""
+        if owned.log is None or not owned.is_online:
+            return
+        try:
+            effect = owned.log.take_flush()
+        except FAILURES as error:
+            self._failed(owned, error)
+            return
+        if effect is None:
+            return
         future = self._threads.submit(effect.perform)
-        self._syncing[future] = (owned, effect)
+        self._syncing[future] = (owned, owned.log, effect)
         future.add_done_callback(lambda _: os.eventfd_write(self.doorbell, 1))
 
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
@@ -87,20 +107,22 @@ class Upkeep:
         """The doorbell rang: tell the logs what is on disk now."""
         os.eventfd_read(self.doorbell)
         self._take_synced()
+        self._begin_syncs()
 
     def _take_synced(self) -> None:
         for future in [future for future in self._syncing if future.done()]:
-            owned, effect = self._syncing.pop(future)
+            owned, synced_log, effect = self._syncing.pop(future)
             error = future.exception()
+            if error is None and owned.log is synced_log and owned.is_online:
+                self._block[LOG_FLUSHES] += 1
+                synced_log.flushed(effect)
+                self._flushed(owned)
+                continue
+            effect.release()
             if isinstance(error, FAILURES):
                 self._failed(owned, error)
             elif error is not None:
                 raise error
-            else:
-                self._block[LOG_FLUSHES] += 1
-                if owned.log is not None:
-                    owned.log.flushed(effect)
-                    self._flushed(owned)
 
     def remove_due(self, wall_ms: int) -> None:
         """Unlink what is due and no reader can be about to open, and have those who read it before let go.
@@ -132,7 +154,8 @@ class Upkeep:
 
     def close(self) -> None:
         """Wait for the syncs under way; files that still have to go are removed by the next start."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=True)
-            self._take_synced()
+        self._is_closed = True
+        self._wanted.clear()
+        self._threads.close()
+        self._take_synced()
         os.close(self.doorbell)

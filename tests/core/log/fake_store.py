@@ -97,8 +97,10 @@ class FakeFile:
         content.modified_ms = self._store.now_ms
 
     def read_at(self, size: int, position: int) -> bytes:
+        found = bytes(self._opened().live[position : position + max(size, 0)])
         self._store.reads += 1
-        return bytes(self._opened().live[position : position + max(size, 0)])
+        self._store.read_bytes += len(found)
+        return found
 
     def size(self) -> int:
         return len(self._opened().live)
@@ -112,6 +114,12 @@ class FakeFile:
     def sync(self) -> None:
         self._store.before_change(f"sync {self._name}")
         self._store.content(self._name).sync()
+
+    def lend(self) -> "FakeFile":
+        return self
+
+    def give_back(self) -> None:
+        """It is of the same inode, open or not."""
 
     def close(self) -> None:
         self._content = None
@@ -129,6 +137,7 @@ class FakeStore:
         self.fail_on: str | None = None
         self.changes = 0
         self.reads = 0
+        self.read_bytes = 0
         self.crash_at: int | None = None
         self.tear: float | None = None
         self._listings: list[dict[str, _Content]] = []

@@ -1,4 +1,5 @@
 import contextlib
+import random
 import zlib
 
 import cramjam
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkad.core.log.batch import Codec
-from kafkad.core.log.compression import CannotDecompress, compress, decompress
+from kafkad.core.log.compression import CannotDecompress, GrowsTooLarge, StaysTooLarge, compress, decompress
 
 COMPRESSING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 TEXT = b"the quick brown fox " * 10_000
@@ -99,3 +100,24 @@ def test_an_unassigned_codec_is_refused() -> None:
         decompress(5, memoryview(b""))
     with pytest.raises(ValueError):
         compress(7, b"")
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_more_than_a_piece_is_compressed_as_one_stream(codec: Codec) -> None:
+    data = TEXT * 20
+    assert len(data) > 3_000_000
+    assert decompress(codec, memoryview(compress(codec, data, max_bytes=len(data)))) == data
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_compressing_is_given_up_when_it_is_too_large(codec: Codec) -> None:
+    data = random.Random(3).randbytes(3_000_000)
+    with pytest.raises(StaysTooLarge):
+        compress(codec, data, max_bytes=1_000_000)
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_a_corrupt_frame_is_not_taken_for_a_large_one(codec: Codec) -> None:
+    with pytest.raises(CannotDecompress) as caught:
+        decompress(codec, memoryview(b"no frame at all, and no magic number"))
+    assert not isinstance(caught.value, GrowsTooLarge)

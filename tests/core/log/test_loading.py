@@ -1,15 +1,18 @@
 """What loading makes of a directory: leftovers, missing and orphaned files, the log start."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
-from kafkad.core.log.layout import CLEANED, DELETED, SWAP
+from kafkad.core.log.index import OFFSET_ENTRY, TIME_ENTRY
+from kafkad.core.log.layout import CLEANED, DELETED, SWAP, file_name
 from kafkad.core.log.loading import LoadRequest, load_steps
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.scan import walk_batches
 from kafkad.core.log.settings import LogConfig
+from kafkad.core.log.txn_index import ENTRY_SIZE
 from kafkad.core.types import TopicPartition
 from tests.core.log.batches import NOW, SMALL, append, batch, load
 from tests.core.log.fake_store import Crashed, FakeStore
@@ -94,6 +97,76 @@ def test_an_index_that_is_missing_or_can_not_be_right_is_rebuilt(kind: str, dama
     again = load(store, was_clean=True, recovery_point=60)
     assert again.log_end_offset == 60
     assert check_indexes(store) > 10
+
+
+def lines_of(store: FakeStore, recovery_point: int) -> tuple[PartitionLog, list[str]]:
+    """The log after an unclean stop, and what was said about it."""
+    steps = load_steps(
+        store,
+        LoadRequest(
+            partition=TopicPartition("orders", 0),
+            config=SMALL,
+            was_clean=False,
+            now_ms=NOW,
+            recovery_point=recovery_point,
+        ),
+    )
+    said: list[str] = []
+    while True:
+        try:
+            said += [finding] if (finding := next(steps).finding) else []
+        except StopIteration as finished:
+            return finished.value, said
+
+
+DAMAGES: dict[str, Callable[[FakeStore, str], None]] = {
+    "missing": lambda store, name: store.unlink(name),
+    "odd length": lambda store, name: store.open(name).write_at((b"\0" * 5,), store.sizes()[name]),
+    "all zero": lambda store, name: store.open(name).write_at((bytes(store.sizes()[name]),), 0),
+    "beyond the log": lambda store, name: store.open(name).write_at(
+        (OFFSET_ENTRY.pack(50, 1 << 20) if name.endswith(".index") else TIME_ENTRY.pack(1, 50),),
+        store.sizes()[name] - (8 if name.endswith(".index") else 12),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_index_below_the_recovery_point_that_can_not_be_right_is_rebuilt_with_one_line(
+    kind: str, damage: str
+) -> None:
+    store = FakeStore()
+    log = closed(store, 60)
+    whole = {name: store.read(name) for name in store.files if name.endswith((".index", ".timeindex"))}
+    assert len(log.segments) > 3
+    name = file_name(log.segments[1].base_offset, kind)
+    DAMAGES[damage](store, name)
+    loaded, said = lines_of(store, recovery_point=log.segments.active.base_offset)
+    assert len(said) == 1 and name in said[0]
+    assert {name: store.read(name) for name in whole} == whole
+    assert loaded.log_end_offset == log.log_end_offset
+    assert lines_of(store, recovery_point=log.segments.active.base_offset)[1] == []
+
+
+def test_a_rebuilt_index_is_there_after_the_loss_of_power() -> None:
+    store = FakeStore()
+    log = closed(store, 60)
+    name = file_name(log.segments[1].base_offset, ".index")
+    content = store.read(name)
+    DAMAGES["odd length"](store, name)
+    lines_of(store, recovery_point=log.segments.active.base_offset)
+    store.lose_power(Random(1))
+    assert store.read(name) == content
+
+
+def test_a_transaction_index_below_the_recovery_point_that_can_not_be_right_is_rebuilt() -> None:
+    store = FakeStore()
+    log = closed(store, 60)
+    name = file_name(log.segments[1].base_offset, ".txnindex")
+    store.open(name, create=True).write_at((b"\7" * ENTRY_SIZE,), 0)
+    _, said = lines_of(store, recovery_point=log.segments.active.base_offset)
+    assert len(said) == 1 and name in said[0]
+    assert not store.has(name)
 
 
 def test_an_index_with_a_zero_tail_is_used_up_to_the_tail() -> None:

@@ -1,12 +1,15 @@
 """Appending, rolling, flushing and closing, on a store in memory."""
 
 import dataclasses
+from random import Random
 
 import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.layout import LEADER_EPOCHS
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.removal import delete_segments, truncate_to
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import LogPosition
@@ -200,13 +203,12 @@ def test_rolling_completes_the_indexes_writes_a_snapshot_and_asks_for_a_flush() 
     append(log, batch(1, producer_id=3, sequence=0))
     generation = log.generation
     log.roll(log.log_end_offset, NOW)
-    (effect,) = log.take_effects()
-    assert isinstance(effect, FlushLog)
-    assert effect.up_to == 1
+    effect = log.take_flush()
+    assert effect is not None and effect.up_to == 1
     assert log.generation > generation
     assert "00000000000000000001.snapshot" in store.sizes()
     assert store.sizes()["00000000000000000000.timeindex"] == 12
-    assert log.take_effects() == []
+    assert log.take_flush() is None
 
 
 def test_rolling_an_empty_active_segment_does_nothing() -> None:
@@ -220,8 +222,7 @@ def test_the_recovery_point_moves_when_the_flush_is_done() -> None:
     log = load(store)
     append(log, batch(4))
     log.request_flush(NOW)
-    (effect,) = log.take_effects()
-    assert isinstance(effect, FlushLog)
+    effect = flush_of(log)
     assert log.recovery_point == 0
     effect.perform()
     log.flushed(effect)
@@ -229,12 +230,78 @@ def test_the_recovery_point_moves_when_the_flush_is_done() -> None:
     assert store.files["00000000000000000000.log"].durable == store.read("00000000000000000000.log")
 
 
-def test_flush_messages_asks_for_a_flush() -> None:
+def flush_of(log: PartitionLog) -> FlushLog:
+    assert log.wants_flush
+    effect = log.take_flush()
+    assert effect is not None
+    return effect
+
+
+def test_a_batch_with_which_flush_messages_is_reached_is_complete_when_it_is_on_disk() -> None:
     log = load(FakeStore(), config=dataclasses.replace(SMALL, flush_messages=3))
     append(log, batch(2))
-    assert log.take_effects() == []
+    assert (log.take_flush(), log.completed_end) == (None, 2)
     append(log, batch(1))
-    assert [effect.up_to for effect in log.take_effects() if isinstance(effect, FlushLog)] == [3]
+    assert log.completed_end == 2
+    effect = flush_of(log)
+    assert effect.up_to == 3
+    log.flush(effect)
+    assert log.completed_end == 3
+
+
+def test_one_flush_covers_everything_that_came_before_it() -> None:
+    log = load(FakeStore(), config=dataclasses.replace(SMALL, flush_messages=1))
+    append(log, batch(2))
+    first = flush_of(log)
+    for _ in range(30):
+        append(log, batch(1))
+    assert len(log.segments) > 1
+    log.flush(first)
+    assert log.completed_end == 2
+    second = flush_of(log)
+    assert (second.up_to, log.take_flush()) == (32, None)
+    log.flush(second)
+    assert (log.completed_end, log.recovery_point) == (32, 32)
+
+
+def test_what_waits_for_the_disk_counts_as_flushed() -> None:
+    """Apache Kafka takes nothing more while it flushes."""
+    log = load(FakeStore(), config=dataclasses.replace(SMALL, flush_messages=3))
+    append(log, batch(3))
+    first = flush_of(log)
+    append(log, batch(2))
+    assert (log.wants_flush, log.completed_end) == (False, 0)
+    append(log, batch(1))
+    assert log.wants_flush
+    log.flush(first)
+    assert log.completed_end == 5
+    log.flush(flush_of(log))
+    assert log.completed_end == 6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_flush_messages_has_completed_survives_the_loss_of_power(seed: int) -> None:
+    random = Random(seed)
+    store = FakeStore()
+    flush_messages = random.choice((1, 3, 10))
+    log = load(store, config=dataclasses.replace(SMALL, flush_messages=flush_messages))
+    for _ in range(60):
+        append(log, batch(random.randint(1, 4)))
+        if log.wants_flush and random.random() < 0.5:
+            log.flush(flush_of(log))
+        assert log.completed_end - log.recovery_point < flush_messages
+    store.lose_power(random)
+    assert load(store, recovery_point=log.recovery_point).log_end_offset >= log.recovery_point
+
+
+def test_a_log_that_is_cut_waits_for_nothing_that_is_gone() -> None:
+    log = load(FakeStore(), config=dataclasses.replace(SMALL, flush_messages=1))
+    for _ in range(5):
+        append(log, batch(1))
+    effect = flush_of(log)
+    truncate_to(log, 3, NOW)
+    log.flush(effect)
+    assert (log.completed_end, log.recovery_point) == (3, 0)
 
 
 def test_flush_ms_is_due_only_with_something_unsynced() -> None:
@@ -330,3 +397,46 @@ def test_closing_a_log_that_nobody_wrote_to_touches_nothing() -> None:
     changes = store.changes
     again.close()
     assert store.changes == changes
+
+
+def test_the_place_of_an_old_batch_is_found_by_a_few_reads() -> None:
+    store = FakeStore()
+    log = load(store, config=LogConfig(index_interval_bytes=0))
+    for _ in range(3000):
+        append(log, batch(2, size=10))
+    log.position_of(5)
+    read_bytes = store.read_bytes
+    places = [log.position_of(offset).position for offset in range(0, 6000, 999)]
+    size = len(batch(2, size=10))
+    assert places == [offset // 2 * size for offset in range(0, 6000, 999)]
+    assert store.read_bytes - read_bytes < len(places) * 16_000
+
+
+def test_the_size_of_a_log_is_that_of_its_segments_whatever_became_of_them() -> None:
+    log = load(FakeStore())
+    append(log, batch(2))
+
+    def is_right() -> bool:
+        return log.size_bytes == sum(segment.size for segment in log.segments)
+
+    assert log.size_bytes == len(batch(2))
+    for _ in range(60):
+        append(log, batch(2))
+        assert is_right()
+    log.advance_high_watermark(log.log_end_offset)
+    assert len(log.segments) > 4
+    delete_segments(log, log.segments.base_offsets[1], NOW)
+    assert is_right()
+    truncate_to(log, log.segments.base_offsets[1] + 1, NOW)
+    assert is_right()
+    append(log, batch(2))
+    assert is_right()
+
+
+def test_the_size_of_a_log_is_not_added_up_over_its_segments_again_and_again() -> None:
+    log = load(FakeStore())
+    for _ in range(60):
+        append(log, batch(2))
+    assert log.size_bytes == sum(segment.size for segment in log.segments)
+    log.segments[0].size += 1000
+    assert log.size_bytes < sum(segment.size for segment in log.segments)

@@ -28,7 +28,7 @@ Span = tuple[int, int]
 class PartitionLogModel(RuleBasedStateMachine):
     """The model: spans of batches in order, the log start, and how far everything is known to be on disk."""
 
-    flushes: Bundle[tuple[PartitionLog, FlushLog]] = Bundle("flushes")
+    flushes: Bundle[tuple[PartitionLog, FlushLog | None]] = Bundle("flushes")
 
     @initialize()
     def start(self) -> None:
@@ -99,15 +99,14 @@ class PartitionLogModel(RuleBasedStateMachine):
         self.log.roll(self.end, self.now_ms)
 
     @rule(target=flushes)
-    def begin_flush(self) -> tuple[PartitionLog, FlushLog]:
+    def begin_flush(self) -> tuple[PartitionLog, FlushLog | None]:
         self.log.request_flush(self.now_ms)
-        effects = [effect for effect in self.log.take_effects() if isinstance(effect, FlushLog)]
-        return self.log, effects[-1]
+        return self.log, self.log.take_flush()
 
     @rule(begun=flushes)
-    def end_flush(self, begun: tuple[PartitionLog, FlushLog]) -> None:
+    def end_flush(self, begun: tuple[PartitionLog, FlushLog | None]) -> None:
         log, effect = begun
-        if log is not self.log:
+        if log is not self.log or effect is None:
             return
         effect.perform()
         self.log.flushed(effect)

@@ -4,7 +4,13 @@ import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.batch import Codec, has_valid_crc, read_header
-from kafkad.core.log.record_checks import REPORTED_RECORDS, InvalidRecords, check_records, has_plausible_times
+from kafkad.core.log.record_checks import (
+    READ_RECORDS,
+    REPORTED_RECORDS,
+    InvalidRecords,
+    check_records,
+    has_plausible_times,
+)
 from kafkad.core.log.records import NewRecord, build_batch
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.log.validation import ValidatedBatch, validate_produce
@@ -86,6 +92,39 @@ def test_a_largest_time_between_the_first_records_time_and_now_is_believed() -> 
     assert validate(batch, PLAIN).header.max_timestamp == NOW  # the price of not decoding
 
 
+def test_records_without_a_time_are_stored_without_one_whatever_their_header_says() -> None:
+    """librdkafka looks for the largest time from 0 on."""
+    validated = validate(sealed(at(-1, -1), max_timestamp=0), PLAIN)
+    assert (validated.header.base_timestamp, validated.header.max_timestamp) == (-1, -1)
+    assert has_valid_crc(validated.records, 0, validated.header)
+
+
+@pytest.mark.parametrize(
+    ("times", "claimed", "stored"),
+    [
+        ((-1, NOW, -1), NOW, NOW),
+        ((-1, NOW), 0, NOW),
+        ((-1, NOW), NOW - HOUR, NOW),
+        ((-1, 0), 0, 0),
+        ((-1, 5), -1, -1),  # the price of not decoding: nothing here contradicts itself
+        ((-2, -7), -2, -1),
+        ((-2, NOW), 0, NOW),
+        ((NOW, -1), NOW, NOW),
+        ((NOW, -1), 0, NOW),
+        ((0, -1), 0, 0),
+    ],
+)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_largest_time_is_believed_only_where_it_can_be_right(
+    times: tuple[int, ...], claimed: int, stored: int, codec: Codec
+) -> None:
+    assert validate(sealed(at(*times, codec=codec), max_timestamp=claimed), PLAIN).header.max_timestamp == stored
+
+
+def test_records_without_a_time_do_not_hide_one_from_the_future() -> None:
+    assert refused(sealed(at(-1, NOW + HOUR + 1), max_timestamp=0), PLAIN) == (ErrorCode.INVALID_TIMESTAMP, [1])
+
+
 def test_a_corrected_time_survives_recompression() -> None:
     config = replace(PLAIN, compression_type="lz4")
     validated = validate(sealed(at(NOW - 1, NOW), max_timestamp=-1), config)
@@ -110,3 +149,15 @@ def test_the_header_alone_settles_the_usual_case() -> None:
 def test_the_largest_time_is_that_of_the_records() -> None:
     batch = at(NOW - 5, NOW, NOW - 3)
     assert check_records(memoryview(batch), read_header(batch), PLAIN, NOW) == NOW
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("config", [COMPACTED, WITH_PAST])
+def test_more_records_than_can_be_read_at_once_are_to_be_sent_as_smaller_batches(
+    codec: Codec, config: LogConfig
+) -> None:
+    batch = build_batch([NewRecord(NOW, b"k", None)] * (READ_RECORDS + 1), codec=codec)
+    with pytest.raises(KafkaError) as caught:
+        validate(batch, config)
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert validate(batch, PLAIN).header.records_count == READ_RECORDS + 1

@@ -1,11 +1,12 @@
 """Retention, DeleteRecords and truncation."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.effects import FlushLog
+from kafkad.core.log.batch import read_header
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.removal import (
     delete_records_before,
@@ -18,6 +19,7 @@ from kafkad.core.log.removal import (
 from tests.core.log.batches import NOW, SMALL, append, batch, load
 from tests.core.log.fake_store import Crashed, FakeStore
 from tests.core.log.log_content import batch_offsets, check_indexes, segment_bases
+from tests.core.log.sealed import sealed
 
 
 def filled(store: FakeStore, batches: int = 40) -> PartitionLog:
@@ -128,10 +130,9 @@ def test_starting_anew_where_the_log_began() -> None:
 
 def test_a_flush_that_began_before_a_truncation_does_not_move_the_recovery_point() -> None:
     log = filled(FakeStore())
-    log.take_effects()
     log.request_flush(NOW)
-    (effect,) = log.take_effects()
-    assert isinstance(effect, FlushLog)
+    effect = log.take_flush()
+    assert effect is not None
     truncate_to(log, 10, NOW)
     for _ in range(80):
         append(log, batch(1))
@@ -157,6 +158,36 @@ def test_without_timestamps_the_files_own_time_counts() -> None:
     append(log, batch(1, timestamp=-1))
     (segment,) = describe_segments(log)
     assert (segment.largest_timestamp_ms, segment.last_modified_ms) == (-1, 4711)
+
+
+def log_of_an_earlier_version(store: FakeStore, batches: int = 40) -> PartitionLog:
+    """Records without a time of librdkafka, as they were stored as they came: as of 1970, in the indexes too."""
+    log = load(store)
+    for _ in range(batches):
+        records = memoryview(bytearray(sealed(bytes(batch(1, timestamp=-1)), max_timestamp=0)))
+        log.append_judged(records, read_header(records), leader_epoch=0, now_ms=NOW)
+    return log
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_records_of_1970_in_logs_of_earlier_versions_have_no_time(*, was_clean: bool) -> None:
+    store = FakeStore()
+    store.now_ms = NOW
+    log_of_an_earlier_version(store).close()
+    log = load(store, was_clean=was_clean)
+    assert len(log.segments) > 2
+    assert {(each.largest_timestamp_ms, each.last_modified_ms) for each in describe_segments(log)} == {(-1, NOW)}
+    append(log, batch(1, timestamp=-1), now_ms=NOW)
+    assert describe_segments(log)[-1].largest_timestamp_ms == -1
+    append(log, batch(1, timestamp=NOW), now_ms=NOW)
+    assert describe_segments(log)[-1].largest_timestamp_ms == NOW
+
+
+def test_records_without_a_time_roll_a_segment_by_the_clock() -> None:
+    log = load(FakeStore(), config=replace(SMALL, segment_ms=1000))
+    for now_ms in (NOW, NOW + 500, NOW + 1000, NOW + 1001):
+        append(log, memoryview(bytearray(sealed(bytes(batch(1, timestamp=-1)), max_timestamp=0))), now_ms=now_ms)
+    assert log.segments.base_offsets == [0, 3]
 
 
 @pytest.mark.parametrize("target", [31, 0, 4])

@@ -1,9 +1,11 @@
+import random
 from dataclasses import replace
 
 import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.batch import CONTROL_FLAG, LOG_APPEND_TIME_FLAG, Codec, has_valid_crc, read_header
+from kafkad.core.log.compression import READ_BYTES
 from kafkad.core.log.record_checks import InvalidRecords
 from kafkad.core.log.records import NewRecord, build_batch, iter_records
 from kafkad.core.log.settings import LogConfig
@@ -205,6 +207,30 @@ def test_a_batch_that_grows_too_large_by_decompression_is_refused() -> None:
     content = build_batch([NewRecord(NOW, None, bytes(100_000))], codec=Codec.ZSTD)
     config = replace(CONFIG, compression_type="uncompressed", max_message_bytes=10_000)
     assert refusal(content, config) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(CONFIG, compression_type="uncompressed", max_message_bytes=READ_BYTES),
+        replace(CONFIG, cleanup_policy=frozenset({"compact"})),
+    ],
+)
+def test_what_decompresses_to_very_much_is_to_be_sent_as_smaller_batches(codec: Codec, config: LogConfig) -> None:
+    """A few kilobytes may become a gigabyte, and the worker has other partitions."""
+    most = max(READ_BYTES, 2 * config.max_message_bytes)
+    content = build_batch([NewRecord(NOW, b"k", bytes(most))], codec=codec)
+    assert len(content) <= config.max_message_bytes
+    assert refusal(content, config) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_recompression_ends_when_the_batch_is_too_large_already() -> None:
+    """Random bytes, eight times the same: zstd sees that, gzip's window is too small."""
+    value = random.Random(8).randbytes(500_000) * 8
+    content = build_batch([NewRecord(NOW, b"k", value)], codec=Codec.ZSTD)
+    assert len(content) < 600_000
+    assert refusal(content, replace(CONFIG, compression_type="gzip")) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_a_body_that_can_not_be_decompressed_is_refused_when_it_must_be() -> None:

@@ -10,7 +10,6 @@ from random import Random
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.coordinated import append_end_marker
-from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.removal import delete_records_before, delete_segments, remove_files, truncate_to
 from kafkad.core.ports import NoSpaceLeft
 from tests.core.log.batches import NOW, batch, load
@@ -123,10 +122,9 @@ class Life:
 
     def flush(self) -> None:
         self.log.request_flush(NOW)
-        for effect in self.log.take_effects():
-            assert isinstance(effect, FlushLog)
-            effect.perform()
-            self.log.flushed(effect)
+        effect = self.log.take_flush()
+        if effect is not None:
+            self.log.flush(effect)
         self.synced = self.log.recovery_point
 
     # Ends of processes and of machines.

@@ -28,19 +28,25 @@ def opened(cache: SessionCache, partitions: int = 1, now_ms: int = 0, *, privile
     return made
 
 
+def resumed(cache: SessionCache, session_id: int, epoch: int, now_ms: int = 0) -> FetchSession:
+    session = cache.resume(session_id, epoch, uses_topic_ids=True)
+    cache.updated(session, now_ms)
+    return session
+
+
 def refusal(cache: SessionCache, session_id: int, epoch: int, *, uses_topic_ids: bool = True) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
-        cache.resume(session_id, epoch, 0, uses_topic_ids=uses_topic_ids)
+        cache.resume(session_id, epoch, uses_topic_ids=uses_topic_ids)
     return caught.value.code
 
 
 def test_a_full_request_opens_a_session_that_incremental_ones_continue() -> None:
     cache = a_cache()
     made = opened(cache)
-    assert (made.session_id, made.epoch, len(cache), cache.partitions) == (1, 1, 1, 1)
-    assert cache.resume(1, 1, 50, uses_topic_ids=True) is made
+    assert (made.session_id, made.epoch, len(cache)) == (1, 1, 1)
+    assert resumed(cache, 1, 1, 50) is made
     assert (made.epoch, made.last_used_ms) == (2, 50)
-    assert cache.resume(1, 2, 60, uses_topic_ids=True) is made
+    assert resumed(cache, 1, 2, 60) is made
 
 
 def test_who_asks_for_no_session_or_for_no_partition_gets_none() -> None:
@@ -68,7 +74,7 @@ def test_a_refused_request_leaves_the_session_as_it_was() -> None:
     made = opened(cache)
     refusal(cache, 1, 7)
     refusal(cache, 1, 1, uses_topic_ids=False)
-    assert cache.resume(1, 1, 0, uses_topic_ids=True) is made
+    assert resumed(cache, 1, 1) is made
 
 
 def test_a_full_request_closes_the_session_that_it_names() -> None:
@@ -83,33 +89,33 @@ def test_a_full_request_closes_the_session_that_it_names() -> None:
 def test_a_session_that_lost_its_last_partition_ends() -> None:
     cache = a_cache()
     made = opened(cache)
-    assert not cache.close_if_empty(made)
+    assert cache.living_id(resumed(cache, 1, 1)) == 1
     made.update([], [("topic", 0)])
-    assert cache.close_if_empty(made)
-    assert len(cache) == 0
+    cache.updated(made, 0)
+    assert (len(cache), cache.living_id(made)) == (0, 0)
+    assert refusal(cache, 1, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_full_cache_gives_up_the_session_that_was_unused_for_long() -> None:
     cache = a_cache()
     old, used = opened(cache, 50), opened(cache, 1)
-    cache.resume(used.session_id, 1, 900, uses_topic_ids=True)
+    resumed(cache, used.session_id, 1, 900)
     made = a_session()
     assert not cache.open(made, 0, EVICTION_MS)
     assert cache.open(made, 0, EVICTION_MS + 1)
-    assert (cache.take_evicted(), cache.take_evicted(), cache.evictions) == ([old], [], 1)
+    assert (cache.take_evicted(), cache.take_evicted(), cache.living_id(old)) == ([old], [], 0)
     assert set(cache) == {used, made}
 
 
 def busy(cache: SessionCache, *sessions: FetchSession, until_ms: int) -> None:
     for each in sessions:
-        cache.resume(each.session_id, each.epoch, until_ms, uses_topic_ids=True)
+        resumed(cache, each.session_id, each.epoch, until_ms)
 
 
 def test_a_larger_newcomer_pushes_out_the_smallest_that_had_its_time() -> None:
     cache = a_cache()
     small, large = opened(cache, 2), opened(cache, 5)
-    busy(cache, small, large, until_ms=EVICTION_MS)
-    assert not cache.open(a_session(3), 0, EVICTION_MS)
+    busy(cache, small, large, until_ms=EVICTION_MS + 1)
     assert not cache.open(a_session(2), 0, EVICTION_MS + 1)
     assert cache.open(a_session(3), 0, EVICTION_MS + 1)
     assert cache.take_evicted() == [small]
@@ -118,7 +124,7 @@ def test_a_larger_newcomer_pushes_out_the_smallest_that_had_its_time() -> None:
 def test_consumers_do_not_push_out_followers_and_followers_do() -> None:
     cache = a_cache(1)
     follower = opened(cache, 2, privileged=True)
-    busy(cache, follower, until_ms=EVICTION_MS)
+    busy(cache, follower, until_ms=EVICTION_MS + 1)
     assert not cache.open(a_session(50), 0, EVICTION_MS + 1)
     assert cache.open(a_session(3, privileged=True), 0, EVICTION_MS + 1)
     assert cache.take_evicted() == [follower]
@@ -127,9 +133,61 @@ def test_consumers_do_not_push_out_followers_and_followers_do() -> None:
 def test_followers_push_out_consumers_of_any_size() -> None:
     cache = a_cache(1)
     consumer = opened(cache, 50)
-    busy(cache, consumer, until_ms=EVICTION_MS)
+    busy(cache, consumer, until_ms=EVICTION_MS + 1)
     assert cache.open(a_session(1, privileged=True), 0, EVICTION_MS + 1)
     assert cache.take_evicted() == [consumer]
+
+
+def test_a_session_that_was_not_used_since_its_time_began_is_not_pushed_out_by_size() -> None:
+    cache = a_cache(1)
+    young = opened(cache, 2)
+    busy(cache, young, until_ms=EVICTION_MS)
+    assert not cache.open(a_session(3), 0, EVICTION_MS + 1)
+    busy(cache, young, until_ms=EVICTION_MS + 1)
+    assert cache.open(a_session(3), 0, EVICTION_MS + 1)
+
+
+def test_followers_push_out_young_consumers() -> None:
+    cache = a_cache(1)
+    consumer = opened(cache, 50)
+    assert cache.open(a_session(1, privileged=True), 0, 1)
+    assert cache.take_evicted() == [consumer]
+
+
+def test_size_that_counts_is_the_one_of_the_last_request() -> None:
+    cache = a_cache()
+    shrinking, steady = opened(cache, 9), opened(cache, 5)
+    busy(cache, shrinking, steady, until_ms=EVICTION_MS + 1)
+    shrinking.update([], [("topic", index) for index in range(7)])
+    busy(cache, shrinking, until_ms=EVICTION_MS + 2)
+    assert cache.open(a_session(4), 0, EVICTION_MS + 2)
+    assert cache.take_evicted() == [shrinking]
+
+
+class CountedSessions(FetchSession):
+    """Counts how often its place in the cache's order is asked for."""
+
+    __slots__ = ()
+    looks = 0
+
+    @property
+    def last_used_ms(self) -> int:
+        CountedSessions.looks += 1
+        return 0
+
+    @last_used_ms.setter
+    def last_used_ms(self, value: int) -> None:
+        return
+
+
+def test_full_cache_does_not_look_at_all_its_sessions_for_each_newcomer() -> None:
+    cache = a_cache(1000, ids=range(1, 5000))
+    for _ in range(1000):
+        assert cache.open(CountedSessions(a_session(3).partitions.values(), 0, uses_topic_ids=True), 0, 0)
+    CountedSessions.looks = 0
+    for _ in range(100):
+        assert not cache.open(a_session(2), 0, EVICTION_MS)
+    assert CountedSessions.looks <= 100
 
 
 def test_without_slots_nobody_gets_a_session() -> None:

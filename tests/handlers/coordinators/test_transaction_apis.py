@@ -7,7 +7,8 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import TransactionDescription, TransactionsDescribed
-from kafkad.handlers.coordinators import describe_transactions
+from kafkad.handlers.coordinators import describe_transactions, routing
+from kafkad.wire.api_table import DESCRIBE_TRANSACTIONS
 from tests.core.transactions.bed import TransactionBed
 from tests.handlers.coordinators.transaction_calls import call, refuse
 
@@ -177,7 +178,8 @@ def test_descriptions_of_several_shards_become_one(sizes: tuple[int, ...]) -> No
     ]
     answers = [describe_transactions.pack(TransactionsDescribed(transactions=each), 0) for each in rows]
     together = TransactionsDescribed(transactions=tuple(row for each in rows for row in each))
-    assert describe_transactions.merge(answers) == describe_transactions.pack(together, 0)
+    joined = routing.merge(DESCRIBE_TRANSACTIONS, "describe_transactions", 0, answers)
+    assert joined == describe_transactions.pack(together, 0)
 
 
 @pytest.mark.parametrize("version", range(3))

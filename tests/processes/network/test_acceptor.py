@@ -5,7 +5,7 @@ import os
 import resource
 import select
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -14,6 +14,7 @@ from kafkad.adapters.connection_counts import TABLE_BYTES, ConnectionCounts
 from kafkad.adapters.shared_region import SharedRegion
 from kafkad.config.listeners import Listener
 from kafkad.processes.network.acceptor import FAILED_PAUSE_MS, Acceptor, ConnectionLimits
+from kafkad.processes.network.peer_log import PeerLog
 from tests.processes.pieces import Pieces
 from tests.tools.raw_requests import api_versions
 
@@ -38,10 +39,16 @@ def _no_descriptor_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def _acceptor(epoll: select.epoll, pieces: Pieces, **limits: int) -> tuple[Acceptor, socket.socket]:
+def _acceptor(
+    epoll: select.epoll,
+    pieces: Pieces,
+    limits: Mapping[str, int] | None = None,
+    overrides: Mapping[str, int] | None = None,
+    sock: socket.socket | None = None,
+) -> tuple[Acceptor, socket.socket]:
     listener: Listener = pieces.config.network.listeners[0]
-    sock = socket.create_server(("127.0.0.1", 0))
-    chosen = {"most_here": 100, "max_connections": 100, "max_per_ip": 100} | limits
+    sock = sock or socket.create_server(("127.0.0.1", 0))
+    chosen = {"most_here": 100, "max_connections": 100, "max_per_ip": 100} | dict(limits or {})
     acceptor = Acceptor(
         [(listener, sock)],
         epoll,
@@ -49,8 +56,12 @@ def _acceptor(epoll: select.epoll, pieces: Pieces, **limits: int) -> tuple[Accep
         most_here=chosen["most_here"],
         counts=ConnectionCounts(SharedRegion("counts", TABLE_BYTES), 0, lambda: ()),
         limits=ConnectionLimits(
-            all_together=chosen["max_connections"], per_ip=chosen["max_per_ip"], per_ip_overrides={}, per_second=1000
+            all_together=chosen["max_connections"],
+            per_ip=chosen["max_per_ip"],
+            per_ip_overrides=overrides or {},
+            per_second=1000,
         ),
+        peer_log=PeerLog(),
     )
     return acceptor, sock
 
@@ -78,7 +89,7 @@ def test_without_descriptors_the_listener_is_left_alone_for_a_moment_and_said_on
 def test_connection_beyond_a_limit_is_turned_away_with_a_line(
     pieces: Pieces, epoll: select.epoll, caplog: pytest.LogCaptureFixture, limit: str
 ) -> None:
-    acceptor, sock = _acceptor(epoll, pieces, **{limit: 1})
+    acceptor, sock = _acceptor(epoll, pieces, {limit: 1})
     acceptor.open()
     with (
         socket.create_connection(sock.getsockname()) as first,
@@ -97,6 +108,46 @@ def test_connection_beyond_a_limit_is_turned_away_with_a_line(
             again = acceptor.accept(fd, NOW_MS)
             assert again is not None
             again.sock.close()
+    acceptor.close()
+
+
+def _dual_stack_server() -> socket.socket:
+    sock = socket.socket(socket.AF_INET6)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    # Of all that this listens on, nothing but the loopback is reached by this address.
+    sock.bind(("::ffff:127.0.0.1", 0))
+    sock.listen()
+    return sock
+
+
+@pytest.mark.parametrize(("per_ip", "overrides"), [(1, {}), (100, {"127.0.0.1": 1})])
+def test_ipv4_peer_of_an_ipv6_listener_has_the_limits_of_its_ipv4_address(
+    pieces: Pieces, epoll: select.epoll, per_ip: int, overrides: dict[str, int]
+) -> None:
+    acceptor, sock = _acceptor(epoll, pieces, {"max_per_ip": per_ip}, overrides, _dual_stack_server())
+    acceptor.open()
+    to = ("127.0.0.1", sock.getsockname()[1])
+    with socket.create_connection(to) as first, socket.create_connection(to):
+        ((fd, _),) = epoll.poll(5)
+        accepted = acceptor.accept(fd, NOW_MS)
+        assert accepted is not None
+        assert (accepted.host, accepted.peer) == ("127.0.0.1", "{}:{}".format(*first.getsockname()))
+        assert accepted.advertised[0] == "127.0.0.1"
+        assert acceptor.accept(fd, NOW_MS) is None
+        accepted.sock.close()
+    acceptor.close()
+
+
+def test_peer_that_is_turned_away_again_and_again_has_one_line(
+    pieces: Pieces, epoll: select.epoll, caplog: pytest.LogCaptureFixture
+) -> None:
+    acceptor, sock = _acceptor(epoll, pieces, {"max_per_ip": 0})
+    acceptor.open()
+    for _ in range(20):
+        with socket.create_connection(sock.getsockname()):
+            ((fd, _),) = epoll.poll(5)
+            assert acceptor.accept(fd, NOW_MS) is None
+    assert len(caplog.records) == 1
     acceptor.close()
 
 

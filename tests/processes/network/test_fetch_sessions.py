@@ -13,10 +13,22 @@ def _log(pieces: Pieces) -> PartitionLog:
 
 
 def _fetched(
-    client: Client, offsets: dict[Partition, int], session: int, epoch: int, max_wait_ms: int
+    client: Client,
+    offsets: dict[Partition, int],
+    session: int,
+    epoch: int,
+    max_wait_ms: int,
+    forgotten: tuple[Partition, ...] = (),
 ) -> tuple[int, dict[Partition, Fetched]]:
     request = fetch(
-        offsets, 1, max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, session=session, epoch=epoch
+        offsets,
+        1,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session=session,
+        epoch=epoch,
+        forgotten=forgotten,
     )
     reply = read_fetched(client.ask(request))
     assert reply.error == 0
@@ -40,3 +52,24 @@ def test_quiet_partition_beside_one_whose_files_are_not_known_is_not_forgotten(p
     pieces.settle()
     _, found = _fetched(reader, {}, session, 1, 0)
     assert found[TOPIC, 1].records
+
+
+def test_session_ends_with_its_last_partition_and_its_id_is_not_sent_again(pieces: Pieces) -> None:
+    reader = pieces.connect()
+    session, _ = _fetched(reader, {(TOPIC, 0): 0}, 0, 0, 0)
+    assert session
+    ended, found = _fetched(reader, {}, session, 1, 60_000, forgotten=((TOPIC, 0),))
+    assert (ended, found) == (0, {})
+    desk = pieces.network.desks.fetch
+    assert (len(desk._cache), desk.watches.interested) == (0, {})
+
+
+def test_session_that_was_closed_while_its_fetch_waited_is_not_named_in_the_answer(pieces: Pieces) -> None:
+    waiting, other, writer = pieces.connect(), pieces.connect(), pieces.connect()
+    session, _ = _fetched(waiting, {(TOPIC, 0): 0}, 0, 0, 0)
+    waiting.send(fetch({}, 1, max_wait_ms=300, min_bytes=1, max_bytes=1 << 20, session=session, epoch=1))
+    pieces.settle()
+    _fetched(other, {(TOPIC, 1): 0}, session, -1, 0)
+    assert read_fetched(waiting.reply()).session == 0
+    assert pieces.network.desks.fetch.watches.interested == {}
+    assert read_produced(writer.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0

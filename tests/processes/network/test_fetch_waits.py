@@ -8,10 +8,20 @@ import pytest
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_RECOVERING
-from kafkad.processes.network.fetch_desk import MANIFEST_PATIENCE_MS
+from kafkad.processes.network.fetch_desk import LOOKS_A_PASS, MANIFEST_PATIENCE_MS
 from kafkad.processes.worker.owned import OwnedPartition
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
-from tests.tools.raw_requests import FETCH, batch, fetch, framed, list_offsets, produce, read_fetched, read_produced
+from tests.tools.raw_requests import (
+    FETCH,
+    api_versions,
+    batch,
+    fetch,
+    framed,
+    list_offsets,
+    produce,
+    read_fetched,
+    read_produced,
+)
 
 LONG_MS = 60_000
 MANY = 400
@@ -41,6 +51,21 @@ def test_produce_between_look_and_watch_is_noticed(pieces: Pieces, order: tuple[
         body = reader.reply()
         assert read_fetched(body)[TOPIC, 0].high_watermark == round_number + 1
         writer.reply()
+
+
+def test_one_append_that_wakes_many_gives_others_their_turn(pieces: Pieces) -> None:
+    readers = [pieces.connect() for _ in range(3 * LOOKS_A_PASS)]
+    writer, other = pieces.connect(), pieces.connect()
+    for reader in readers:
+        reader.send(fetch({(TOPIC, 0): 0}, max_wait_ms=LONG_MS))
+    pieces.run(lambda: len(pieces.network.desks.fetch) == len(readers), "all of them wait")
+    writer.send(produce({(TOPIC, 0): batch()}))
+    pieces.run(lambda: pieces.network.desks.fetch.is_busy, "the first are answered")
+    assert len(pieces.network.desks.fetch) == 2 * LOOKS_A_PASS
+    assert pieces.network._timeout_ms() == 0
+    assert other.ask(api_versions())
+    for reader in readers:
+        assert read_fetched(reader.reply())[TOPIC, 0].records
 
 
 def test_waiting_fetch_outlives_its_worker_and_hears_of_the_next(pieces: Pieces) -> None:
@@ -309,8 +334,17 @@ def test_old_records_are_sent_at_once_also_to_who_does_not_wait(pieces: Pieces) 
     client = pieces.connect()
     for partition in (0, 1):
         _with_old_segment(pieces, client, partition)
-    found = read_fetched(client.ask(fetch({(TOPIC, 0): 0, (TOPIC, 1): 0}, max_wait_ms=0)))
-    assert [bool(found[TOPIC, partition].records) for partition in (0, 1)] == [True, True]
+    wanted = {(TOPIC, 0): 0, (TOPIC, 1): 0}
+    # The first to be known is sent, and so at the latest the second time everything is there.
+    for _ in range(2):
+        found = read_fetched(client.ask(fetch(wanted, max_wait_ms=0)))
+        sent = [key for key in wanted if found[key].records]
+        assert sent
+        for key in sent:
+            del wanted[key]
+        if not wanted:
+            break
+    assert not wanted
 
 
 def test_who_waits_for_more_than_the_old_records_waits_no_longer_than_it_said(pieces: Pieces) -> None:
@@ -322,6 +356,24 @@ def test_who_waits_for_more_than_the_old_records_waits_no_longer_than_it_said(pi
     for waiting in desk._waiting.values():
         assert waiting.deadline_ms == waiting.reply.received_ms + 300 < waiting.reply.received_ms + MANIFEST_PATIENCE_MS
     assert read_fetched(client.reply())[TOPIC, 0].records
+
+
+@pytest.mark.parametrize("beside", [(TOPIC, 1), ("unknown", 0)])
+def test_fetch_with_something_to_say_does_not_wait_for_another_partitions_manifest(
+    pieces: Pieces, beside: tuple[str, int]
+) -> None:
+    """Records enough, or an error: the owner that does not answer holds back its own partition alone."""
+    client = pieces.connect()
+    _with_old_segment(pieces, client, 0)
+    _write(pieces, client, 1)
+    client.send(fetch({(TOPIC, 0): 0, beside: 0}, max_wait_ms=LONG_MS))
+    pieces.turn(NETWORK)
+    pieces.turn(NETWORK)
+    client.pump()
+    found = read_fetched(client.replies[0][1])
+    assert found[beside].records if beside[0] == TOPIC else found[beside].error == UNKNOWN_TOPIC
+    assert not found[TOPIC, 0].records
+    assert len(pieces.network.desks.fetch) == 0
 
 
 def test_owner_that_does_not_answer_is_not_waited_for_without_end(pieces: Pieces) -> None:

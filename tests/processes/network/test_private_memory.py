@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from kafkad.processes.network.connection import Connection
+from kafkad.processes.network.connection_care import STALL_MS
 from kafkad.processes.network.private_space import FIRST_STEP_BYTES, PrivateSpace, next_step
-from kafkad.processes.network.shell import STALL_MS
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.tools.raw_requests import api_versions, batch, create_topic, metadata, produce
 
 LIMIT = 1 << 20
-LARGE = metadata([TOPIC] * 200_000)
-"""Some 600 KB, answered with one topic."""
+LARGE = metadata([TOPIC, *("/" * 30_000 for _ in range(20))])
+"""Some 600 KB, answered with two topics."""
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_beginnings_of_small_requests_count(bounded: Pieces) -> None:
         client.send(begun)
         bounded.turn()
     bounded.run(lambda: any(client.is_closed for client in clients), "some are closed")
-    bounded.run(lambda: not bounded.network.giving_way.is_wanted, "there is room again")
+    bounded.run(lambda: not bounded.network.care.giving_way.is_wanted, "there is room again")
     assert bounded.network.clients.reader.space.used <= LIMIT
     patient = bounded.connect()
     assert patient.ask(LARGE)

@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from kafkad.processes.network.shell import STALL_MS
+from kafkad.core.peer_complaints import QUIET_MS
+from kafkad.processes.network.connection_care import STALL_MS
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.tools.raw_requests import api_versions, batch, fetch, framed, produce, read_produced
 
@@ -151,3 +152,18 @@ def test_peer_that_does_not_read_its_replies_is_closed_when_no_byte_moves(
     (line,) = _lines(caplog)
     assert stuck.name in line and line.endswith("bytes of replies are not read")
     stuck.close()
+
+
+def test_peer_that_is_cut_off_again_and_again_has_one_line_a_minute_and_a_count(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(30):
+        client = pieces.connect()
+        client.send(b"GET / HTTP/1.1\r\n\r\n")
+        pieces.run(lambda client=client: client.is_closed, "the connection is closed")  # type: ignore[misc]
+    assert len(_lines(caplog)) == 1
+    pieces.network._now_ms += QUIET_MS
+    pieces.network._tick()
+    (count,) = _lines(caplog)[1:]
+    assert count == "29 more connections from 127.0.0.1 were closed or turned away in the minute after that"
+    assert pieces.network._peer_log.next_ms is None

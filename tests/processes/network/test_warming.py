@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.processes.network.connection import Connection
+from kafkad.processes.network.reading_threads import ReadingThreads
 from kafkad.processes.network.warming import Warmer, is_cached
 from kafkad.wire.fetch import FileSlice
 
@@ -52,23 +53,31 @@ def segment(tmp_path: Path) -> Iterator[int]:
     os.close(fd)
 
 
-def _ring(warmer: Warmer) -> None:
-    assert select.select([warmer.doorbell], [], [], 10)[0], "no slice was read within 10 s"
-    warmer.rung(0)
+@pytest.fixture
+def threads() -> Iterator[ReadingThreads]:
+    threads = ReadingThreads("reading")
+    yield threads
+    threads.close()
 
 
-def test_slice_that_is_in_memory_is_sent_at_once(client: _Client, segment: int) -> None:
-    warmer = Warmer(lambda _: None)
+def _ring(threads: ReadingThreads) -> None:
+    assert select.select([threads.doorbell], [], [], 10)[0], "no slice was read within 10 s"
+    threads.rung(0)
+
+
+def test_slice_that_is_in_memory_is_sent_at_once(client: _Client, threads: ReadingThreads, segment: int) -> None:
+    warmer = Warmer(lambda _: None, threads)
     os.pread(segment, len(CONTENT), 0)
     client.connection.out.append(FileSlice(segment, 100, 5000, lambda: None))
     assert client.connection.send(warmer.is_warm)
     assert client.received(5000) == CONTENT[100:5100]
-    warmer.close()
 
 
-def test_cold_slice_keeps_its_connection_waiting_and_nobody_else(client: _Client, segment: int) -> None:
+def test_cold_slice_keeps_its_connection_waiting_and_nobody_else(
+    client: _Client, threads: ReadingThreads, segment: int
+) -> None:
     ready: list[Connection] = []
-    warmer = Warmer(ready.append, probe=lambda _fd, _position: False)
+    warmer = Warmer(ready.append, threads, probe=lambda _fd, _position: False)
     released: list[bool] = []
     client.connection.out.append(b"head")
     client.connection.out.append(FileSlice(segment, 0, 5000, lambda: released.append(True)))
@@ -76,23 +85,23 @@ def test_cold_slice_keeps_its_connection_waiting_and_nobody_else(client: _Client
     assert client.received(4) == b"head"
     assert client.connection.is_warming
     assert not client.connection.send(warmer.is_warm), "nothing is sent before the thread is done"
-    _ring(warmer)
+    _ring(threads)
     assert ready == [client.connection]
     assert client.connection.send(warmer.is_warm)
     assert client.received(5000) == CONTENT[:5000]
     assert released == [True]
-    warmer.close()
 
 
-def test_connection_that_went_away_meanwhile_is_not_called(client: _Client, segment: int) -> None:
+def test_connection_that_went_away_meanwhile_is_not_called(
+    client: _Client, threads: ReadingThreads, segment: int
+) -> None:
     ready: list[Connection] = []
-    warmer = Warmer(ready.append, probe=lambda _fd, _position: False)
+    warmer = Warmer(ready.append, threads, probe=lambda _fd, _position: False)
     client.connection.out.append(FileSlice(segment, 0, len(CONTENT), lambda: None))
     assert not client.connection.send(warmer.is_warm)
     client.connection.drop()
-    _ring(warmer)
+    _ring(threads)
     assert ready == []
-    warmer.close()
 
 
 def test_page_that_was_written_is_cached(segment: int) -> None:

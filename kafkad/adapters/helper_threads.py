@@ -1,0 +1,58 @@
+"""Threads for what waits for a disk, so that a loop need not. Where no thread can be started the caller waits itself.
+
+Made when first needed, and so always after the fork. `concurrent.futures` alone would raise, and keep the work as well.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
+from typing import ParamSpec, TypeVar
+
+log = logging.getLogger(__name__)
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class HelperThreads:
+    """At most so many; `close` waits for what is under way."""
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._pool: ThreadPoolExecutor | None = None
+        self._has_complained = False
+
+    def submit(
+        self, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Future[Result]:
+        """What `work` returns or raises; it is done already when it had to be done here."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(max_workers=self._most, thread_name_prefix=self._name)
+        future: Future[Result] = Future()
+        # The pool keeps what it was given although it raised, and a thread that it has may come to it.
+        attempts = count()
+
+        def perform() -> None:
+            if next(attempts):
+                return
+            try:
+                future.set_result(work(*args, **kwargs))
+            except Exception as error:  # noqa: BLE001  the caller's, as with any future
+                future.set_exception(error)
+
+        try:
+            self._pool.submit(perform)
+            self._has_complained = False
+        except RuntimeError as error:
+            if not self._has_complained:
+                log.error("a process does its %s itself, as it gets no thread for that: %s", self._name, error)
+                self._has_complained = True
+            perform()
+        return future
+
+    def close(self, *, cancel: bool = False) -> None:
+        """With `cancel`, what no thread has begun yet is never done."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=cancel)

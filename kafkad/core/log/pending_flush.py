@@ -1,0 +1,60 @@
+"""What of a log has still to be synced, and which appends last until then?
+
+Requests are only noted: whoever syncs takes one effect for all of them when it is about to begin. With
+`flush.messages` Apache Kafka flushes within the append; here the batch is held back until a thread has synced it.
+"""
+
+from collections import deque
+
+from kafkad.core.ports import LogFile
+
+_NOTHING = -1
+
+
+class PendingFlush:
+    """A mutable part of one `PartitionLog`."""
+
+    __slots__ = ("_up_to", "_written", "held_back", "requested_ms")
+
+    def __init__(self, written: LogFile, now_ms: int) -> None:
+        """`written`: a file that an earlier process may have written and not synced."""
+        self._up_to = _NOTHING
+        self._written = [written]
+        self.requested_ms = now_ms
+        self.held_back: deque[tuple[int, int]] = deque()
+        """(first offset, end) of the batches with which `flush.messages` was reached, until they are on disk."""
+
+    @property
+    def is_wanted(self) -> bool:
+        return self._up_to != _NOTHING
+
+    def request(self, up_to: int, now_ms: int) -> None:
+        self.requested_ms = now_ms
+        self._up_to = max(self._up_to, up_to)
+
+    def take(self, recovery_point: int) -> int | None:
+        """Up to where to sync, for all that was asked for; None if all of that is done."""
+        up_to, self._up_to = self._up_to, _NOTHING
+        is_done = up_to == _NOTHING or (up_to <= recovery_point and not self._written)
+        return None if is_done else up_to
+
+    def hold_back(self, first_offset: int, end: int, recovery_point: int, flush_messages: int, now_ms: int) -> None:
+        """The append of a batch lasts until it is on disk, unless what waits for that already leaves fewer records
+        unsynced than `flush_messages`."""
+        flushed = self.held_back[-1][1] if self.held_back else recovery_point
+        if end - flushed >= flush_messages:
+            self.held_back.append((first_offset, end))
+            self.request(end, now_ms)
+
+    def reached(self, recovery_point: int) -> None:
+        held_back = self.held_back
+        while held_back and held_back[0][1] <= recovery_point:
+            held_back.popleft()
+
+    def add_written(self, file: LogFile) -> None:
+        """Written beside the segments, and left open for the next sync."""
+        self._written.append(file)
+
+    def take_written(self) -> list[LogFile]:
+        written, self._written = self._written, []
+        return written

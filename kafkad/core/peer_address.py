@@ -1,0 +1,13 @@
+"""What one stranger has for certain: of IPv4 an address, of IPv6 as a rule all 2^64 of a network."""
+
+from ipaddress import IPv6Network
+
+NETWORK_BITS = 64
+
+
+def network_of(host: str) -> str:
+    """`host` itself, or the /64 around an address of IPv6."""
+    if ":" not in host:
+        return host
+    address = host.partition("%")[0]
+    return str(IPv6Network((address, NETWORK_BITS), strict=False))

@@ -1,0 +1,66 @@
+"""A request about very many resources is put to the controller in pieces, so that it serves others in between.
+
+Each piece is a request of its own, and their answers are joined. Only of requests whose resources have nothing to do
+with each other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafkad.wire import api_table
+from kafkad.wire.api_table import APIS
+from kafkad.wire.joining import join_arrays
+from kafkad.wire.kio_codec import codec
+
+_NAMES = {
+    api_table.DESCRIBE_CONFIGS: "describe_configs",
+    api_table.ALTER_CONFIGS: "alter_configs",
+    api_table.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+}
+_RESOURCES = 10
+"""In a piece: a broker has two hundred options."""
+_SMALL_BYTES = 256
+_HEAD_SIZE = 4
+_MANY = 100
+
+
+def pieces_of(api_key: int, version: int, body: memoryview) -> list[bytes]:
+    """The bodies to ask with. Raises MalformedRequest."""
+    name = _NAMES.get(api_key)
+    if name is None or len(body) <= _SMALL_BYTES:
+        return [bytes(body)]
+    messages = codec(name, version)
+    request = messages.decode(body)
+    resources = request.resources
+    if api_key == api_table.DESCRIBE_CONFIGS and len(resources) > _MANY:
+        # Who is named twice is described once: the answer is the same, and large.
+        resources = tuple(dict.fromkeys(resources))
+    if len(resources) <= _RESOURCES:
+        return [bytes(body) if resources is request.resources else _with(messages, request, resources)]
+    return [_with(messages, request, each) for each in _cut(resources)]
+
+
+def _with(messages: Any, request: Any, resources: Sequence[Any]) -> bytes:
+    body: bytes = messages.encode_request(replace(request, resources=tuple(resources)))
+    return body
+
+
+def _cut(resources: Sequence[Any]) -> list[list[Any]]:
+    """One that is named twice is in one piece: it may be refused for that."""
+    named: dict[tuple[int, str], list[Any]] = {}
+    for each in resources:
+        named.setdefault((each.resource_type, each.resource_name), []).append(each)
+    pieces: list[list[Any]] = [[]]
+    for same in named.values():
+        if len(pieces[-1]) >= _RESOURCES:
+            pieces.append([])
+        pieces[-1] += same
+    return pieces
+
+
+def joined(api_key: int, version: int, answers: Sequence[bytes]) -> bytes:
+    """The response body of those of the pieces, in their order."""
+    if len(answers) == 1:
+        return answers[0]
+    return join_arrays(answers, _HEAD_SIZE, flexible=APIS[api_key].flexible_from <= version)

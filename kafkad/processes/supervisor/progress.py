@@ -1,0 +1,36 @@
+"""How far a start or a stop has come, in the words that `systemctl status` shows."""
+
+from collections.abc import Mapping
+
+from kafkad.adapters.roster import Roster
+from kafkad.core.stop_sequence import StopRole
+
+STOPPING: Mapping[str, str] = {
+    "network": "stopping: answering what is under way",
+    "fetcher": "stopping: leaving the leaders",
+    "cleaner": "stopping: ending the round of the cleaner",
+    "worker": "stopping: flushing {} partitions",
+    "controller": "stopping: writing checkpoints",
+    "reporter": "stopping: the last metrics",
+}
+
+
+def of_start(roster: Roster, *, is_recovering: bool) -> str:
+    done, total = _partitions(roster)
+    percent = 100 * done // total if total else 0
+    return f"recovering {percent} %" if is_recovering else f"loading {percent} %"
+
+
+def of_stop(roster: Roster, stage: StopRole | None) -> str | None:
+    """None while there is nothing new to say."""
+    done, total = _partitions(roster)
+    # A worker that was just told to stop has not counted yet.
+    if stage is None or (stage.role == "worker" and done == total):
+        return None
+    return STOPPING[stage.role].format(total - done)
+
+
+def _partitions(roster: Roster) -> tuple[int, int]:
+    """What the workers have done of what there is to do."""
+    rows = [roster.progress(key) for key in roster.role("worker")]
+    return sum(row[0] for row in rows), sum(row[1] for row in rows)

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Gets what the tests of a checkout need beside Python packages: by apt-get when this runs as root, otherwise by naming
+# the command in one line.
+#
+# Usage: tools.sh ENVIRONMENT...      those of tox, as in `make test ENVS=unit,process`
+set -eu
+
+# Apache Kafka's own tools and a ZooKeeper, which many tests compare with.
+java='default-jdk-headless maven zookeeper'
+
+say() { echo "kafkad: $*" >&2; }
+
+packages_of() {
+    case $1 in
+        types | lint) ;;
+        unit) echo "git $java" ;;
+        process) echo "kcat make procps $java" ;;
+        compat) echo "kcat $java" ;;
+        package)
+            echo "buildah build-essential debhelper dh-python fakeroot git iproute2 kcat lintian make mmdebstrap pipx" \
+                "po-debconf procps python3 python3-pip python3-setuptools python3-venv python3-wheel systemd-container"
+            ;;
+        *)
+            say "there are no tests $1: unit, types, lint, process, compat and package are there"
+            return 1
+            ;;
+    esac
+}
+
+is_installed() { dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed'; }
+
+install() {
+    say "installing $* with apt-get"
+    if ! DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1; then
+        apt-get update -qq >/dev/null
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    fi
+}
+
+missing=
+for environment in $(echo "$*" | tr ',' ' '); do
+    wanted=$(packages_of "$environment")
+    for package in $wanted; do
+        case " $missing " in *" $package "*) continue ;; esac
+        is_installed "$package" || missing="$missing $package"
+    done
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    # Words of this file, one package each.
+    # shellcheck disable=SC2086
+    install $missing
+else
+    say "these tests need more; get it with: sudo apt-get install --no-install-recommends$missing"
+    exit 1
+fi

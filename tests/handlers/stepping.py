@@ -1,0 +1,33 @@
+"""Handlers that answer in steps, gone through by a test at one go."""
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, TypeVar
+
+from kafkad.core.log.reading import ManifestStale, SearchGoesOn
+from kafkad.handlers.damage import DAMAGE
+from kafkad.handlers.steps import LogSearch, Pause, Waits
+from kafkad.handlers.view import NotYet
+
+Result = TypeVar("Result")
+
+
+def finished(steps: Generator[Waits, Any, Result]) -> Result:
+    """The body. Searches are made at once; raises NotYet where the handler waits for a manifest."""
+    go_on: Callable[[], Waits] = partial(next, steps)
+    while True:
+        try:
+            waits = go_on()
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        if waits is Pause.NEWS:
+            raise NotYet
+        go_on = _searched(steps, waits) if isinstance(waits, LogSearch) else partial(next, steps)
+
+
+def _searched(steps: Generator[Waits, Any, Any], search: LogSearch) -> Callable[[], Waits]:
+    try:
+        return partial(steps.send, search.look(search.reader))
+    except (SearchGoesOn, ManifestStale, *DAMAGE) as error:
+        return partial(steps.throw, error)

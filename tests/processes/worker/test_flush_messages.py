@@ -1,0 +1,167 @@
+"""flush.messages: a record is acknowledged and seen when it is on disk, and one sync is for all that came before it."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kafkad.adapters import segment_files
+from kafkad.adapters.segment_files import SegmentFile
+from kafkad.core.errors import ErrorCode
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.metrics_catalogue import LOG_FLUSHES
+from kafkad.core.partition_slot import STATE_OFFLINE
+from kafkad.wire.controller_messages import LogDirFailed
+from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
+from tests.simulation.disk import SimulatedDisk, Trouble
+from tests.simulation.scheduler import Scheduler
+from tests.tools.raw_requests import batch, delete_records, fetch, produce, read_fetched, read_produced
+
+WITHIN_S = 60
+
+
+class SlowDisk(SimulatedDisk):
+    """Syncs last until they are let through."""
+
+    def __init__(self) -> None:
+        super().__init__(Scheduler(0))
+        self.lets_through = threading.Event()
+        self.lets_through.set()
+        self._waiting: set[int] = set()
+        """Of threads."""
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def fsync(self, fd: int) -> None:
+        self._waiting.add(threading.get_ident())
+        assert self.lets_through.wait(WITHIN_S)
+        self._waiting.discard(threading.get_ident())
+        super().fsync(fd)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
+    disk = SlowDisk()
+    monkeypatch.setattr(segment_files, "os", disk)
+    yield disk
+    disk.lets_through.set()
+
+
+@pytest.fixture
+def pieces(disk: SlowDisk, make_pieces: Callable[..., Pieces]) -> Pieces:
+    return make_pieces(log_flush_interval_messages="1")
+
+
+def sent(pieces: Pieces, disk: SlowDisk, *, acks: int = 1, partition: int = 0) -> Client:
+    """A client whose record is in the log, and is not on disk for now."""
+    client = pieces.connect()
+    end = pieces.published(partition=partition).leo_offset
+    client.send(produce({(TOPIC, partition): batch()}, acks=acks, timeout_ms=1))
+    pieces.run(
+        lambda: pieces.published(partition=partition).leo_offset == end + 1 and disk.waiting, "the record is in the log"
+    )
+    return client
+
+
+def error(client: Client, partition: int = 0) -> int:
+    return read_produced(client.reply())[TOPIC, partition].error
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_record_is_acknowledged_and_seen_when_it_is_on_disk(pieces: Pieces, disk: SlowDisk, acks: int) -> None:
+    disk.lets_through.clear()
+    client = sent(pieces, disk, acks=acks)
+    reader = pieces.connect()
+    pieces.settle()
+    assert not client.replies
+    assert pieces.published().hw_offset == 0
+    assert read_fetched(reader.ask(fetch({(TOPIC, 0): 0}, min_bytes=0)))[TOPIC, 0].records == b""
+    reader.send(fetch({(TOPIC, 0): 0}, max_wait_ms=1000 * WITHIN_S))
+    disk.lets_through.set()
+    assert error(client) == 0
+    assert read_fetched(reader.reply())[TOPIC, 0].records
+    assert (pieces.published().hw_offset, pieces.published().recovery_point) == (1, 1)
+
+
+def test_other_partitions_are_served_while_one_waits_for_the_disk(pieces: Pieces, disk: SlowDisk) -> None:
+    disk.lets_through.clear()
+    waiting = sent(pieces, disk)
+    other = pieces.worker.partitions.by_slot[pieces.slot(partition=1)].log
+    assert other is not None
+    other.update_config(LogConfig())
+    client = pieces.connect()
+    assert read_produced(client.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
+    assert not waiting.replies
+
+
+def test_one_sync_is_for_all_that_came_before_it(pieces: Pieces, disk: SlowDisk) -> None:
+    disk.lets_through.clear()
+    first = sent(pieces, disk)
+    others = [pieces.connect() for _ in range(30)]
+    for number, client in enumerate(others):
+        client.send(produce({(TOPIC, 0): batch()}))
+        pieces.run(lambda end=number + 2: pieces.published().leo_offset == end, "it is in the log")  # type: ignore[misc]
+    disk.lets_through.set()
+    assert error(first) == 0
+    assert [error(client) for client in others] == [0] * len(others)
+    assert pieces.worker._block[LOG_FLUSHES] == 2
+
+
+def test_a_request_for_two_partitions_waits_for_both(pieces: Pieces, disk: SlowDisk) -> None:
+    disk.lets_through.clear()
+    client = pieces.connect()
+    client.send(produce({(TOPIC, 0): batch(), (TOPIC, 1): batch()}, acks=-1, timeout_ms=1))
+    pieces.run(lambda: disk.waiting == 2, "both are synced at the same time")
+    disk.lets_through.set()
+    read = read_produced(client.reply())
+    assert [(read[TOPIC, each].error, read[TOPIC, each].base_offset) for each in (0, 1)] == [(0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_who_waits_for_a_disk_that_fails_hears_so(pieces: Pieces, disk: SlowDisk, acks: int) -> None:
+    disk.lets_through.clear()
+    client = sent(pieces, disk, acks=acks)
+    disk.trouble(pieces.directory().parent, Trouble.UNSYNCABLE)
+    disk.lets_through.set()
+    assert error(client) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (pieces.published().state, pieces.published().hw_offset) == (STATE_OFFLINE, 0)
+    assert any(isinstance(message, LogDirFailed) for message in pieces.heard)
+
+
+def test_nobody_is_told_of_a_record_of_a_dead_network_process(pieces: Pieces, disk: SlowDisk) -> None:
+    disk.lets_through.clear()
+    sent(pieces, disk)
+    pieces.kill(NETWORK)
+    pieces.tell_roster()
+    pieces.turn(WORKER)
+    disk.lets_through.set()
+    pieces.run(lambda: pieces.published().hw_offset == 1, "the record is on disk")
+    assert not pieces.worker.appending._unflushed
+
+
+def test_records_that_wait_for_the_disk_can_not_be_deleted(pieces: Pieces, disk: SlowDisk) -> None:
+    disk.lets_through.clear()
+    waiting = sent(pieces, disk)
+    client = pieces.connect()
+    answer = client.ask(delete_records(TOPIC, 0, 1))
+    assert ErrorCode.OFFSET_OUT_OF_RANGE.to_bytes(2, "big") in answer[-3:]
+    disk.lets_through.set()
+    assert error(waiting) == 0
+
+
+def test_a_file_is_synced_through_the_descriptor_that_wrote_it(
+    pieces: Pieces, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells of a write that failed later to those who had the file open then."""
+    synced: list[int] = []
+    monkeypatch.setattr(disk, "fsync", synced.append)
+    client = pieces.connect()
+    assert read_produced(client.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0
+    partition_log = pieces.worker.partitions.by_slot[pieces.slot()].log
+    assert partition_log is not None
+    file = partition_log.segments.active.log
+    assert isinstance(file, SegmentFile)
+    assert file.fd in synced
+    assert file.pins == 0
