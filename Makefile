@@ -1,6 +1,6 @@
 # make run      a broker on 127.0.0.1:9092 with its data in data/ (PORT=… DATA=… change that)
 # make venv     only the virtual environment that it runs in
-# make test     every test, through tox (ENVS=unit,types,lint,process,compat,package chooses), with the tools they need
+# make test     every test, through tox (ENVS=unit,types,lint,daemon,compat,package chooses), with the tools they need
 # make deb      kafkad_VERSION_amd64.deb for Debian 12
 # make dist     the wheel and the source distribution in dist/
 # make bench    kafkad and Apache Kafka in turn on the same work (BENCH="--quick --rows start idle" chooses)
@@ -8,7 +8,7 @@
 VENV ?= .venv
 PORT ?= 9092
 DATA ?= $(CURDIR)/data
-ENVS ?= unit,types,lint,process,compat,package
+ENVS ?= unit,types,lint,daemon,compat,package
 BENCH ?=
 
 .PHONY: run venv test deb dist bench

@@ -13,7 +13,7 @@ _CONFIGS = {"retention.ms": "-1"}
 _TIMEOUT_S = 240.0
 
 
-class Patience:
+class StartTimeouts:
     """Pauses between two looks, longer the longer it takes: asking must not be what slows the broker down."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ def wait_until_served(port: int, topics: Mapping[str, int]) -> None:
 
 
 def _wait_until_served(connection: Connection, topics: Mapping[str, int]) -> None:
-    names, patience = list(topics), Patience()
+    names, patience = list(topics), StartTimeouts()
     while leaders(connection.ask(metadata(names))) != dict(topics):
         patience.pause("leaders for all partitions")
     while answered_offsets(connection.ask(latest_offsets(topics))) != sum(topics.values()):
@@ -54,7 +54,7 @@ def drop_topics(port: int, log_dir: Path, topics: Mapping[str, int]) -> None:
     """Delete the topics and wait until their bytes are gone from the disk."""
     with Connection(port) as connection:
         connection.ask(delete_topics(list(topics)))
-    patience = Patience()
+    patience = StartTimeouts()
     prefixes = tuple(f"{topic}-" for topic in topics)  # also of folders renamed before their deletion
     while any(name.startswith(prefixes) for name in _partition_folders(log_dir)):
         patience.pause(f"the folders of {list(topics)} are gone")

@@ -47,7 +47,7 @@ ON_FRESH: Mapping[str, OnFresh] = {
     "partitions": life_rows.many_partitions,
 }
 
-# One broker serves all of these in turn, as one would in its life: warm, and never restarted in between.
+# One broker serves all of these in turn, as one would in its incarnation: warm, and never restarted in between.
 ON_RUNNING: Mapping[str, OnRunning] = {
     "idle": life_rows.at_rest,
     "produce-1mb": partial(_bulk, partitions=1, batch_bytes=1_040_000, record_size=1_024),

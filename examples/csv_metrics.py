@@ -8,7 +8,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kafkad.core.metrics import MetricFamily, MetricsReporter, MetricsSnapshot, ReporterHost
+from kafkad.core.metrics.metric import MetricFamily, MetricsReporter, MetricsSnapshot, ReporterHost
 from kafkad.hookspecs import hookimpl
 
 kafkad_requires = 1

@@ -13,8 +13,8 @@ import pluggy
 from kafkad import hookspecs
 from kafkad.core.cleanup import CleanupPolicy
 from kafkad.core.election import LeaderElectionStrategy
-from kafkad.core.groups.assignors import GroupAssignor
-from kafkad.core.metrics import MetricsReporter
+from kafkad.core.groups.consumer.assignors import GroupAssignor
+from kafkad.core.metrics.metric import MetricsReporter
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.hookspecs import HOOKSPEC_VERSION, PROJECT, BrokerInfo
 from kafkad.plugin_discovery import FoundPlugin, PluginFailed, built_in, in_folder, installed

@@ -1,7 +1,7 @@
 """The pytest fixture `kafkad_broker`: a real broker in a process of its own, gone when the test is over.
 
 pytest imports this file in every run of every project, so it imports next to nothing. The broker stops
-itself and removes its folder when the test run is killed (see kafkad.cli.dev).
+itself and removes its folder when the test run is killed (see kafkad.cli.commands.dev).
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import IO
 
 import pytest
 
-from kafkad.adapters.free_port import LOOPBACK, free_port
+from kafkad.adapters.links.free_port import LOOPBACK, free_port
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0

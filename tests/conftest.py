@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.tools", "tests.compat", "tests.process")
+pytest.register_assert_rewrite("tests.tools", "tests.compat", "tests.daemon")

@@ -13,16 +13,22 @@ main = LazyGroup(
     name="kafkad",
     help="A Kafka-protocol broker daemon.",
     commands_by_name={
-        "start": LazyCommand("kafkad.cli.start:start", "Run a broker in the foreground."),
-        "dev": LazyCommand("kafkad.cli.dev:dev", "Run a throw-away broker: own port, own folder, gone at exit."),
-        "check-config": LazyCommand("kafkad.cli.check_config:check_config", "Read a server.properties and judge it."),
-        "dump-log": LazyCommand("kafkad.cli.dump_log:dump_log", "Show the batches and records of log files."),
-        "topics": LazyCommand("kafkad.cli.topics:topics", "Create, list, describe and delete topics."),
-        "groups": LazyCommand("kafkad.cli.groups:groups", "List, describe, delete and reset consumer groups."),
-        "transactions": LazyCommand("kafkad.cli.transactions:transactions", "List, describe and abort transactions."),
-        "produce": LazyCommand("kafkad.cli.produce:produce", "Send lines of standard input to a topic."),
-        "consume": LazyCommand("kafkad.cli.consume:consume", "Print the records of a topic."),
-        "plugins": LazyCommand("kafkad.cli.plugins:plugins", "Show, install and remove plugins."),
+        "start": LazyCommand("kafkad.cli.commands.start:start", "Run a broker in the foreground."),
+        "dev": LazyCommand(
+            "kafkad.cli.commands.dev:dev", "Run a throw-away broker: own port, own folder, gone at exit."
+        ),
+        "check-config": LazyCommand(
+            "kafkad.cli.commands.check_config:check_config", "Read a server.properties and judge it."
+        ),
+        "dump-log": LazyCommand("kafkad.cli.commands.dump_log:dump_log", "Show the batches and records of log files."),
+        "topics": LazyCommand("kafkad.cli.commands.topics:topics", "Create, list, describe and delete topics."),
+        "groups": LazyCommand("kafkad.cli.commands.groups:groups", "List, describe, delete and reset consumer groups."),
+        "transactions": LazyCommand(
+            "kafkad.cli.commands.transactions:transactions", "List, describe and abort transactions."
+        ),
+        "produce": LazyCommand("kafkad.cli.commands.produce:produce", "Send lines of standard input to a topic."),
+        "consume": LazyCommand("kafkad.cli.commands.consume:consume", "Print the records of a topic."),
+        "plugins": LazyCommand("kafkad.cli.commands.plugins:plugins", "Show, install and remove plugins."),
     },
     epilog="\b\nExample:\n  kafkad dev\n  echo hello | kafkad produce demo\n  kafkad consume demo --from-beginning",
 )

@@ -9,8 +9,8 @@ from typing import IO, Any, TypeVar
 
 import click
 
-from kafkad.adapters.broker_client import BrokerClient
-from kafkad.adapters.broker_connection import BrokerCallFailed
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.connection import BrokerCallFailed
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 

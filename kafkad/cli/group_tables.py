@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkad.adapters.broker_groups import GroupDescription, ListedGroup, MemberDescription, Partition
+from kafkad.client.groups import GroupDescription, ListedGroup, MemberDescription, Partition
 
 _MISSING = "-"
 

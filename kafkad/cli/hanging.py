@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafkad.adapters.broker_transactions import Partition, ProducerState
+from kafkad.client.transactions import Partition, ProducerState
 
 
 def overdue(producers: Iterable[ProducerState], now_ms: int, max_timeout_ms: int) -> list[ProducerState]:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import click
 
-from kafkad.adapters.broker_client import BrokerClient
-from kafkad.adapters.broker_groups import Partition, committed_offsets
-from kafkad.adapters.broker_records import EARLIEST, LATEST, offsets
 from kafkad.cli.asking import CommandFailed
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.groups import Partition, committed_offsets
+from kafkad.client.records import EARLIEST, LATEST, offsets
 
 Warn = Callable[[str], None]
 Wanted = tuple[str, list[int] | None]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kafkad.adapters.broker_transactions import ListedTransaction, ProducerState, TransactionDescription
+from kafkad.client.transactions import ListedTransaction, ProducerState, TransactionDescription
 
 _MINUTE_MS = 60_000
 

@@ -5,7 +5,7 @@ the broker runs, `document` writes the docs and the sample file. Each domain dec
 for topics, in kafkad/core/log/settings.py. Nothing in here keeps state.
 """
 
-from kafkad.config.broker import (
+from kafkad.config.entities.broker import (
     BrokerConfig,
     LogDirsConfig,
     MetricsConfig,
@@ -14,10 +14,10 @@ from kafkad.config.broker import (
     RuntimeConfig,
     TopicsConfig,
 )
+from kafkad.config.entities.topic import topic_log_config, validate_topic_config, validate_topic_configs
 from kafkad.config.listeners import Endpoint, Listener
 from kafkad.config.load import default_file, load
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
-from kafkad.config.topic import topic_log_config, validate_topic_config, validate_topic_configs
 
 __all__ = [
     "BrokerConfig",

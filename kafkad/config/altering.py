@@ -7,15 +7,15 @@ which changes are refused.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafkad.config.broker import BrokerConfig
 from kafkad.config.dynamic import in_force, validate_dynamic
-from kafkad.config.group import validate_group_configs
-from kafkad.config.log_defaults import topic_defaults
+from kafkad.config.entities.broker import BrokerConfig
+from kafkad.config.entities.group import validate_group_configs
+from kafkad.config.entities.log_defaults import topic_defaults
+from kafkad.config.entities.topic import validate_topic_configs
 from kafkad.config.table import TOPIC_TABLE, find
-from kafkad.config.topic import validate_topic_configs
 from kafkad.core.controller.configs import ResourceType
-from kafkad.core.setting_values import value_text
-from kafkad.core.settings import Setting, SettingType
+from kafkad.core.settings.option import Setting, SettingType
+from kafkad.core.settings.values import value_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from kafkad.config.broker import (
+from kafkad.config.entities.broker import (
     BrokerConfig,
     LogDirsConfig,
     MetricsConfig,
@@ -18,14 +18,14 @@ from kafkad.config.broker import (
     Texts,
     TopicsConfig,
 )
+from kafkad.config.entities.log_defaults import log_config, topic_defaults
 from kafkad.config.listeners import Endpoint, InvalidListeners, Listeners, parse_endpoint, parse_listeners
-from kafkad.config.log_defaults import log_config, topic_defaults
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.resolve import Resolved, resolve
 from kafkad.config.rules import contradictions
 from kafkad.config.table import BROKER_TABLE
-from kafkad.core.setting_rows import INT_MAX
-from kafkad.core.setting_values import Value
+from kafkad.core.settings.rows import INT_MAX
+from kafkad.core.settings.values import Value
 
 Values = Mapping[str, Value]
 _Part = TypeVar("_Part")

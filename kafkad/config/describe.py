@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kafkad.config.broker import BrokerConfig
-from kafkad.config.log_defaults import BROKER_NAMES, topic_defaults, unit_synonyms
+from kafkad.config.entities.broker import BrokerConfig
+from kafkad.config.entities.log_defaults import BROKER_NAMES, topic_defaults, unit_synonyms
+from kafkad.config.entities.topic import stored_topic_value
 from kafkad.config.table import BROKER_TABLE, LISTENER_OVERRIDE, TOPIC_TABLE, base_name, find
-from kafkad.config.topic import stored_topic_value
-from kafkad.core.setting_values import value_text
-from kafkad.core.settings import Setting, UpdateMode
+from kafkad.core.settings.option import Setting, UpdateMode
+from kafkad.core.settings.values import value_text
 
 
 class ConfigSource(IntEnum):

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kafkad.config.dynamic import REREAD_ONLY
-from kafkad.config.log_defaults import BROKER_NAMES
+from kafkad.config.entities.log_defaults import BROKER_NAMES
 from kafkad.config.table import DOMAINS, TOPIC_TABLE
-from kafkad.core.settings import Setting, Support
+from kafkad.core.settings.option import Setting, Support
 
 DOCS = "docs/configuration.md"
 SAMPLE = "etc/server.properties"

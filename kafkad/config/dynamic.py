@@ -8,13 +8,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafkad.config.broker import BrokerConfig, Texts
 from kafkad.config.build import build
-from kafkad.config.log_defaults import unit_synonyms
+from kafkad.config.entities.broker import BrokerConfig, Texts
+from kafkad.config.entities.log_defaults import unit_synonyms
 from kafkad.config.problems import InvalidConfiguration
 from kafkad.config.table import BROKER_TABLE, LISTENER_OVERRIDE, base_name, find
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.settings import InvalidSetting, Support, UpdateMode
+from kafkad.core.settings.option import InvalidSetting, Support, UpdateMode
 
 log = logging.getLogger(__name__)
 

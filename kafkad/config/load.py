@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafkad.config import locations, properties
-from kafkad.config.broker import BrokerConfig, Texts
 from kafkad.config.build import build
+from kafkad.config.entities.broker import BrokerConfig, Texts
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.table import BROKER_TABLE
-from kafkad.core.setting_values import Value
+from kafkad.core.settings.values import Value
 
 LARGEST_FILE = 1 << 20
 MOST_PROBLEMS = 100

@@ -6,11 +6,11 @@ options are problems; options without effect are notices. What several options m
 
 from dataclasses import dataclass, field
 
-from kafkad.config.broker import Texts
+from kafkad.config.entities.broker import Texts
 from kafkad.config.problems import ConfigProblem
 from kafkad.config.table import BROKER_TABLE, REPLACED_NAMES, find, suggestion
-from kafkad.core.setting_values import Value
-from kafkad.core.settings import InvalidSetting, Setting, Support
+from kafkad.core.settings.option import InvalidSetting, Setting, Support
+from kafkad.core.settings.values import Value
 
 
 @dataclass(slots=True)

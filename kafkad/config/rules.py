@@ -7,7 +7,7 @@ start with is refused, also where the option has no effect here: the file is the
 from collections.abc import Iterator, Mapping
 
 from kafkad.config.problems import ConfigProblem
-from kafkad.core.setting_values import Value
+from kafkad.core.settings.values import Value
 
 
 def contradictions(values: Mapping[str, Value]) -> Iterator[ConfigProblem]:

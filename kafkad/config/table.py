@@ -10,7 +10,6 @@ from itertools import chain
 from kafkad.config.rows import (
     cleaner,
     groups,
-    kraft,
     log,
     metrics,
     network,
@@ -18,19 +17,16 @@ from kafkad.config.rows import (
     own,
     quotas,
     remote_storage,
-    replication,
-    sasl,
-    security,
     share_groups,
-    tls,
     topics,
     transactions,
-    zookeeper,
 )
+from kafkad.config.rows.cluster import kraft, replication, zookeeper
+from kafkad.config.rows.security import general, sasl, tls
 from kafkad.core.log.settings import TOPIC_SETTINGS
-from kafkad.core.setting_limits import Between
-from kafkad.core.setting_rows import CLUSTER_WIDE, LONG, MEDIUM, PER_BROKER, READ_ONLY, STRING, row
-from kafkad.core.settings import Setting, Support, no_effect
+from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting, Support, no_effect
+from kafkad.core.settings.rows import CLUSTER_WIDE, LONG, MEDIUM, PER_BROKER, READ_ONLY, STRING, row
 
 # The order of the documentation: what people set first comes first.
 DOMAINS = {
@@ -46,7 +42,7 @@ DOMAINS = {
     "Groups": groups.SETTINGS,
     "Share groups": share_groups.SETTINGS,
     "Transactions": transactions.SETTINGS,
-    "Security": security.SETTINGS,
+    "Security": general.SETTINGS,
     "TLS": tls.SETTINGS,
     "SASL": sasl.SETTINGS,
     "KRaft": kraft.SETTINGS,

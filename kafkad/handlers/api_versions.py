@@ -14,8 +14,8 @@ from kafkad.core.controller.features import SUPPORTED
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.errors import ErrorCode
 from kafkad.wire.api_table import API_VERSIONS, APIS
+from kafkad.wire.error_counts import count_error
 from kafkad.wire.primitives import EMPTY_TAGS, I32, I64, compact_string, read_compact_string, uvarint
-from kafkad.wire.told_errors import tell
 
 _ROW = Struct(">hhh")
 _ERROR = Struct(">h")
@@ -48,7 +48,7 @@ def handle(frame: memoryview, body_at: int, version: int, features: Finalized = 
         name, position = read_compact_string(frame, body_at)
         software_version, _ = read_compact_string(frame, position)
         if not (_is_software(name) and _is_software(software_version)):
-            tell(ErrorCode.INVALID_REQUEST)
+            count_error(ErrorCode.INVALID_REQUEST)
             return _body(version, ErrorCode.INVALID_REQUEST, NOTHING_FINALIZED)
     return _body(version, ErrorCode.NONE, features)
 
@@ -59,7 +59,7 @@ def _is_software(text: str | None) -> bool:
 
 def unsupported() -> bytes:
     """The answer to a version of ApiVersions that is not served: always readable, as version 0 is."""
-    tell(ErrorCode.UNSUPPORTED_VERSION)
+    count_error(ErrorCode.UNSUPPORTED_VERSION)
     served = APIS[API_VERSIONS]
     row = _ROW.pack(API_VERSIONS, served.min_version, served.max_version)
     return _ERROR.pack(ErrorCode.UNSUPPORTED_VERSION) + I32.pack(1) + row

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 from kafkad.core.controller.image import DEFAULT_BROKER
-from kafkad.core.controller.topic_names import is_internal
+from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.handlers.leadership import find_leader
-from kafkad.handlers.owner_shares import LOST, OwnerShares
-from kafkad.handlers.view import BrokerView
-from kafkad.wire.descriptors import ControlMessage, DeletedRecords, DeleteRecordsWanted
+from kafkad.handlers.partitions.leadership import find_leader
+from kafkad.handlers.partitions.owner_shares import LOST, OwnerShares
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import codec
+from kafkad.wire.processes.descriptors import ControlMessage, DeletedRecords, DeleteRecordsWanted
 
 NO_LOW_WATERMARK = -1
 _DELETE = "delete"

@@ -4,9 +4,9 @@ Whoever asks for controllers has come to the wrong place (KIP-919); version 0 ha
 """
 
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.broker_rows import broker_rows
-from kafkad.handlers.operations import CLUSTER_OPERATIONS, NOT_ASKED
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.requests.broker_rows import broker_rows
+from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import Codec, codec
 
 BROKERS, CONTROLLERS = 1, 2

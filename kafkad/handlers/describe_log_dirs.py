@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.handlers.leadership import find_slot
-from kafkad.handlers.steps import ROWS_A_STEP, Pause, Steps
-from kafkad.handlers.view import BrokerView
-from kafkad.wire.describe_log_dirs import LogDir, pack_partition, pack_response
+from kafkad.handlers.partitions.leadership import find_slot
+from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import codec
+from kafkad.wire.messages.describe_log_dirs import LogDir, pack_partition, pack_response
 
 UNKNOWN_SPACE = (-1, -1)
 

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from kafkad.core.controller.topic_names import check_topic_name
+from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.handlers.leadership import find_leader
-from kafkad.handlers.owner_shares import LOST, OwnerShares
-from kafkad.handlers.view import BrokerView
-from kafkad.wire.descriptors import ControlMessage, ProducerRow, Producers, ProducersWanted
+from kafkad.handlers.partitions.leadership import find_leader
+from kafkad.handlers.partitions.owner_shares import LOST, OwnerShares
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import Codec, codec
+from kafkad.wire.processes.descriptors import ControlMessage, ProducerRow, Producers, ProducersWanted
 
 
 class _Row:

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kafkad.core.controller.image import Topic
-from kafkad.core.controller.topic_names import is_internal
+from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.metadata_cache import describe_partition
-from kafkad.handlers.operations import NOT_ASKED, TOPIC_OPERATIONS
-from kafkad.handlers.topic_errors import why_unknown
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.partitions.topic_errors import why_unknown
+from kafkad.handlers.requests.metadata_cache import describe_partition
+from kafkad.handlers.requests.operations import NOT_ASKED, TOPIC_OPERATIONS
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import Codec, codec
 
 

@@ -19,9 +19,9 @@ from kafkad.core.partition_slot import (
 )
 from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession
 from kafkad.core.types import LogPosition
-from kafkad.handlers.routing import Routing
-from kafkad.wire.fetch import FileSlice, PartitionData, TopicData
-from kafkad.wire.fetch_request import FetchedPartition, FetchRequest
+from kafkad.handlers.partitions.routing import Routing
+from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
+from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 
 READ_COMMITTED = 1
 _NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})

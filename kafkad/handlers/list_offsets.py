@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.reading import FoundOffset, LogReader, ManifestStale, SearchGoesOn
+from kafkad.core.log.reading.log_reader import FoundOffset, LogReader, ManifestStale, SearchGoesOn
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import LogPosition
-from kafkad.handlers.damage import DAMAGE
-from kafkad.handlers.leadership import find_leader
-from kafkad.handlers.steps import ROWS_A_STEP, LogMoved, LogSearch, Pause, Steps, Waits, in_steps, until_known
-from kafkad.handlers.view import BrokerView, NotYet
-from kafkad.wire.list_offsets import (
+from kafkad.handlers.partitions.damage import DAMAGE
+from kafkad.handlers.partitions.leadership import find_leader
+from kafkad.handlers.requests.steps import ROWS_A_STEP, LogMoved, LogSearch, Pause, Steps, Waits, in_steps, until_known
+from kafkad.handlers.requests.view import BrokerView, NotYet
+from kafkad.wire.messages.list_offsets import (
     ListOffsetsRequest,
     OffsetResult,
     WantedOffset,

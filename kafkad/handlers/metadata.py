@@ -9,21 +9,15 @@ from typing import Any
 from uuid import UUID
 
 from kafkad.core.controller.image import Topic
-from kafkad.core.controller.topic_names import is_internal
+from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.broker_rows import broker_rows
-from kafkad.handlers.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from kafkad.handlers.steps import ROWS_A_STEP, Pause, Steps, Waits
-from kafkad.handlers.topic_errors import is_legal, why_unknown
-from kafkad.handlers.view import BrokerView
-from kafkad.wire.metadata import (
-    NO_TOPIC_ID,
-    MetadataRequest,
-    WantedTopic,
-    pack_response,
-    pack_topic,
-)
-from kafkad.wire.told_errors import tell
+from kafkad.handlers.partitions.topic_errors import is_legal, why_unknown
+from kafkad.handlers.requests.broker_rows import broker_rows
+from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps, Waits
+from kafkad.handlers.requests.view import BrokerView
+from kafkad.wire.error_counts import count_error
+from kafkad.wire.messages.metadata import NO_TOPIC_ID, MetadataRequest, WantedTopic, pack_response, pack_topic
 
 TOPIC_IDS_ASKED_FROM = 12
 NO_CONTROLLER = -1
@@ -94,7 +88,7 @@ def _by_name(
             known[name] = topic
         elif name not in missing:
             error = _why_missing(name, errors)
-            tell(error)
+            count_error(error)
             missing[name] = pack_topic(version, error, name, NO_TOPIC_ID, is_internal(name), ())
     found = yield from _packed(known.values(), version, view)
     return [*found, *missing.values()]
@@ -125,7 +119,7 @@ def _by_id(
         if topic is not None:
             known[topic_id] = topic
         elif topic_id != NO_TOPIC_ID:
-            tell(ErrorCode.UNKNOWN_TOPIC_ID)
+            count_error(ErrorCode.UNKNOWN_TOPIC_ID)
             missing[topic_id] = pack_topic(version, ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id, False, ())
     return list(missing.values()), (yield from _packed(known.values(), version, view))
 
@@ -152,7 +146,7 @@ def _is_invalid(topics: Iterable[WantedTopic], version: int) -> bool:
 
 def _refuse(topics: Iterable[WantedTopic], version: int) -> bytes:
     error = ErrorCode.INVALID_REQUEST
-    tell(error)
+    count_error(error)
     return pack_response(
         version,
         brokers=(),

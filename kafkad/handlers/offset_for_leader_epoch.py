@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.epochs import LeaderEpochCache
-from kafkad.handlers.leadership import find_leader
-from kafkad.handlers.steps import ROWS_A_STEP, Pause, Steps, Waits, in_steps, until_known
-from kafkad.handlers.view import BrokerView, NotYet
-from kafkad.wire.offset_for_leader_epoch import EpochEnd, WantedEpoch, pack_response, pack_topic, read_request
+from kafkad.handlers.partitions.leadership import find_leader
+from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps, Waits, in_steps, until_known
+from kafkad.handlers.requests.view import BrokerView, NotYet
+from kafkad.wire.messages.offset_for_leader_epoch import EpochEnd, WantedEpoch, pack_response, pack_topic, read_request
 
 
 class _Question(NamedTuple):

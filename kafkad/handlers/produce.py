@@ -7,9 +7,9 @@ Whether a transactional batch is in its transaction, the owner of the partition 
 from collections.abc import Sequence
 
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.routing import Routing, TopicRoute
-from kafkad.wire.descriptors import AppendResult, AppendSlice
-from kafkad.wire.produce import TOPIC_IDS_FROM, PartitionResult, ProduceRequest, pack_response
+from kafkad.handlers.partitions.routing import Routing, TopicRoute
+from kafkad.wire.messages.produce import TOPIC_IDS_FROM, PartitionResult, ProduceRequest, pack_response
+from kafkad.wire.processes.descriptors import AppendResult, AppendSlice
 
 Asked = tuple[str | bytes, list[tuple[int, int, int]]]
 """A topic, and (partition, start, length) of records for it."""

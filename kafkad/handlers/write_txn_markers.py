@@ -6,11 +6,17 @@ Sent by coordinators to other brokers, and by `kafka-transactions abort` for a t
 from typing import Any
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.handlers.leadership import find_leader
-from kafkad.handlers.owner_shares import LOST
-from kafkad.handlers.view import BrokerView
-from kafkad.wire.descriptors import ControlMessage, EndMarkerRow, EndMarkersWanted, EndMarkersWritten, topic_tag
+from kafkad.handlers.partitions.leadership import find_leader
+from kafkad.handlers.partitions.owner_shares import LOST
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import codec
+from kafkad.wire.processes.descriptors import (
+    ControlMessage,
+    EndMarkerRow,
+    EndMarkersWanted,
+    EndMarkersWritten,
+    topic_tag,
+)
 
 
 class _Row:

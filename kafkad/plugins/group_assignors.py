@@ -6,8 +6,8 @@ The rules are `kafkad.core.groups`'s. The first of `group.consumer.assignors` is
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from kafkad.core.groups.assignors import AssigningMember, Assignment, GroupAssignor, range_assignment
-from kafkad.core.groups.uniform import uniform_assignment
+from kafkad.core.groups.consumer.assignors import AssigningMember, Assignment, GroupAssignor, range_assignment
+from kafkad.core.groups.consumer.uniform import uniform_assignment
 from kafkad.hookspecs import hookimpl
 
 

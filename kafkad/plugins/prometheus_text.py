@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kafkad.core.metrics import MetricFamily, MetricKind, MetricsSnapshot
+from kafkad.core.metrics.metric import MetricFamily, MetricKind, MetricsSnapshot
 from kafkad.hookspecs import BrokerInfo
 
 

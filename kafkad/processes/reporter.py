@@ -10,33 +10,33 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 
 from kafkad import __version__
-from kafkad.adapters.messaging import PeerGone
-from kafkad.adapters.port_holder import describe_holder
-from kafkad.adapters.prometheus_http import HttpPages, health_page
-from kafkad.adapters.roster import ProcessKey, RosterEntry
-from kafkad.adapters.supervision_channel import (
+from kafkad.adapters.links.messaging import PeerGone
+from kafkad.adapters.links.port_holder import describe_holder
+from kafkad.adapters.links.prometheus_http import HttpPages, health_page
+from kafkad.adapters.links.supervision_channel import (
     BrokerStateChanged,
     Fatal,
+    ProcessesChanged,
     Ready,
     Reload,
-    RosterChanged,
     Stop,
     Stopped,
 )
+from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import with_static
-from kafkad.core.broker_state import BrokerState
 from kafkad.core.controller.deltas import MetadataGap, apply, decode
-from kafkad.core.metrics import MetricsReporter, MetricsSnapshot, Page
-from kafkad.core.metrics_snapshot import GroupLag
+from kafkad.core.metrics.metric import MetricsReporter, MetricsSnapshot, Page
+from kafkad.core.metrics.snapshot import GroupLag
+from kafkad.core.supervision.broker_state import BrokerState
 from kafkad.hookspecs import BrokerInfo
 from kafkad.plugin_loading import chosen
-from kafkad.processes.child import ChildContext
-from kafkad.processes.event_loop import IDLE, EventLoop
-from kafkad.processes.metrics_view import MetricsView
-from kafkad.processes.peers import Peers
-from kafkad.wire.controller_messages import DELTA, SnapshotWanted, pack_message
-from kafkad.wire.coordinator_messages import (
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import IDLE, EventLoop
+from kafkad.processes.runtime.metrics_view import MetricsView
+from kafkad.processes.runtime.peers import Peers
+from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
+from kafkad.wire.processes.coordinator_messages import (
     COORDINATION,
     GroupLags,
     LagsWanted,
@@ -61,7 +61,7 @@ class ReporterProcess:
         self._pages: HttpPages | None = None
         self._reporters: list[MetricsReporter] = []
         self._peers = Peers(
-            self._loop, context.roster, context.runtime_dir, context.key, on_frames=self._on_frames
+            self._loop, context.registry, context.runtime_dir, context.key, on_frames=self._on_frames
         )
         self._has_told_started = False
         self._has_told_stopping = False
@@ -76,7 +76,7 @@ class ReporterProcess:
         self._listen()
         self._start_reporters()
         self._loop.watch(context.channel.fd, self._on_channel)
-        self._follow(context.roster.entries())
+        self._follow(context.registry.entries())
         context.channel.send(Ready())
         self._look_at_broker()
         while not self._is_done:
@@ -91,7 +91,7 @@ class ReporterProcess:
 
     def snapshot(self) -> MetricsSnapshot:
         """How far groups are behind is known from the time before: workers are asked, and nobody waits for them."""
-        for worker in self._context.roster.role("worker"):
+        for worker in self._context.registry.role("worker"):
             self._peers.send(worker, pack_coordination(LagsWanted()))
         return self._view.snapshot()
 
@@ -118,7 +118,7 @@ class ReporterProcess:
             else:
                 self._context.channel.send(Fatal(text=message, exit_code=CONFIGURATION_REFUSED))
             return
-        self._pages.add_page("/health", lambda: health_page(self._context.roster.broker_state))
+        self._pages.add_page("/health", lambda: health_page(self._context.registry.broker_state))
         self._loop.watch(self._pages.fileno(), self._serve_pages)
 
     def _serve_pages(self, _events: int) -> None:
@@ -161,7 +161,7 @@ class ReporterProcess:
     def _on_channel(self, _events: int) -> None:
         for message in self._context.channel.receive():
             match message:
-                case RosterChanged(entries=entries):
+                case ProcessesChanged(entries=entries):
                     self._follow(entries)
                 case BrokerStateChanged():
                     self._look_at_broker()
@@ -178,7 +178,7 @@ class ReporterProcess:
         self._polling_ms = _polling_ms(self._config)
         self._poll_at_ms = min(self._poll_at_ms, _now_ms() + self._polling_ms)
 
-    def _follow(self, entries: tuple[RosterEntry, ...]) -> None:
+    def _follow(self, entries: tuple[ProcessEntry, ...]) -> None:
         changes = self._peers.follow(entries)
         for change in changes:
             if change.peer == CONTROLLER and not isinstance(change, PeerGone):
@@ -206,7 +206,7 @@ class ReporterProcess:
 
     def _look_at_broker(self) -> None:
         """Tell the plugins that observe; a broker has started once it serves and is known by its cluster id."""
-        plugins, state = self._context.plugins, self._context.roster.broker_state
+        plugins, state = self._context.plugins, self._context.registry.broker_state
         if plugins is None:
             return
         if state in (BrokerState.RUNNING_AS_BROKER, BrokerState.RUNNING_AS_CONTROLLER):

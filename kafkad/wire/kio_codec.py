@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.wire import told_errors
+from kafkad.wire import error_counts
 from kafkad.wire.api_table import APIS
 from kafkad.wire.kio_guard import Found, message_guard, without
 from kafkad.wire.primitives import MalformedRequest
@@ -65,7 +65,7 @@ class Codec:
         known = {field: values[field] for field in _field_names(message) if field in values}
         if "error_code" in known:
             code = int(known["error_code"])
-            told_errors.tell(code)
+            error_counts.count_error(code)
             known["error_code"] = self._error_code(code)
         return message(**known)
 

@@ -14,14 +14,14 @@ packages_of() {
     case $1 in
         types | lint) ;;
         unit) echo "git $java" ;;
-        process) echo "kcat make procps $java" ;;
+        daemon) echo "kcat make procps $java" ;;
         compat) echo "kcat $java" ;;
         package)
             echo "buildah build-essential debhelper dh-python fakeroot git iproute2 kcat lintian make mmdebstrap pipx" \
                 "po-debconf procps python3 python3-pip python3-setuptools python3-venv python3-wheel systemd-container"
             ;;
         *)
-            say "there are no tests $1: unit, types, lint, process, compat and package are there"
+            say "there are no tests $1: unit, types, lint, daemon, compat and package are there"
             return 1
             ;;
     esac

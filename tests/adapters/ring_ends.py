@@ -3,8 +3,8 @@
 import os
 from contextlib import ExitStack
 
-from kafkad.adapters.descriptor_ring import DATA_BYTES, RING_BYTES, Doorbell, RingReader, RingWriter
-from kafkad.adapters.shared_region import SharedRegion
+from kafkad.adapters.shared_memory.descriptor_ring import DATA_BYTES, RING_BYTES, Doorbell, RingReader, RingWriter
+from kafkad.adapters.shared_memory.shared_region import SharedRegion
 
 LIVES = (1, 1)
 _HEAD, _TAIL = 0, 8
@@ -30,11 +30,11 @@ class RingEnds:
         self._stack.callback(os.close, fd)
         return fd
 
-    def writer(self, lives: tuple[int, int] = LIVES, end: int = 0) -> RingWriter:
-        return RingWriter(self.region, end, lives, self.bells[1 - end])
+    def writer(self, incarnations: tuple[int, int] = LIVES, end: int = 0) -> RingWriter:
+        return RingWriter(self.region, end, incarnations, self.bells[1 - end])
 
-    def reader(self, lives: tuple[int, int] = LIVES, end: int = 1) -> RingReader:
-        return RingReader(self.region, 1 - end, lives)
+    def reader(self, incarnations: tuple[int, int] = LIVES, end: int = 1) -> RingReader:
+        return RingReader(self.region, 1 - end, incarnations)
 
     def stand_at(self, place: int) -> None:
         """The first ring is empty, and its next message begins at this byte of the data."""

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import pytest
 from kazoo.client import KazooClient
 
-from kafkad.adapters.embedded_store import FILE_NAME, EmbeddedStore
-from kafkad.adapters.zookeeper_store import ZookeeperStore
-from kafkad.core.coordination import (
+from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
+from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
+from kafkad.core.coordination_store import (
     BadVersion,
     Check,
     CoordinationStore,

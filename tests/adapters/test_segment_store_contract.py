@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafkad.adapters.file_cache import FileCache
-from kafkad.adapters.segment_files import SegmentFiles
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.core.ports import SegmentStore
 from tests.core.log.fake_store import FakeStore
 

@@ -16,7 +16,7 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest
 from bench import group_requests, transaction_requests
 from bench.transaction_requests import Producer
 from kafkad.core.groups.embedded_protocol import read_subscription
-from kafkad.core.log.batch import has_valid_crc, read_header
+from kafkad.core.log.records.batch import has_valid_crc, read_header
 from tests.bench.test_requests import decoded
 
 PRODUCER = Producer(transactional_id="x", producer_id=42, epoch=3)

@@ -12,7 +12,7 @@ from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
 
 from bench import requests
-from kafkad.core.log.batch import has_valid_crc, read_header
+from kafkad.core.log.records.batch import has_valid_crc, read_header
 
 
 def decoded(frame: bytes, schema: Any) -> Any:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kafkad.cli.dump_log import dump_log
-from kafkad.core.log.end_markers import build_end_marker
-from kafkad.core.log.producers import EndMarker
-from kafkad.core.log.records import NewRecord, build_batch
+from kafkad.cli.commands.dump_log import dump_log
+from kafkad.core.log.producers.producer_state import EndMarker
+from kafkad.core.log.records.end_markers import build_end_marker
+from kafkad.core.log.records.record import NewRecord, build_batch
 
 NAME = "00000000000000000000"
 RECORDS = [NewRecord(1000, None, b"first", (("h", b"x"),)), NewRecord(1001, b"k", b"se\ncond \xff\x1b[2J")]

@@ -3,7 +3,6 @@
 import pytest
 from click.testing import CliRunner
 
-from kafkad.adapters.broker_groups import GroupDescription, ListedGroup, MemberDescription
 from kafkad.cli import main
 from kafkad.cli.group_tables import (
     deletion_lines,
@@ -15,6 +14,7 @@ from kafkad.cli.group_tables import (
     state_lines,
 )
 from kafkad.cli.resetting import milliseconds_of, parse_topics
+from kafkad.client.groups import GroupDescription, ListedGroup, MemberDescription
 
 
 def _member(name: str, *partitions: tuple[str, int], instance_id: str | None = None) -> MemberDescription:

@@ -2,9 +2,9 @@ from uuid import UUID
 
 from click.testing import CliRunner
 
-from kafkad.adapters.broker_client import PartitionDescription, TopicDescription
 from kafkad.cli import main
-from kafkad.cli.topics import describe_lines, kafka_uuid
+from kafkad.cli.commands.topics import describe_lines, kafka_uuid
+from kafkad.client.broker_client import PartitionDescription, TopicDescription
 
 
 def test_description_has_the_layout_of_kafka_topics() -> None:
@@ -12,9 +12,7 @@ def test_description_has_the_layout_of_kafka_topics() -> None:
         PartitionDescription(partition=0, leader=1, replicas=(1, 2), isr=(1,), offline_replicas=(2,)),
         PartitionDescription(partition=1, leader=-1, replicas=(2, 1), isr=(2,), offline_replicas=()),
     ]
-    topic = TopicDescription(
-        name="orders", topic_id=UUID(int=1), is_internal=False, partitions=tuple(partitions)
-    )
+    topic = TopicDescription(name="orders", topic_id=UUID(int=1), is_internal=False, partitions=tuple(partitions))
     assert describe_lines(topic, {"retention.ms": "1000", "cleanup.policy": "compact"}) == [
         "Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAQ\tPartitionCount: 2\tReplicationFactor: 2"
         "\tConfigs: cleanup.policy=compact,retention.ms=1000",

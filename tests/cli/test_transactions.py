@@ -3,10 +3,10 @@
 import pytest
 from click.testing import CliRunner
 
-from kafkad.adapters.broker_transactions import ListedTransaction, ProducerState, TransactionDescription
 from kafkad.cli import main
 from kafkad.cli.hanging import hanging, overdue
 from kafkad.cli.transaction_tables import description_lines, hanging_lines, listing_lines
+from kafkad.client.transactions import ListedTransaction, ProducerState, TransactionDescription
 
 NOW_MS = 1_700_000_000_000
 MINUTE_MS = 60_000

@@ -71,12 +71,12 @@ class Stay:
         self._book = book
         self._slot = slot
         self._seed = seed
-        self._lives = 0
+        self._incarnations = 0
 
     def begin(self) -> str:
-        self._lives += 1
+        self._incarnations += 1
         self._polls = int(self._seed.uniform(*STAY_S) / POLL_S)
-        return f"{self._slot}.{self._lives}"
+        return f"{self._slot}.{self._incarnations}"
 
     @property
     def goes_on(self) -> bool:
@@ -213,22 +213,22 @@ def crowd(bootstrap: str, group: str, topic: str, book: Book, seed: random.Rando
     """Threads, to be started, with fifty consumers."""
     slots = [("confluent", confluent_life)] * 18 + [("kafka-python", kafka_python_life)] * 16
     threads = []
-    for at, (library, life) in enumerate(slots):
+    for at, (library, incarnation) in enumerate(slots):
         stay = Stay(book, f"{library} {at}", random.Random(seed.random()))
-        threads.append(_thread(book, partial(life, bootstrap, group, topic, book, stay)))
+        threads.append(_thread(book, partial(incarnation, bootstrap, group, topic, book, stay)))
     return [*threads, _async_thread(16, bootstrap, group, topic, book, seed)]
 
 
-def _thread(book: Book, life: Callable[[], None]) -> threading.Thread:
-    def lives() -> None:
+def _thread(book: Book, incarnation: Callable[[], None]) -> threading.Thread:
+    def incarnations() -> None:
         while not book.is_over.is_set():
-            life()
+            incarnation()
 
-    return threading.Thread(target=lives)
+    return threading.Thread(target=incarnations)
 
 
 def _async_thread(
-    lives: int, bootstrap: str, group: str, topic: str, book: Book, seed: random.Random
+    incarnations: int, bootstrap: str, group: str, topic: str, book: Book, seed: random.Random
 ) -> threading.Thread:
     async def one(slot: int) -> None:
         stay = Stay(book, f"aiokafka {slot}", random.Random(seed.random()))
@@ -236,6 +236,6 @@ def _async_thread(
             await aiokafka_life(bootstrap, group, topic, book, stay)
 
     async def every() -> None:
-        await asyncio.gather(*(one(slot) for slot in range(lives)))
+        await asyncio.gather(*(one(slot) for slot in range(incarnations)))
 
     return threading.Thread(target=lambda: asyncio.run(every()))

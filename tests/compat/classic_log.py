@@ -5,8 +5,8 @@ from pathlib import Path
 
 from kafkad.core.coordinator.batches import Replayed, unpack_batch
 from kafkad.core.groups.records import GroupMetadata, GroupMetadataRemoved
-from kafkad.core.log.batch import read_header
-from kafkad.wire.group_records import decode
+from kafkad.core.log.records.batch import read_header
+from kafkad.wire.records.group_records import decode
 
 
 def classic_records(log_dir: Path, group: str) -> Iterator[GroupMetadata | GroupMetadataRemoved]:

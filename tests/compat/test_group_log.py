@@ -16,9 +16,9 @@ from kafkad.core.groups.records import (
     OffsetCommitted,
     OffsetRemoved,
 )
-from kafkad.core.log.batch import read_header
-from kafkad.core.log.records import Record, iter_records
-from kafkad.wire.group_records import decode, encode
+from kafkad.core.log.records.batch import read_header
+from kafkad.core.log.records.record import Record, iter_records
+from kafkad.wire.records.group_records import decode, encode
 from tests.compat.group_members import Member, produce
 from tests.tools.apache import ApacheKafka
 from tests.tools.java import kafka_tool

@@ -28,7 +28,7 @@ from kafkad.core.groups.records import (
     SubscribedTopic,
     TopicPartitions,
 )
-from kafkad.wire.group_records import decode, encode
+from kafkad.wire.records.group_records import decode, encode
 from tests.tools.java import class_path
 
 _SOURCE = Path(__file__).parent / "java_sources" / "RecordWriter.java"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafkad.core.log.batch import Codec, iter_headers
-from kafkad.core.log.records import NewRecord, build_batch
+from kafkad.core.log.records.batch import Codec, iter_headers
+from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.wire.api_table import LIST_OFFSETS
 from tests.compat.group_sides import Member, Side
 from tests.core.log.sealed import sealed

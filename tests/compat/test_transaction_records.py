@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, Producer
 
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.coordinator.shard import Outcome
-from kafkad.core.log.batch import iter_headers
-from kafkad.core.log.records import NewRecord, Record, build_batch, iter_records
+from kafkad.core.log.records.batch import iter_headers
+from kafkad.core.log.records.record import NewRecord, Record, build_batch, iter_records
 from kafkad.core.transactions.records import TransactionRecord
 from kafkad.core.transactions.state import MAX_EPOCH, TransactionState
-from kafkad.wire import transaction_records
+from kafkad.wire.records import transaction_records
 from tests.compat.test_transaction_rules import Conversation, finalize
 from tests.compat.transaction_sides import BrokerSide, OurSide
 from tests.tools.apache import ApacheKafka

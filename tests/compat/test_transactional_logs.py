@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from kafkad.core.log.batch import HEADER_SIZE, read_header
-from kafkad.core.log.end_markers import read_end_marker
-from kafkad.core.log.records import NewRecord, build_batch
+from kafkad.core.log.records.batch import HEADER_SIZE, read_header
+from kafkad.core.log.records.end_markers import read_end_marker
+from kafkad.core.log.records.record import NewRecord, build_batch
 from tests.compat.transaction_sides import BrokerSide, Names
 from tests.handlers.kio_calls import KioApi
 from tests.tools.apache import ApacheKafka

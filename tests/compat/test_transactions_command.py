@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafkad.core.log.records import NewRecord, build_batch
+from kafkad.core.log.records.record import NewRecord, build_batch
 from tests.tools.apache import ApacheKafka
 from tests.tools.broker import RunningBroker
 from tests.tools.daemon import Kafkad

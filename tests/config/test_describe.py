@@ -18,7 +18,7 @@ from kafkad.config.describe import (
     describe_topic,
 )
 from kafkad.config.dynamic import FIXED_AT_START, apply_dynamic
-from kafkad.core.settings import SettingType
+from kafkad.core.settings.option import SettingType
 from tests.config.configurations import configured
 
 ANSWERS: dict[str, dict[str, list[Any]]] = json.loads(

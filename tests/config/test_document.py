@@ -5,7 +5,7 @@ from pathlib import Path
 from kafkad.config.document import DOCS, SAMPLE, configuration_page, sample_file
 from kafkad.config.properties import parse
 from kafkad.config.table import BROKER_TABLE
-from kafkad.core.settings import Support
+from kafkad.core.settings.option import Support
 from tests.config.configurations import configured
 
 CHECKOUT = Path(__file__).parents[2]

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import kafkad
-from kafkad.config import broker
 from kafkad.config.dynamic import FIXED_AT_START
-from kafkad.config.group import within_limits
+from kafkad.config.entities import broker
+from kafkad.config.entities.group import within_limits
 from kafkad.config.table import BROKER_TABLE, TOPIC_TABLE
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.setting_limits import EachOneOf, OneOf
-from kafkad.core.settings import SettingType, Support
+from kafkad.core.settings.limits import EachOneOf, OneOf
+from kafkad.core.settings.option import SettingType, Support
 from kafkad.plugins.client_quotas import ClientIdQuotas
 from tests.config.configurations import configured
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, TypeVar
 
-from kafkad.core.log.reading import ManifestStale, SearchGoesOn
-from kafkad.handlers.damage import DAMAGE
-from kafkad.handlers.steps import LogSearch, Pause, Waits
-from kafkad.handlers.view import NotYet
+from kafkad.core.log.reading.log_reader import ManifestStale, SearchGoesOn
+from kafkad.handlers.partitions.damage import DAMAGE
+from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
+from kafkad.handlers.requests.view import NotYet
 
 Result = TypeVar("Result")
 

@@ -8,10 +8,10 @@ from kio.schema.errors import ErrorCode
 
 from kafkad.handlers import delete_records
 from kafkad.handlers.delete_records import DeleteRecordsQuestion
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import DELETE_RECORDS
-from kafkad.wire.descriptors import DeletedRecords, DeleteRecordsWanted, topic_tag
 from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, topic_tag
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import a_partition, a_topic, a_view
 

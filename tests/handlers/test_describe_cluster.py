@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from kafkad.handlers import describe_cluster
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import DESCRIBE_CLUSTER
 from kafkad.wire.primitives import MalformedRequest
 from tests.handlers.kio_calls import KioApi, versions_of

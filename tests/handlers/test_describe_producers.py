@@ -8,8 +8,8 @@ from kio.schema.errors import ErrorCode
 from kafkad.core.errors import ErrorCode as Code
 from kafkad.handlers import describe_producers
 from kafkad.handlers.describe_producers import DescribeProducersQuestion
-from kafkad.wire.descriptors import ProducerRow, Producers, ProducersWanted, topic_tag
 from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.descriptors import ProducerRow, Producers, ProducersWanted, topic_tag
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_partition, a_topic, a_view
 

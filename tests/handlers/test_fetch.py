@@ -15,9 +15,9 @@ from kafkad.core.partition_slot import (
 from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
 from kafkad.core.types import LogPosition
 from kafkad.handlers.fetch import FetchEvaluator, Measure, Place, WantedRecords, rows_of
-from kafkad.handlers.routing import Routing, TopicRoute
-from kafkad.wire.fetch import FileSlice, PartitionData
-from kafkad.wire.fetch_request import FetchedPartition, FetchRequest
+from kafkad.handlers.partitions.routing import Routing, TopicRoute
+from kafkad.wire.messages.fetch import FileSlice, PartitionData
+from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 from tests.handlers.views import Slots
 
 TOPIC, SECOND = UUID(int=1), UUID(int=2)

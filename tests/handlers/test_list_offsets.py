@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from kafkad.core.log.batch import HEADER_SIZE
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.removal import delete_segments, remove_files
+from kafkad.core.log.records.batch import HEADER_SIZE
+from kafkad.core.log.segments.removal import delete_segments, remove_files
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECOVERING
 from kafkad.handlers import list_offsets
-from kafkad.handlers.view import BrokerView, NotYet
+from kafkad.handlers.requests.view import BrokerView, NotYet
 from kafkad.wire.api_table import LIST_OFFSETS
 from kafkad.wire.primitives import MalformedRequest
 from tests.core.log.batches import NOW

@@ -8,9 +8,9 @@ from kio.schema.errors import ErrorCode
 
 from kafkad.core.controller.image import NO_LOG_DIR
 from kafkad.handlers import metadata
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import METADATA
-from kafkad.wire.metadata import read_request
+from kafkad.wire.messages.metadata import read_request
 from kafkad.wire.primitives import MalformedRequest
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.stepping import finished

@@ -7,9 +7,9 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.produce import SLICES_OF_A_SHARE, ProduceInFlight, Share, plan
-from kafkad.handlers.view import BrokerView
-from kafkad.wire.descriptors import topic_tag
-from kafkad.wire.produce import ProduceRequest
+from kafkad.handlers.requests.view import BrokerView
+from kafkad.wire.messages.produce import ProduceRequest
+from kafkad.wire.processes.descriptors import topic_tag
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_partition, a_topic, a_view
 

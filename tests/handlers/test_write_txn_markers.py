@@ -7,11 +7,11 @@ import pytest
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_OFFLINE
 from kafkad.handlers import write_txn_markers
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.handlers.write_txn_markers import WriteTxnMarkersQuestion
 from kafkad.wire.api_table import WRITE_TXN_MARKERS
-from kafkad.wire.descriptors import EndMarkerRow, EndMarkersWanted, EndMarkersWritten, topic_tag
 from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.descriptors import EndMarkerRow, EndMarkersWanted, EndMarkersWritten, topic_tag
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import Slots, a_partition, a_topic, a_view
 

@@ -4,11 +4,11 @@ from uuid import UUID
 
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.errors import KafkaError
-from kafkad.core.log.reading import LogReader
+from kafkad.core.log.reading.log_reader import LogReader
 from kafkad.core.partition_slot import ROLE_LEADER, STATE_ONLINE, PartitionSlot
-from kafkad.handlers.damage import code_of
-from kafkad.handlers.routing import Routing, TopicRoute
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.partitions.damage import code_of
+from kafkad.handlers.partitions.routing import Routing, TopicRoute
+from kafkad.handlers.requests.view import BrokerView
 
 BROKER = 1
 CLUSTER = "the-cluster"

@@ -20,7 +20,7 @@ def main(port: int) -> None:
     waits: list[float] = []
     refused: list[str] = []
 
-    def knock() -> None:
+    def add_pending() -> None:
         began = time.monotonic()
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S) as client:
@@ -32,12 +32,12 @@ def main(port: int) -> None:
         except OSError as error:
             refused.append(str(error))
 
-    knock()
+    add_pending()
     assert waits, refused
     print("knocking", flush=True)
     clients: list[threading.Thread] = []
     while not select.select([sys.stdin], [], [], _EVERY_S)[0]:
-        clients.append(threading.Thread(target=knock))
+        clients.append(threading.Thread(target=add_pending))
         clients[-1].start()
     for client in clients:
         client.join()

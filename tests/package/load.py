@@ -9,9 +9,9 @@ import random
 import select
 import sys
 
-from kafkad.adapters.broker_client import BrokerClient
-from tests.process.kill_run import IdempotentProducer, read_back
-from tests.process.ledger import PARTITIONS, Ledger, check_ledger
+from kafkad.client.broker_client import BrokerClient
+from tests.daemon.kill_run import IdempotentProducer, read_back
+from tests.daemon.ledger import PARTITIONS, Ledger, check_ledger
 
 TOPIC = "load"
 _FLUSH_S = 60.0

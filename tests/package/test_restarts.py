@@ -26,20 +26,20 @@ def test_mended_file_is_taken_however_often_a_bad_one_was_tried(machine: Machine
 
 def test_broker_that_crashes_again_and_again_is_given_up_and_comes_back_when_it_is_asked_to(machine: Machine) -> None:
     machine.run("systemctl restart kafkad")
-    lives: set[int] = set()
+    incarnations: set[int] = set()
 
     def is_given_up() -> bool:
         if machine.show("ActiveState") == "failed":
             return True
         pid = int(machine.show("MainPID"))
         if pid > 1:
-            lives.add(pid)
+            incarnations.add(pid)
             machine.run(f"kill -KILL {pid} 2>/dev/null || true")
         return False
 
     eventually(is_given_up, within=100, what="the service manager gives up")
     assert "Start request repeated too quickly" in machine.journal("-n 20")
-    assert len(lives) == 6, "the one that was asked for, and five that follow crashes"
+    assert len(incarnations) == 6, "the one that was asked for, and five that follow crashes"
     machine.run("systemctl reset-failed kafkad; systemctl start kafkad")
     for _ in range(MORE_THAN_THE_LIMIT):
         machine.run("systemctl restart kafkad")

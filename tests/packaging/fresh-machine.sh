@@ -117,7 +117,7 @@ step "a taken port is named: $(grep -m1 "$port.*process" "$folder/taken.log")"
 stop
 inside "make test ENVS=lint" >"$folder/lint.log" 2>&1 || { cat "$folder/lint.log" >&2; fail "make test ENVS=lint"; }
 if inside 'command -v java mvn' 2>/dev/null; then fail "the tree has the tools of the tests already"; fi
-inside "packaging/checkout/tools.sh process" || fail "the tools of the process tests"
+inside "packaging/checkout/tools.sh daemon" || fail "the tools of the daemon tests"
 for tool in java javac mvn make kcat pgrep; do inside "command -v $tool" >/dev/null || fail "$tool is missing"; done
 inside "test -e /usr/share/java/zookeeper.jar" || fail "the ZooKeeper of the package is missing"
 step "make test gets what its tests need"

@@ -34,7 +34,7 @@ def run(machine: Path, user: int, dpkg_query: str, *environments: str) -> tuple[
 
 
 def test_who_has_everything_hears_nothing(tmp_path: Path) -> None:
-    assert run(tmp_path, 1000, HAS_ALL, "unit,types,lint,process,compat,package") == (0, "", [])
+    assert run(tmp_path, 1000, HAS_ALL, "unit,types,lint,daemon,compat,package") == (0, "", [])
 
 
 def test_user_is_told_the_command_that_gets_what_is_missing(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_user_is_told_the_command_that_gets_what_is_missing(tmp_path: Path) -> N
 
 
 def test_root_gets_what_all_chosen_tests_need_once(tmp_path: Path) -> None:
-    code, said, called = run(tmp_path, 0, HAS_GIT, "unit,compat", "process")
+    code, said, called = run(tmp_path, 0, HAS_GIT, "unit,compat", "daemon")
     assert (code, called) == (
         0,
         ["install -y -qq --no-install-recommends default-jdk-headless maven zookeeper kcat make procps"],
@@ -62,7 +62,7 @@ def test_types_and_lint_need_nothing(tmp_path: Path) -> None:
 def test_unknown_tests_are_one_line(tmp_path: Path) -> None:
     code, said, called = run(tmp_path, 0, HAS_ALL, "unit,smoke")
     assert (code, called) == (1, [])
-    assert said == "kafkad: there are no tests smoke: unit, types, lint, process, compat and package are there\n"
+    assert said == "kafkad: there are no tests smoke: unit, types, lint, daemon, compat and package are there\n"
 
 
 def test_every_environment_of_tox_is_known() -> None:

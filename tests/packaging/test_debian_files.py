@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from kafkad import __version__
-from kafkad.core.stop_sequence import STAGE_MS
+from kafkad.core.supervision.stop_sequence import STAGE_MS
 
 CHECKOUT = Path(__file__).parents[2]
 PACKAGING = CHECKOUT / "packaging"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kafkad.core.metrics import MetricsSnapshot, Page
+from kafkad.core.metrics.metric import MetricsSnapshot, Page
 
 
 class RecordedHost:

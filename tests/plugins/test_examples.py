@@ -11,16 +11,9 @@ import pytest
 
 from kafkad.core.cleanup import DeleteSegments, LogSummary, SegmentSummary
 from kafkad.core.election import ElectionContext, elect
-from kafkad.core.groups.assignors import AssigningMember, assign
+from kafkad.core.groups.consumer.assignors import AssigningMember, assign
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.metrics import (
-    MetricFamily,
-    MetricKind,
-    MetricsReporter,
-    MetricsSnapshot,
-    ReporterHost,
-    Sample,
-)
+from kafkad.core.metrics.metric import MetricFamily, MetricKind, MetricsReporter, MetricsSnapshot, ReporterHost, Sample
 from kafkad.core.types import BrokerId
 from kafkad.plugin_loading import Plugins, load
 from tests.plugins.reporter_host import RecordedHost

@@ -9,8 +9,8 @@ import pytest
 from kafkad import hookspecs
 from kafkad.core.cleanup import CleanupPolicy
 from kafkad.core.election import LeaderElectionStrategy
-from kafkad.core.groups.assignors import GroupAssignor
-from kafkad.core.metrics import MetricsReporter
+from kafkad.core.groups.consumer.assignors import GroupAssignor
+from kafkad.core.metrics.metric import MetricsReporter
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.plugin_loading import load
 

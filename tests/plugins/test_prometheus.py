@@ -2,16 +2,10 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafkad.core.metrics import MetricsSnapshot
-from kafkad.core.metrics_catalogue import (
-    BLOCK_WORDS,
-    MESSAGES_IN,
-    PURGATORY_FETCH,
-    observe_total_time,
-    request_index,
-)
-from kafkad.core.metrics_partitions import PartitionReading
-from kafkad.core.metrics_snapshot import BrokerReading, ProcessReading, SnapshotBuilder
+from kafkad.core.metrics.catalogue import BLOCK_WORDS, MESSAGES_IN, PURGATORY_FETCH, observe_total_time, request_index
+from kafkad.core.metrics.metric import MetricsSnapshot
+from kafkad.core.metrics.partitions import PartitionReading
+from kafkad.core.metrics.snapshot import BrokerReading, ProcessReading, SnapshotBuilder
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.hookspecs import BrokerInfo
 from kafkad.plugin_loading import load

@@ -14,21 +14,21 @@ from uuid import UUID, uuid4
 
 import zmq
 
-from kafkad.adapters.arena import Arena
-from kafkad.adapters.messaging import LinkSet
-from kafkad.adapters.roster import ProcessKey, ProcessState
-from kafkad.adapters.shared_region import SharedRegion
-from kafkad.adapters.supervision_channel import Channel, Message, RosterChanged, Stop, channel_pair
+from kafkad.adapters.links.messaging import LinkSet
+from kafkad.adapters.links.supervision_channel import Channel, Message, ProcessesChanged, Stop, channel_pair
+from kafkad.adapters.shared_memory.arena import Arena
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessState
+from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config import load
 from kafkad.core.controller.deltas import Change, MetadataDelta, TopicCreated, TopicDeleted, apply, encode, snapshot
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.plugin_loading import load as load_plugins
-from kafkad.processes.child import ChildContext
 from kafkad.processes.network.shell import NetworkProcess
+from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.supervisor.resources import take_resources
 from kafkad.processes.worker.shell import WorkerProcess
-from kafkad.wire.controller_messages import (
+from kafkad.wire.processes.controller_messages import (
     ControllerMessage,
     ProducerIdsGiven,
     ProducerIdsWanted,
@@ -127,17 +127,17 @@ class Pieces:
         self._arena_region = SharedRegion("arena-of-pieces", self._resources.shared.arenas[0].size)
         self.shared = replace(self._resources.shared, arenas=(Arena(self._arena_region),))
         self.port = self._resources.endpoints[0].port
-        self.roster, self.table = self.shared.roster, self.shared.table
+        self.registry, self.table = self.shared.registry, self.shared.table
         self.image = self._first_image()
         self.heard: list[ControllerMessage] = []
         self._producer_ids = 0
         self.clients: list[Client] = []
         self.said: list[Message] = []
         self._alive: dict[ProcessKey, tuple[NetworkProcess | WorkerProcess, Channel]] = {}
-        for key in self.roster.keys:
-            self.roster.begin_life(key)
+        for key in self.registry.keys:
+            self.registry.begin_incarnation(key)
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.roster.set_state(CONTROLLER, ProcessState.READY)
+        self.registry.set_state(CONTROLLER, ProcessState.READY)
         self._links = LinkSet(self._zmq, self._resources.runtime_dir, CONTROLLER, 1)
         self._partitions = partitions
 
@@ -173,15 +173,15 @@ class Pieces:
         return self.shared.arenas[0]
 
     def begin(self, key: ProcessKey) -> None:
-        """A life of `key`, of which everybody is told."""
+        """An incarnation of `key`, of which everybody is told."""
         if key == NETWORK:
             # What a forked process has of its own: the bookkeeping of the arena, and its copies of the listeners.
             self.shared = replace(self.shared, arenas=(Arena(self._arena_region),))
         ours, theirs = channel_pair()
-        self.roster.set_state(key, ProcessState.STARTING)
+        self.registry.set_state(key, ProcessState.STARTING)
         context = ChildContext(
             key=key,
-            incarnation=self.roster.incarnation(key),
+            incarnation=self.registry.incarnation(key),
             supervisor_pid=0,
             shared=self.shared,
             config=self.config,
@@ -206,15 +206,15 @@ class Pieces:
         process.peers.close()
         process.loop.close()
         channel.close()
-        self.roster.begin_life(key)
-        self.roster.set_state(key, ProcessState.DEAD)
+        self.registry.begin_incarnation(key)
+        self.registry.set_state(key, ProcessState.DEAD)
 
     def tell_roster(self) -> None:
-        self._links.update(self.roster.entries())
-        for peer in self.roster.keys:
-            self.roster.mark_seen(CONTROLLER, peer, self.roster.incarnation(peer))
+        self._links.update(self.registry.entries())
+        for peer in self.registry.keys:
+            self.registry.mark_seen(CONTROLLER, peer, self.registry.incarnation(peer))
         for _, channel in self._alive.values():
-            channel.send(RosterChanged(self.roster.entries()))
+            channel.send(ProcessesChanged(self.registry.entries()))
 
     def stop(self, key: ProcessKey, deadline_ms: int) -> None:
         self._alive[key][1].send(Stop(deadline_ms))

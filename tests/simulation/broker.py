@@ -1,6 +1,6 @@
 """The broker's processes as strands, and the supervisor played: it starts, reaps, tells and stops as the real one.
 
-A death is noticed some time after it happened, and another life begins some time after that.
+A death is noticed some time after it happened, and another incarnation begins some time after that.
 """
 
 import select
@@ -8,32 +8,32 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
-from kafkad.adapters.arena import Arena
-from kafkad.adapters.notebook import Notebook
-from kafkad.adapters.roster import ProcessKey, ProcessState, Roster
-from kafkad.adapters.shared_region import SharedRegion
-from kafkad.adapters.supervision_channel import (
+from kafkad.adapters.links.supervision_channel import (
     BrokerStateChanged,
     ChannelClosed,
     Fatal,
     Message,
+    ProcessesChanged,
     Ready,
-    RosterChanged,
     Stop,
     Stopped,
     ToChild,
     channel_pair,
 )
+from kafkad.adapters.shared_memory.arena import Arena
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry, ProcessState
+from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config import BrokerConfig
-from kafkad.core.broker_state import BrokerState, enter, leaving
 from kafkad.core.ports import StorageFailed
-from kafkad.core.stop_sequence import StopSequence
+from kafkad.core.supervision.broker_state import BrokerState, enter, leaving
+from kafkad.core.supervision.stop_sequence import StopSequence
 from kafkad.plugin_loading import Plugins
-from kafkad.processes.child import ChildContext
 from kafkad.processes.network.shell import NetworkProcess
+from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.supervisor.resources import Resources, take_resources
 from kafkad.processes.worker.shell import WorkerProcess
-from tests.simulation.life import Life, Processes, live
+from tests.simulation.incarnation import Incarnation, Processes, live
 from tests.simulation.ports import Ports
 from tests.simulation.scheduler import MS, NS, Strand, Timers, Violated
 from tests.simulation.sockets import Port
@@ -56,7 +56,7 @@ class Broker:
         self.ports = ports
         self.config = config
         self.port = Port(ports.scheduler, ports.descriptors)
-        self.lives: dict[ProcessKey, Life] = {}
+        self.incarnations: dict[ProcessKey, Incarnation] = {}
         self.resources: Resources | None = None
         self.timers = Timers(ports.scheduler)
         self.on_start: Callable[[], None] = lambda: None
@@ -83,14 +83,14 @@ class Broker:
         self._arena_regions = [SharedRegion("arena", arena.size) for arena in resources.shared.arenas]
         arenas = tuple(map(Arena, self._arena_regions))
         self.resources = replace(resources, shared=replace(resources.shared, arenas=arenas))
-        roster = self.resources.shared.roster
-        roster.broker_state = enter(BrokerState.NOT_RUNNING, BrokerState.STARTING)
+        registry = self.resources.shared.registry
+        registry.broker_state = enter(BrokerState.NOT_RUNNING, BrokerState.STARTING)
         if not all(self.resources.was_clean):
-            roster.broker_state = enter(BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)
-        for key in roster.keys:
+            registry.broker_state = enter(BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)
+        for key in registry.keys:
             is_played = key.role == "reporter"
-            roster.begin_life(key, ProcessState.DEAD if is_played else ProcessState.STARTING)
-        for key in roster.keys:
+            registry.begin_incarnation(key, ProcessState.DEAD if is_played else ProcessState.STARTING)
+        for key in registry.keys:
             if key.role != "reporter":
                 self._begin(key)
 
@@ -105,8 +105,12 @@ class Broker:
     @property
     def is_whole(self) -> bool:
         """Every process is there and ready, and nothing is about to happen to one."""
-        wanted = 0 if self.resources is None else len(self.resources.shared.roster.keys) - 1
-        return wanted > 0 and len(self.lives) == wanted and all(life.is_ready for life in self.lives.values())
+        wanted = 0 if self.resources is None else len(self.resources.shared.registry.keys) - 1
+        return (
+            wanted > 0
+            and len(self.incarnations) == wanted
+            and all(incarnation.is_ready for incarnation in self.incarnations.values())
+        )
 
     @property
     def is_asleep(self) -> bool:
@@ -116,8 +120,8 @@ class Broker:
     def crash(self) -> None:
         """All processes at once; the machine stays up."""
         self._scheduler.note("supervisor", "everybody dies at once")
-        for life in list(self.lives.values()):
-            self._end(life)
+        for incarnation in list(self.incarnations.values()):
+            self._end(incarnation)
         self._over()
 
     def stop(self) -> None:
@@ -126,12 +130,12 @@ class Broker:
             return
         self._scheduler.note("supervisor", "stops the broker")
         self.timers.clear()
-        roster = self.resources.shared.roster
-        for state in leaving(BrokerState(roster.broker_state)):
-            roster.broker_state = enter(BrokerState(roster.broker_state), state)
+        registry = self.resources.shared.registry
+        for state in leaving(BrokerState(registry.broker_state)):
+            registry.broker_state = enter(BrokerState(registry.broker_state), state)
             self._tell_all(BrokerStateChanged(state=state))
-        workers = len(roster.role("worker"))
-        self._unclean_workers += workers - sum(key.role == "worker" for key in self.lives)
+        workers = len(registry.role("worker"))
+        self._unclean_workers += workers - sum(key.role == "worker" for key in self.incarnations)
         self._stopping = StopSequence()
         self._go_on_stopping()
 
@@ -139,12 +143,14 @@ class Broker:
         stopping = self._stopping
         if stopping is None:
             return
-        stage = stopping.advance((key.role for key in self.lives), self._scheduler.now_ms)
+        stage = stopping.advance((key.role for key in self.incarnations), self._scheduler.now_ms)
         if stage is not None:
-            for life in [life for life in self.lives.values() if life.key.role == stage.role]:
-                self._roster.set_state(life.key, ProcessState.STOPPING)
-                self._send(life, Stop(deadline_ms=stage.deadline_ms))
-                self.timers.after((stage.deadline_ms + 1) * MS - self._scheduler.now_ns, self._killer(life))
+            for incarnation in [
+                incarnation for incarnation in self.incarnations.values() if incarnation.key.role == stage.role
+            ]:
+                self._registry.set_state(incarnation.key, ProcessState.STOPPING)
+                self._send(incarnation, Stop(deadline_ms=stage.deadline_ms))
+                self.timers.after((stage.deadline_ms + 1) * MS - self._scheduler.now_ns, self._killer(incarnation))
         if stopping.is_over:
             assert self.resources is not None, "a stop has something to stop"
             self.was_clean = not self._unclean_workers
@@ -154,7 +160,7 @@ class Broker:
             self._over()
 
     def _mark_clean(self, resources: Resources) -> None:
-        failed = Notebook(resources.shared.table).offline
+        failed = ControllerHandover(resources.shared.table).offline
         for at, directory in enumerate(resources.log_directories):
             if at not in failed and directory.is_online:
                 try:
@@ -162,10 +168,10 @@ class Broker:
                 except StorageFailed as error:
                     self._scheduler.note("supervisor", f"{directory.path.name} is not marked clean: {error}")
 
-    def _killer(self, life: Life) -> Callable[[], None]:
+    def _killer(self, incarnation: Incarnation) -> Callable[[], None]:
         def kill() -> None:
-            if self.lives.get(life.key) is life:
-                raise Violated(f"{life.key} has not stopped in time")
+            if self.incarnations.get(incarnation.key) is incarnation:
+                raise Violated(f"{incarnation.key} has not stopped in time")
 
         return kill
 
@@ -181,16 +187,16 @@ class Broker:
     # One process.
 
     @property
-    def _roster(self) -> Roster:
+    def _registry(self) -> ProcessRegistry:
         assert self.resources is not None, "the broker is not running"
-        return self.resources.shared.roster
+        return self.resources.shared.registry
 
     def _begin(self, key: ProcessKey) -> None:
         resources = self.resources
-        assert resources is not None and key not in self.lives
-        self._roster.set_state(key, ProcessState.STARTING)
+        assert resources is not None and key not in self.incarnations
+        self._registry.set_state(key, ProcessState.STARTING)
         ours, theirs = channel_pair()
-        life = Life(key=key, channel=ours)
+        incarnation = Incarnation(key=key, channel=ours)
         shared = resources.shared
         if key.role == "network":
             # The bookkeeping of the arena is what a forked process has for itself.
@@ -199,7 +205,7 @@ class Broker:
             shared = replace(shared, arenas=tuple(arenas))
         context = ChildContext(
             key=key,
-            incarnation=self._roster.incarnation(key),
+            incarnation=self._registry.incarnation(key),
             supervisor_pid=0,
             shared=shared,
             config=self.config,
@@ -212,38 +218,40 @@ class Broker:
             was_clean=resources.was_clean,
         )
         name = f"{key}.{context.incarnation}"
-        life.strand = Strand(self._scheduler, name, lambda: live(life, context, self.ports, self.port, self._processes))
-        self.lives[key] = life
-        self._strands.append(life.strand)
-        self._channels.register(life.channel.fd, select.POLLIN)
+        incarnation.strand = Strand(
+            self._scheduler, name, lambda: live(incarnation, context, self.ports, self.port, self._processes)
+        )
+        self.incarnations[key] = incarnation
+        self._strands.append(incarnation.strand)
+        self._channels.register(incarnation.channel.fd, select.POLLIN)
         self._scheduler.note("supervisor", f"begins {name}")
-        self._scheduler.add(life.strand)
+        self._scheduler.add(incarnation.strand)
 
     def light_fuse(self, key: ProcessKey, joints: int) -> None:
         """It dies at so many more joints from now; at 0 at once, wherever it stands."""
-        life = self.lives.get(key)
-        if life is None or life.strand is None or life.strand.is_over:
+        incarnation = self.incarnations.get(key)
+        if incarnation is None or incarnation.strand is None or incarnation.strand.is_over:
             return
-        life.was_killed = True
+        incarnation.was_killed = True
         if joints:
-            life.strand.fuse = joints
+            incarnation.strand.fuse = joints
         else:
-            self._scheduler.note(life.strand.name, "is killed")
-            life.strand.kill()
+            self._scheduler.note(incarnation.strand.name, "is killed")
+            incarnation.strand.kill()
 
-    def _end(self, life: Life) -> None:
+    def _end(self, incarnation: Incarnation) -> None:
         """Nothing is left of it but what it has shared."""
-        strand = life.strand
+        strand = incarnation.strand
         assert strand is not None
         strand.kill()
         self._scheduler.remove(strand)
         self.ports.bury(strand)
-        for sock in life.sockets:
+        for sock in incarnation.sockets:
             sock.close()
         self._strands.remove(strand)
-        self._channels.unregister(life.channel.fd)
-        life.channel.close()
-        del self.lives[life.key]
+        self._channels.unregister(incarnation.channel.fd)
+        incarnation.channel.close()
+        del self.incarnations[incarnation.key]
 
     # What the supervisor notices.
 
@@ -253,65 +261,67 @@ class Broker:
         return bool(self._channels.poll(0))
 
     def act(self) -> None:
-        for life in list(self.lives.values()):
-            self._listen(life)
-            if life.strand is not None and life.strand.is_over:
-                self._ended(life)
+        for incarnation in list(self.incarnations.values()):
+            self._listen(incarnation)
+            if incarnation.strand is not None and incarnation.strand.is_over:
+                self._ended(incarnation)
 
-    def _listen(self, life: Life) -> None:
+    def _listen(self, incarnation: Incarnation) -> None:
         try:
-            messages = life.channel.receive()
+            messages = incarnation.channel.receive()
         except ChannelClosed:
             return
         for message in messages:
-            self._heard(life, message)
+            self._heard(incarnation, message)
 
-    def _heard(self, life: Life, message: Message) -> None:
+    def _heard(self, incarnation: Incarnation, message: Message) -> None:
         match message:
             case Ready():
-                life.is_ready = True
-                self._roster.set_state(life.key, ProcessState.READY)
+                incarnation.is_ready = True
+                self._registry.set_state(incarnation.key, ProcessState.READY)
                 self._look_whether_ready()
             case Stopped(is_clean=is_clean):
-                life.is_stopped, life.is_clean = True, is_clean
+                incarnation.is_stopped, incarnation.is_clean = True, is_clean
             case Fatal(text=text):
-                raise Violated(f"{life.key} says that the broker must stop: {text}")
+                raise Violated(f"{incarnation.key} says that the broker must stop: {text}")
 
     def _look_whether_ready(self) -> None:
-        state = BrokerState(self._roster.broker_state)
+        state = BrokerState(self._registry.broker_state)
         starting = (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)
         if state in starting and self.is_whole and self._stopping is None:
-            self._roster.broker_state = enter(state, BrokerState.RUNNING_AS_BROKER)
+            self._registry.broker_state = enter(state, BrokerState.RUNNING_AS_BROKER)
             self._tell_all(BrokerStateChanged(state=BrokerState.RUNNING_AS_BROKER))
 
-    def _ended(self, life: Life) -> None:
-        strand = life.strand
+    def _ended(self, incarnation: Incarnation) -> None:
+        strand = incarnation.strand
         assert strand is not None
         if strand.failure is not None:
             text = "".join(traceback.format_exception(strand.failure))
             raise Violated(f"{strand.name} ended: this should not happen\n{text}")
-        if not life.was_killed and not (life.is_stopped and self._stopping is not None):
+        if not incarnation.was_killed and not (incarnation.is_stopped and self._stopping is not None):
             raise Violated(f"{strand.name} has ended without being told to")
         self._scheduler.note("supervisor", f"{strand.name} has ended")
-        self._unclean_workers += life.key.role == "worker" and self._stopping is not None and not life.is_clean
-        self._end(life)
-        self._roster.begin_life(life.key, ProcessState.DEAD)
+        self._unclean_workers += (
+            incarnation.key.role == "worker" and self._stopping is not None and not incarnation.is_clean
+        )
+        self._end(incarnation)
+        self._registry.begin_incarnation(incarnation.key, ProcessState.DEAD)
         if self._stopping is None:
             delay_ns = self._scheduler.random.choice((0, 1 * MS, 20 * MS, 300 * MS, 2 * NS))
-            self.timers.after(delay_ns, lambda: self._begin_again(life.key))
-        self._tell_all(RosterChanged(entries=self._roster.entries()))
+            self.timers.after(delay_ns, lambda: self._begin_again(incarnation.key))
+        self._tell_all(ProcessesChanged(entries=self._registry.entries()))
         self._go_on_stopping()
 
     def _begin_again(self, key: ProcessKey) -> None:
         self._begin(key)
-        self._tell_all(RosterChanged(entries=self._roster.entries()))
+        self._tell_all(ProcessesChanged(entries=self._registry.entries()))
 
     def _tell_all(self, message: ToChild) -> None:
-        for life in self.lives.values():
-            self._send(life, message)
+        for incarnation in self.incarnations.values():
+            self._send(incarnation, message)
 
-    def _send(self, life: Life, message: ToChild) -> None:
+    def _send(self, incarnation: Incarnation, message: ToChild) -> None:
         try:
-            life.channel.send(message)
+            incarnation.channel.send(message)
         except ChannelClosed:
-            self._scheduler.note("supervisor", f"can't tell {life.key} any more")
+            self._scheduler.note("supervisor", f"can't tell {incarnation.key} any more")

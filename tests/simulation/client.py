@@ -113,7 +113,7 @@ class Client:
         try:
             while self._unsent:
                 size = len(self._unsent)
-                if self.scheduler.chance(self._short_chance):
+                if self.scheduler.random_source(self._short_chance):
                     size = self.scheduler.random.randint(1, size)
                 self._unsent = self._unsent[self._sock.send(self._unsent[:size]) :]
                 if size < len(self._unsent):

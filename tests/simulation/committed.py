@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from kafkad.core.log.batch import read_header
-from kafkad.core.log.end_markers import read_end_marker
+from kafkad.core.log.records.batch import read_header
+from kafkad.core.log.records.end_markers import read_end_marker
 from tests.simulation import requests
 from tests.simulation.client import Client
 from tests.simulation.consumer import NOT_NOW

@@ -126,7 +126,7 @@ class SimulatedDisk:
     def sendfile(self, out: int, fd: int, offset: int, count: int) -> int:
         scheduler = self._scheduler
         scheduler.joint("sends a file")
-        if count > 1 and scheduler.chance(self.short_chance):
+        if count > 1 and scheduler.random_source(self.short_chance):
             count = scheduler.random.randint(1, count)
         return os.sendfile(out, fd, offset, count)
 

@@ -54,7 +54,7 @@ class Faults:
     def _kill(self) -> None:
         random = self._scheduler.random
         role = random.choice(MORTAL)
-        keys = [key for key in self._broker.lives if key.role == role]
+        keys = [key for key in self._broker.incarnations if key.role == role]
         if keys:
             self._broker.light_fuse(random.choice(keys), random.choice((0, 1, 2, 5, 10, 30)))
 
@@ -105,10 +105,10 @@ class Faults:
         self._broker.ports.disk.heal()
         self._scheduler.pause_chance = 0.0
         self._scheduler.shuffle_speeds(0.0)
-        for life in self._broker.lives.values():
-            if life.strand is not None and life.strand.fuse is not None:
-                life.strand.fuse = None
-                life.was_killed = life.strand.is_over
+        for incarnation in self._broker.incarnations.values():
+            if incarnation.strand is not None and incarnation.strand.fuse is not None:
+                incarnation.strand.fuse = None
+                incarnation.was_killed = incarnation.strand.is_over
         if self.has_failed_directory and self._broker.is_running:
             self._broker.crash()
             self._broker.start()

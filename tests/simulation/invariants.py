@@ -2,7 +2,7 @@
 
 import os
 
-from kafkad.adapters.partition_table import SLOTS
+from kafkad.adapters.shared_memory.partition_table import SLOTS
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.types import TopicPartition
 from kafkad.processes.network.shell import NetworkProcess
@@ -67,11 +67,11 @@ class Invariants:
                         raise Violated(f"{owned.name}: acknowledged up to {end}, readable up to {value.hw_offset}")
 
     def _workers(self) -> list[WorkerProcess]:
-        processes = [life.process for life in self._broker.lives.values()]
+        processes = [incarnation.process for incarnation in self._broker.incarnations.values()]
         return [process for process in processes if isinstance(process, WorkerProcess)]
 
     def _networks(self) -> list[NetworkProcess]:
-        processes = [life.process for life in self._broker.lives.values()]
+        processes = [incarnation.process for incarnation in self._broker.incarnations.values()]
         return [process for process in processes if isinstance(process, NetworkProcess)]
 
     # At rest.
@@ -82,8 +82,10 @@ class Invariants:
             if worker.appending.has_waiting:
                 raise Violated("a produce waits in a worker, and there is nobody it could wait for")
         for network in self._networks():
-            if len(network.desks.produce):
-                raise Violated(f"{len(network.desks.produce)} produce requests are not answered, and all sleep")
+            if len(network.request_handlers.produce):
+                raise Violated(
+                    f"{len(network.request_handlers.produce)} produce requests are not answered, and all sleep"
+                )
             if network.clients.reader.lent_bytes and not network.clients.reader.unfinished:
                 raise Violated(f"{network.clients.reader.lent_bytes} bytes of an arena are lent to nobody")
 
@@ -91,7 +93,7 @@ class Invariants:
         """Every client has gone."""
         self.nothing_is_under_way()
         for network in self._networks():
-            fetch = network.desks.fetch
+            fetch = network.request_handlers.fetch
             if len(network.clients):
                 raise Violated(f"{len(network.clients)} connections are left of clients that have gone")
             if len(fetch):

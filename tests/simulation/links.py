@@ -1,4 +1,4 @@
-"""Links between lives without ZeroMQ: what is sent arrives when the scheduler delivers it, in order, or never.
+"""Links between incarnations without ZeroMQ: what is sent arrives when the scheduler delivers it, in order, or never.
 
 The descriptor is as treacherous as ZeroMQ's: whoever looks into a link, or sends through it, takes the sign that
 something had come in away with him.
@@ -12,7 +12,7 @@ from tests.simulation.scheduler import FOREVER, Scheduler
 
 
 class Wire:
-    """One direction between two lives."""
+    """One direction between two incarnations."""
 
     deadline_ns = FOREVER
 
@@ -66,7 +66,7 @@ class Exchange:
 
 
 class SimulatedLink:
-    """The `Link` of `kafkad.adapters.messaging`, by name and behaviour."""
+    """The `Link` of `kafkad.adapters.links.messaging`, by name and behaviour."""
 
     exchange: ClassVar[Exchange]
 

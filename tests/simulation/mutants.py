@@ -4,25 +4,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kafkad.adapters.descriptor_ring import RingReader
-from kafkad.adapters.roster import ProcessKey, Roster
-from kafkad.adapters.segment_files import SegmentFile
+from kafkad.adapters.files.segment_files import SegmentFile
+from kafkad.adapters.shared_memory.descriptor_ring import RingReader
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.core.coordinator.runtime import Runtime, State
-from kafkad.core.log.loading import LoadRequest
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.producers import ACCEPT, ProducerStates
+from kafkad.core.log.producers.producer_state import ACCEPT, ProducerStates
+from kafkad.core.log.recovery.loading import LoadRequest
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import LogPosition
 from kafkad.handlers import fetch
-from kafkad.processes import rings
-from kafkad.processes.child import ChildContext
-from kafkad.processes.controller.departures import Departures
-from kafkad.processes.network.log_readers import LogReaders
-from kafkad.processes.network.produce_desk import ProduceDesk
-from kafkad.processes.worker import loading, questions
+from kafkad.processes.controller.topic_deletion import TopicDeletions
+from kafkad.processes.network.logs.readers import LogReaders
+from kafkad.processes.network.produce_requests import ProduceRequests
+from kafkad.processes.runtime import rings
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.worker import loading, owner_questions
 from kafkad.processes.worker.publishing import Publishing
 from kafkad.processes.worker.shell import WorkerProcess
-from kafkad.wire.descriptors import unpack_watches, watched_slot
+from kafkad.wire.processes.descriptors import unpack_watches, watched_slot
 from tests.simulation.casting import Shape
 from tests.simulation.ports import Patch
 from tests.simulation.run import Mutation
@@ -40,11 +40,11 @@ class DeafToIncarnations(RingReader):
     """Takes what was queued for, or by, somebody who is dead."""
 
     def receive(self) -> list[bytes]:
-        before, self._lives = self._lives, _AnyLife()
+        before, self._incarnations = self._incarnations, _AnyLife()
         try:
             return super().receive()
         finally:
-            self._lives = before
+            self._incarnations = before
 
 
 class _AnyLife(tuple):  # type: ignore[type-arg]
@@ -59,7 +59,7 @@ class _AnyLife(tuple):  # type: ignore[type-arg]
     __hash__ = tuple.__hash__
 
 
-def _is_always_seen(self: Roster, me: ProcessKey, role: str) -> bool:
+def _is_always_seen(self: ProcessRegistry, me: ProcessKey, role: str) -> bool:
     return True
 
 
@@ -104,16 +104,16 @@ def _never_late(self: Publishing, peer: ProcessKey, frame: bytes) -> None:
 
 
 def _keeps_the_arena() -> Sequence[Patch]:
-    finish = ProduceDesk._finish
+    finish = ProduceRequests._finish
 
-    def forgetful(self: ProduceDesk, produce: Any, reply: Any, connection: Any) -> None:
+    def forgetful(self: ProduceRequests, produce: Any, reply: Any, connection: Any) -> None:
         arena, self._arena = self._arena, _NoArena()  # type: ignore[assignment]
         try:
             finish(self, produce, reply, connection)
         finally:
             self._arena = arena
 
-    return [(ProduceDesk, "_finish", forgetful)]
+    return [(ProduceRequests, "_finish", forgetful)]
 
 
 class _NoArena:
@@ -121,7 +121,7 @@ class _NoArena:
         """Gives nothing back."""
 
 
-def _forgets_the_dead(self: ProduceDesk, worker: int) -> None:
+def _forgets_the_dead(self: ProduceRequests, worker: int) -> None:
     """Does not answer for a worker that is dead."""
     self.reachable[worker] = False
     self.outgoing[worker].clear()
@@ -135,7 +135,7 @@ def _below_the_watermark(partition_log: PartitionLog, offset: int) -> int:
     return max((base for base, end in zip(bases, ends, strict=True) if end <= committed), default=-1)
 
 
-def _keeps_the_ended(self: Departures, worker: int) -> None:
+def _keeps_the_ended(self: TopicDeletions, worker: int) -> None:
     """Waits for a dead worker to do what it was never told."""
 
 
@@ -150,7 +150,7 @@ def _names_nobody(self: LogReaders, *_: object) -> list[tuple[int, int]]:
 
 
 def _remembers_nothing(self: Runtime[Any]) -> Iterator[None]:
-    """A coordinator that begins anew with each life of its worker."""
+    """A coordinator that begins anew with each incarnation of its worker."""
     return iter(())
 
 
@@ -187,20 +187,20 @@ MUTANTS = {
     "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes),
     "publishes before it writes": _mutant(also=_writes_later),
     "hears messages of the dead": _mutant((rings, "RingReader", DeafToIncarnations)),
-    "uses its arena at once": _mutant((Roster, "is_seen_by_all", _is_always_seen), shape=_crowded),
+    "uses its arena at once": _mutant((ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded),
     "recognizes no repetition": _mutant((ProducerStates, "check", _accepts)),
     "believes every log": _mutant((loading, "LoadRequest", _believes_every_log)),
     "tells no latecomer": _mutant((Publishing, "watch", _never_late)),
     "gives no arena back": _mutant(also=_keeps_the_arena),
     "cleans what has grown": _mutant(
-        (questions, "_last_segment_below", _below_the_watermark), shape=_crowded
+        (owner_questions, "_last_segment_below", _below_the_watermark), shape=_crowded
     ),
-    "leaves deletions to the dead": _mutant((Departures, "worker_ended", _keeps_the_ended)),
+    "leaves deletions to the dead": _mutant((TopicDeletions, "worker_ended", _keeps_the_ended)),
     "reads open transactions": _mutant((fetch, "_upper_bound", _reads_to_the_watermark)),
     "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody)),
     "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing)),
     "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone)),
-    "does not answer for the dead": _mutant((ProduceDesk, "worker_lost", _forgets_the_dead)),
+    "does not answer for the dead": _mutant((ProduceRequests, "worker_lost", _forgets_the_dead)),
 }
 """Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation
 and topic id as well; it takes two mistakes for a client to see something."""

@@ -17,17 +17,20 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-from kafkad.adapters import checkpoint_files, event_queue, file_cache, helper_threads, messaging, segment_files
-from kafkad.adapters.descriptor_ring import RingWriter
-from kafkad.adapters.embedded_store import EmbeddedStore
-from kafkad.adapters.file_cache import FileCache
-from kafkad.adapters.log_directory import write_partition_metadata
-from kafkad.adapters.partition_table import PartitionTable
-from kafkad.adapters.shared_region import SharedRegion
-from kafkad.processes import event_loop, peers, rings
-from kafkad.processes.controller import opening
+from kafkad.adapters.files import checkpoint_files, file_cache, segment_files
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.log_directory import write_partition_metadata
+from kafkad.adapters.links import event_queue, messaging
+from kafkad.adapters.operating_system import helper_threads
+from kafkad.adapters.shared_memory.descriptor_ring import RingWriter
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.adapters.shared_memory.shared_region import SharedRegion
+from kafkad.adapters.stores.embedded_store import EmbeddedStore
+from kafkad.processes.controller import startup
 from kafkad.processes.network import assembly as network_assembly
-from kafkad.processes.network import connection, parting, reading_threads, warming
+from kafkad.processes.network.connections import connection, graceful_close
+from kafkad.processes.network.logs import page_cache_prefetch, reading_threads
+from kafkad.processes.runtime import event_loop, peers, rings
 from kafkad.processes.supervisor import resources
 from kafkad.processes.worker import assembly as worker_assembly
 from kafkad.processes.worker import closing, loading, partitions, upkeep
@@ -59,7 +62,7 @@ class VirtualTime:
 
 
 class Threads:
-    """A `ThreadPoolExecutor` of one life: what it was given is done when the scheduler comes to it."""
+    """A `ThreadPoolExecutor` of one incarnation: what it was given is done when the scheduler comes to it."""
 
     deadline_ns = FOREVER
 
@@ -177,7 +180,7 @@ class Ports:
         return threads
 
     def _descriptor_owner(self) -> SimpleNamespace:
-        """An `os` whose eventfds end with the life that made them."""
+        """An `os` whose eventfds end with the incarnation that made them."""
 
         def eventfd(initial: int, flags: int) -> int:
             fd = os.eventfd(initial, flags)
@@ -271,7 +274,7 @@ class Ports:
             *_everywhere("uuid4", uuid4, self._uuid4),
             *_everywhere("random", sys.modules["random"], self._random),
             (event_loop, "select", SimpleNamespace(epoll=self._epoll, EPOLLIN=1)),
-            (parting, "select", SimpleNamespace(poll=lambda: SimulatedPoll(self.scheduler), POLLIN=1)),
+            (graceful_close, "select", SimpleNamespace(poll=lambda: SimulatedPoll(self.scheduler), POLLIN=1)),
             (messaging, "Link", SimulatedLink),
             (SimulatedLink, "exchange", self.exchange),
             (peers, "zmq", SimpleNamespace(Context=lambda: context, MAX_SOCKETS=0)),
@@ -281,12 +284,12 @@ class Ports:
             (upkeep, "os", self._descriptor_owner()),
             (closing, "HelperThreads", AtOnce),
             (reading_threads, "os", self._descriptor_owner()),
-            (warming, "os", self._descriptor_owner()),
+            (page_cache_prefetch, "os", self._descriptor_owner()),
             (event_queue, "os", self._descriptor_owner()),
             (worker_assembly, "FileCache", self._file_cache()),
             (network_assembly, "FileCache", self._file_cache()),
             *((module, "os", self.disk) for module in self._on_disk()),
-            (opening, "EmbeddedStore", self._store()),
+            (startup, "EmbeddedStore", self._store()),
             (loading, "write_partition_metadata", self._metadata),
         ]
 

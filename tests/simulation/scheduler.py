@@ -56,7 +56,7 @@ _NOTHING = _Nothing()
 
 
 class Strand:
-    """The flow of control of one life of one process."""
+    """The flow of control of one incarnation of one process."""
 
     def __init__(self, scheduler: "Scheduler", name: str, run: Callable[[], None]) -> None:
         self.name = name
@@ -147,7 +147,7 @@ class Scheduler:
     def wall_ms(self) -> int:
         return (EPOCH_NS + self.now_ns) // MS
 
-    def chance(self, probability: float) -> bool:
+    def random_source(self, probability: float) -> bool:
         return probability > 0 and self.random.random() < probability
 
     def note(self, who: str, what: str) -> None:

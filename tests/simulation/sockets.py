@@ -24,12 +24,12 @@ class BrokerEnd(socket.socket):
         return HOST, PORT
 
     def recv_into(self, buffer: memoryview, nbytes: int = 0, flags: int = 0) -> int:  # type: ignore[override]
-        if self.scheduler.chance(self.short_chance):
+        if self.scheduler.random_source(self.short_chance):
             buffer = buffer[: self.scheduler.random.randint(1, max(1, len(buffer) // 4))]
         return super().recv_into(buffer, nbytes, flags)
 
     def send(self, data: bytes, flags: int = 0) -> int:  # type: ignore[override]
-        if self.scheduler.chance(self.short_chance):
+        if self.scheduler.random_source(self.short_chance):
             data = data[: self.scheduler.random.randint(1, max(1, len(data)))]
         return super().send(data, flags)
 
@@ -60,7 +60,7 @@ class Port:
 
 
 class Door:
-    """A listening socket, as one life of a network process has it."""
+    """A listening socket, as one incarnation of a network process has it."""
 
     def __init__(self, port: Port, accepted: Callable[[BrokerEnd], None]) -> None:
         self._port = port

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafkad.core.log.records import NewRecord, build_batch, iter_records
+from kafkad.core.log.records.record import NewRecord, build_batch, iter_records
 from kafkad.core.types import NO_PRODUCER_ID, NO_SEQUENCE
 from tests.simulation.requests import Partition
 from tests.simulation.scheduler import Violated

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kafkad.core.log.records import NewRecord, build_batch
+from kafkad.core.log.records.record import NewRecord, build_batch
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 3, 18, 19
 HEARTBEAT, DELETE_TOPICS, DELETE_RECORDS = 12, 20, 21

@@ -9,7 +9,6 @@ from typing import Any, get_args, get_origin
 
 import pytest
 
-from kafkad.wire import fetch_request, list_offsets, metadata, offset_for_leader_epoch, produce
 from kafkad.wire.api_table import (
     API_VERSIONS,
     APIS,
@@ -20,6 +19,7 @@ from kafkad.wire.api_table import (
     PRODUCE,
 )
 from kafkad.wire.kio_codec import codec
+from kafkad.wire.messages import fetch_request, list_offsets, metadata, offset_for_leader_epoch, produce
 from kafkad.wire.primitives import MalformedRequest, uvarint
 from kafkad.wire.request_limits import Allowance, most_elements
 

@@ -1,18 +1,8 @@
 """Options of the log cleaner."""
 
 from kafkad.config.rows.reasons import COMPACTION
-from kafkad.core.setting_limits import Between
-from kafkad.core.setting_rows import (
-    BOOLEAN,
-    CLUSTER_WIDE,
-    DOUBLE,
-    INT,
-    LONG,
-    LONG_MAX,
-    MEDIUM,
-    READ_ONLY,
-    row,
-)
+from kafkad.core.settings.limits import Between
+from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, row
 
 # fmt: off
 SETTINGS = (

@@ -10,8 +10,8 @@ from kafkad.config.rows.reasons import (
     PROCESSES,
     STREAMS,
 )
-from kafkad.core.setting_limits import Between, EachOneOf, OneOf
-from kafkad.core.setting_rows import (
+from kafkad.core.settings.limits import Between, EachOneOf, OneOf
+from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
     HIGH,

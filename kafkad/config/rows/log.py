@@ -1,8 +1,8 @@
 """Options of the log directories, segments, flushing and retention."""
 
 from kafkad.config.rows.reasons import BY_WORKERS, GROWS, ONE_DISK, REPLACED, SINGLE, V2_ONLY
-from kafkad.core.setting_limits import Between, EachOneOf, OneOf
-from kafkad.core.setting_rows import (
+from kafkad.core.settings.limits import Between, EachOneOf, OneOf
+from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
     HIGH,

@@ -1,8 +1,8 @@
 """Options of metrics."""
 
 from kafkad.config.rows.reasons import JMX, JVM_METRICS, PLUGIN_ONLY, PROMETHEUS
-from kafkad.core.setting_limits import Between
-from kafkad.core.setting_rows import BOOLEAN, CLUSTER_WIDE, INT, LIST, LONG, LOW, READ_ONLY, STRING, row
+from kafkad.core.settings.limits import Between
+from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, INT, LIST, LONG, LOW, READ_ONLY, STRING, row
 
 # fmt: off
 SETTINGS = (

@@ -12,8 +12,8 @@ from kafkad.config.rows.reasons import (
     UNSTABLE,
     WHEEL,
 )
-from kafkad.core.setting_limits import Between, OneOf
-from kafkad.core.setting_rows import (
+from kafkad.core.settings.limits import Between, OneOf
+from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
     HIGH,

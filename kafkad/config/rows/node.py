@@ -1,8 +1,8 @@
 """Options of the broker's identity and of its neighbours."""
 
 from kafkad.config.rows.reasons import NO_ZK, OWN_FORMAT, SINGLE
-from kafkad.core.setting_limits import Between
-from kafkad.core.setting_rows import BOOLEAN, HIGH, INT, LONG, MEDIUM, READ_ONLY, STRING, row
+from kafkad.core.settings.limits import Between
+from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LONG, MEDIUM, READ_ONLY, STRING, row
 
 # fmt: off
 SETTINGS = (

@@ -1,8 +1,8 @@
 """Options that only kafkad has."""
 
 from kafkad.config.rows.reasons import ONE_STORE
-from kafkad.core.setting_limits import Between, NotEmpty, OneOf
-from kafkad.core.setting_rows import BOOLEAN, CLUSTER_WIDE, HIGH, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, row
+from kafkad.core.settings.limits import Between, NotEmpty, OneOf
+from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, HIGH, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, row
 
 # fmt: off
 SETTINGS = (

@@ -1,8 +1,8 @@
 """Options of quotas: how fast clients may go."""
 
 from kafkad.config.rows.reasons import JVM_QUOTA, MUTATIONS, SINGLE
-from kafkad.core.setting_limits import Between
-from kafkad.core.setting_rows import CLASS, HIGH, INT, LONG, LONG_MAX, LOW, READ_ONLY, row
+from kafkad.core.settings.limits import Between
+from kafkad.core.settings.rows import CLASS, HIGH, INT, LONG, LONG_MAX, LOW, READ_ONLY, row
 
 # fmt: off
 SETTINGS = (

@@ -1,7 +1,7 @@
 """Why an option has no effect, or is refused, in this version: one line each, told to whoever sets it."""
 
 from kafkad.core.log.settings import COMPACTION, GROWS, NO_TIERS, SINGLE, TIERED
-from kafkad.core.settings import no_effect, refused
+from kafkad.core.settings.option import no_effect, refused
 
 ALL_IN_SYNC = no_effect("a commit waits for all replicas in sync")
 AUTHORIZER = refused("there is no authorization yet, so nothing would be protected; remove the line")

@@ -1,8 +1,8 @@
 """Options of tiered storage."""
 
 from kafkad.config.rows.reasons import NO_TIERS, TIERED
-from kafkad.core.setting_limits import Between, NotEmpty
-from kafkad.core.setting_rows import (
+from kafkad.core.settings.limits import Between, NotEmpty
+from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
     DOUBLE,

@@ -1,8 +1,8 @@
 """Options of share groups and of their coordinator."""
 
 from kafkad.config.rows.reasons import SHARE
-from kafkad.core.setting_limits import Between
-from kafkad.core.setting_rows import (
+from kafkad.core.settings.limits import Between
+from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
     HIGH,

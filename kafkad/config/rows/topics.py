@@ -1,8 +1,8 @@
 """Options of topics as a broker creates and deletes them."""
 
 from kafkad.config.rows.reasons import JVM, SINGLE
-from kafkad.core.setting_limits import Between, GzipLevel, OneOf
-from kafkad.core.setting_rows import (
+from kafkad.core.settings.limits import Between, GzipLevel, OneOf
+from kafkad.core.settings.rows import (
     BOOLEAN,
     CLASS,
     CLUSTER_WIDE,

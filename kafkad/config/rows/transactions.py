@@ -1,8 +1,8 @@
 """Options of transactions."""
 
 from kafkad.config.rows.reasons import LOAD_STEPS, ONE_PHASE
-from kafkad.core.setting_limits import Between
-from kafkad.core.setting_rows import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LOW, READ_ONLY, SHORT, row
+from kafkad.core.settings.limits import Between
+from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LOW, READ_ONLY, SHORT, row
 
 # fmt: off
 SETTINGS = (

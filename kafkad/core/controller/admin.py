@@ -17,11 +17,12 @@ from kafkad.core.controller.configs import (
     replace_all,
     validate,
 )
-from kafkad.core.controller.controller import NOT_HERE, Chance, Controller, PlannedTopic, make_partition
+from kafkad.core.controller.controller import NOT_HERE, Controller, PlannedTopic, RandomSource, make_partition
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Topic
-from kafkad.core.controller.internal_topics import fitted
-from kafkad.core.controller.topic_names import CLUSTER_METADATA_TOPIC, CollisionIndex, check_topic_name
-from kafkad.core.controller.topics import (
+from kafkad.core.controller.store.tree import PartitionState
+from kafkad.core.controller.topics.internal_topics import fitted
+from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, CollisionIndex, check_topic_name
+from kafkad.core.controller.topics.topics import (
     NewPartitions,
     NewTopic,
     TopicResult,
@@ -31,7 +32,6 @@ from kafkad.core.controller.topics import (
     assign_topic,
     configs_to_set,
 )
-from kafkad.core.controller.tree import PartitionState
 from kafkad.core.errors import ErrorCode, KafkaError
 
 _TOO_MANY = "Excessively large number of partitions per request."
@@ -41,7 +41,7 @@ def create_topics(
     controller: Controller,
     requested: Sequence[NewTopic],
     rules: ConfigRules,
-    chance: Chance,
+    random_source: RandomSource,
     *,
     validate_only: bool = False,
 ) -> list[TopicResult]:
@@ -58,7 +58,7 @@ def create_topics(
         if counts[new.name] > 1 or new.name == CLUSTER_METADATA_TOPIC:
             continue
         try:
-            plan = _plan(controller, new, rules, chance)
+            plan = _plan(controller, new, rules, random_source)
             ahead.check(new.name)
             room_taken += controller.require_room(plan.assignments, room_taken)
         except KafkaError as error:
@@ -89,14 +89,14 @@ def _make(controller: Controller, planned: Mapping[str, PlannedTopic]) -> dict[s
 
 
 def auto_create_topics(
-    controller: Controller, names: Sequence[str], rules: ConfigRules, chance: Chance
+    controller: Controller, names: Sequence[str], rules: ConfigRules, random_source: RandomSource
 ) -> dict[str, TopicResult]:
     """Topics that a request named without asking for them: no error for each that exists afterwards."""
     wanted = [name for name in dict.fromkeys(names) if name not in controller.image.topics]
     internal = controller.settings.internal_topics
     brokers = len(controller.image.brokers)
     requested = [fitted(internal[name], brokers) if name in internal else NewTopic(name=name) for name in wanted]
-    results = {result.name: result for result in create_topics(controller, requested, rules, chance)}
+    results = {result.name: result for result in create_topics(controller, requested, rules, random_source)}
     # Being deleted: soon it may be made, so the client is told to ask again.
     results |= {
         name: _refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being deleted.")
@@ -159,7 +159,7 @@ def alter_configs(
     return results
 
 
-def _plan(controller: Controller, new: NewTopic, rules: ConfigRules, chance: Chance) -> PlannedTopic:
+def _plan(controller: Controller, new: NewTopic, rules: ConfigRules, random_source: RandomSource) -> PlannedTopic:
     if new.name in controller.image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
     if new.name in controller.deletions:
@@ -168,8 +168,8 @@ def _plan(controller: Controller, new: NewTopic, rules: ConfigRules, chance: Cha
     controller.collisions.check(new.name)
     configs = configs_to_set(new)
     validate(ResourceType.TOPIC, new.name, configs, rules)
-    assignments = assign_topic(new, controller.image.brokers, controller.settings.defaults, chance.random_below)
-    return PlannedTopic(new.name, chance.new_topic_id(), tuple(assignments), configs)
+    assignments = assign_topic(new, controller.image.brokers, controller.settings.defaults, random_source.random_below)
+    return PlannedTopic(new.name, random_source.new_topic_id(), tuple(assignments), configs)
 
 
 def _preview(plan: PlannedTopic) -> Topic:

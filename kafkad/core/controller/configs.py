@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from kafkad.core.controller.topic_names import check_topic_name
+from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
 
 MAX_VALUE_BYTES = 32_767

@@ -11,8 +11,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from kafkad.core.controller import deltas, nodes
-from kafkad.core.controller.assignment import Assignment, RandomBelow
+from kafkad.core.controller import deltas
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import (
     DEFAULT_BROKER,
@@ -23,11 +22,13 @@ from kafkad.core.controller.image import (
     Partition,
     Topic,
 )
-from kafkad.core.controller.placement import Place, Placement
-from kafkad.core.controller.storing import stored_or_refused
-from kafkad.core.controller.topic_names import CollisionIndex
-from kafkad.core.controller.topics import NewTopic, TopicDefaults
-from kafkad.core.controller.tree import MetadataTree, PartitionState
+from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.storing import stored_or_refused
+from kafkad.core.controller.store.tree import MetadataTree, PartitionState
+from kafkad.core.controller.topics.assignment import Assignment, RandomBelow
+from kafkad.core.controller.topics.names import CollisionIndex
+from kafkad.core.controller.topics.placement import Place, Placement
+from kafkad.core.controller.topics.topics import NewTopic, TopicDefaults
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import TopicPartition
 
@@ -49,7 +50,7 @@ class ControllerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class RandomSource:
     """The draws that the shell makes for the rules."""
 
     random_below: RandomBelow
@@ -60,7 +61,7 @@ class Chance:
 class PendingDeletion:
     """A topic that is gone for clients; `remaining` are the partitions whose directories are still there.
 
-    `slots`: partition by slot, for a deletion that began in this life of the broker.
+    `slots`: partition by slot, for a deletion that began in this incarnation of the broker.
     """
 
     partitions: int

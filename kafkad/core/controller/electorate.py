@@ -5,9 +5,9 @@ kafkad.core.election, which holds it to what loses no data.
 from collections.abc import Collection, Mapping
 from typing import cast
 
-from kafkad.core.controller.assignment import Assignment
 from kafkad.core.controller.image import NO_LEADER, Broker
-from kafkad.core.controller.tree import PartitionState
+from kafkad.core.controller.store.tree import PartitionState
+from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.election import ElectionContext, LeaderElectionStrategy, elect
 from kafkad.core.types import BrokerId, TopicPartition
 

@@ -3,8 +3,8 @@
 The rest of a block is abandoned when the process ends; 2^63 ids are enough for that.
 """
 
-from kafkad.core.controller import nodes
-from kafkad.core.coordination import BadVersion, CoordinationStore
+from kafkad.core.controller.store import nodes
+from kafkad.core.coordination_store import BadVersion, CoordinationStore
 
 BLOCK_SIZE = 1000
 _IDS_A_MS = 1000

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol
 
 from kafkad.core.coordinator.shard import Moment, Producer, Record
-from kafkad.core.log.batch import Codec, read_header
-from kafkad.core.log.end_markers import read_end_marker
-from kafkad.core.log.records import NewRecord, build_batch, iter_records
+from kafkad.core.log.records.batch import Codec, read_header
+from kafkad.core.log.records.end_markers import read_end_marker
+from kafkad.core.log.records.record import NewRecord, build_batch, iter_records
 
 
 class RecordCodec(Protocol[Record]):

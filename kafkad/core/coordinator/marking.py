@@ -41,7 +41,7 @@ class _Order:
         self.missing: set[Partition] = set(wanted.partitions)
 
 
-class Errand(NamedTuple):
+class MarkerRequest(NamedTuple):
     """One message to one worker; its answer carries `marker_id`."""
 
     marker_id: int
@@ -74,7 +74,7 @@ class _Sent(NamedTuple):
 
 
 class Marking:
-    """All orders of one process. `take_errands` says what to send, the other two takes whom to tell what."""
+    """All orders of one process. `take_requests` says what to send, the other two takes whom to tell what."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -110,22 +110,22 @@ class Marking:
             del self._orders[key]
         self._advanced = [each for each in self._advanced if each.source != source]
 
-    def take_errands(self, now_ms: int) -> list[Errand]:
+    def take_requests(self, now_ms: int) -> list[MarkerRequest]:
         """What is to be sent now; partitions that nobody can write wait for the next try."""
         due, self._fresh = self._fresh, []
         if self.retry_at_ms is not None and self.retry_at_ms <= now_ms:
             self.retry_at_ms = None
             due += self._again
             self._again = []
-        errands: list[Errand] = []
+        requests: list[MarkerRequest] = []
         for order, partitions in due:
             if self._is_current(order):
                 before = set(order.missing)
-                self._plan(order, partitions, errands, now_ms)
+                self._plan(order, partitions, requests, now_ms)
                 self._look(order, before - order.missing)
-        return errands
+        return requests
 
-    def _plan(self, order: _Order, partitions: set[Partition], errands: list[Errand], now_ms: int) -> None:
+    def _plan(self, order: _Order, partitions: set[Partition], requests: list[MarkerRequest], now_ms: int) -> None:
         by_worker: dict[int, list[tuple[Partition, Place]]] = {}
         for partition in sorted(partitions & order.missing):
             place = self._places(*partition)
@@ -139,7 +139,9 @@ class Marking:
             marker_id = self._next_id
             self._next_id += 1
             self._sent[marker_id] = _Sent(order, worker, [partition for partition, _ in rows])
-            errands.append(Errand(marker_id, worker, order.wanted, [(place.slot, place.tag) for _, place in rows]))
+            requests.append(
+                MarkerRequest(marker_id, worker, order.wanted, [(place.slot, place.tag) for _, place in rows])
+            )
 
     def answered(self, marker_id: int, results: Sequence[int], now_ms: int) -> None:
         """A worker says what became of its markers, one code each."""

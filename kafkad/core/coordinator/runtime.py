@@ -13,7 +13,7 @@ from kafkad.core.coordinator.batches import Ended, RecordCodec, pack_records, un
 from kafkad.core.coordinator.shard import MarkersWanted, Moment, Outcome, Producer, Record, Shard
 from kafkad.core.coordinator.timers import ShardTimer, ShardTimers
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.batch import Codec
+from kafkad.core.log.records.batch import Codec
 from kafkad.core.waiting.timing_wheel import TimingWheel
 
 STEP_RECORDS = 50
@@ -99,9 +99,9 @@ class Runtime(Generic[Record]):
         self._timers = ShardTimers(wheel, self.expired)
         self._recipient = recipient
         self._open: set[int] = set()
-        self._gathered: list[Outcome[Record]] = []
+        self._collected: list[Outcome[Record]] = []
         """What shares the next batch: decided, but neither in the log nor replayed."""
-        self._gathered_records = 0
+        self._collected_records = 0
         self._refused_appends = 0
         self._held: deque[_Held[Record]] = deque()
         self._decided: deque[tuple[int, MarkersWanted]] = deque()
@@ -136,9 +136,9 @@ class Runtime(Generic[Record]):
     # Working.
 
     @property
-    def has_gathered(self) -> bool:
+    def has_collected(self) -> bool:
         """Whether `settle` has work to do."""
-        return bool(self._gathered)
+        return bool(self._collected)
 
     @property
     def has_held(self) -> bool:
@@ -166,9 +166,9 @@ class Runtime(Generic[Record]):
         """
         assert self.state is State.ACTIVE
         if outcome.shares_batch and outcome.records:
-            self._gathered.append(outcome)
-            self._gathered_records += len(outcome.records)
-            if self._gathered_records >= SHARED_RECORDS:
+            self._collected.append(outcome)
+            self._collected_records += len(outcome.records)
+            if self._collected_records >= SHARED_RECORDS:
                 self.settle(moment)
             return
         self.settle(moment)
@@ -184,23 +184,23 @@ class Runtime(Generic[Record]):
 
     def settle(self, moment: Moment) -> None:
         """Carry out what was gathered, as one batch."""
-        if not self._gathered:
+        if not self._collected:
             return
-        gathered, self._gathered = self._gathered, []
-        self._gathered_records = 0
-        if len(gathered) > 1:
+        collected, self._collected = self._collected, []
+        self._collected_records = 0
+        if len(collected) > 1:
             try:
-                self._append([record for outcome in gathered for record in outcome.records], None, moment)
+                self._append([record for outcome in collected for record in outcome.records], None, moment)
             except KafkaError as error:
                 if error.code not in _TOO_LARGE:
-                    for outcome in gathered:
+                    for outcome in collected:
                         self._refuse_outcome(outcome, error.code, moment)
                     return
             else:
-                for outcome in gathered:
+                for outcome in collected:
                     self._appended(outcome, moment)
                 return
-        for outcome in gathered:
+        for outcome in collected:
             self._perform_one(outcome, moment)
 
     def expired(self, timer: ShardTimer, moment: Moment) -> None:
@@ -246,8 +246,8 @@ class Runtime(Generic[Record]):
         was_active = self.state is State.ACTIVE
         self.state = State.GONE
         self._timers.clear()
-        gathered, self._gathered = self._gathered, []
-        for outcome in gathered:
+        collected, self._collected = self._collected, []
+        for outcome in collected:
             self._refuse_outcome(outcome, ErrorCode.NOT_COORDINATOR, moment)
         held, self._held = self._held, deque()
         self._decided.clear()

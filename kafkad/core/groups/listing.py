@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.groups.classic_member import ClassicMember
-from kafkad.core.groups.classic_state import ClassicState
+from kafkad.core.groups.classic.member import ClassicMember
+from kafkad.core.groups.classic.state import ClassicState
 from kafkad.core.groups.group import Group, GroupType
 from kafkad.core.groups.registry import Groups
 

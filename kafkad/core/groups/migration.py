@@ -11,14 +11,14 @@ from uuid import UUID
 
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.groups.assignors import NOTHING, Assignment
-from kafkad.core.groups.classic_group import ClassicGroup
-from kafkad.core.groups.classic_member import ClassicMember
-from kafkad.core.groups.classic_subscription import CONSUMER_PROTOCOL_TYPE
-from kafkad.core.groups.consumer_config import ConsumerConfig
-from kafkad.core.groups.consumer_group import ConsumerGroup, ConsumerRecord
-from kafkad.core.groups.consumer_member import ConsumerMember, to_topic_partitions
-from kafkad.core.groups.consumer_topics import Subscriptions
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.member import ClassicMember
+from kafkad.core.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE
+from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
+from kafkad.core.groups.consumer.config import ConsumerConfig
+from kafkad.core.groups.consumer.group import ConsumerGroup, ConsumerRecord
+from kafkad.core.groups.consumer.member import ConsumerMember, to_topic_partitions
+from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.embedded_protocol import (
     MalformedProtocol,
     Named,

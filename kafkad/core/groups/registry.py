@@ -8,9 +8,9 @@ group. A group that only has committed offsets is an empty classic group without
 from collections.abc import Iterator
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.groups.classic_group import ClassicGroup
-from kafkad.core.groups.classic_records import restore_group
-from kafkad.core.groups.consumer_group import REMOVALS, ConsumerGroup, ConsumerRecord
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.records import restore_group
+from kafkad.core.groups.consumer.group import REMOVALS, ConsumerGroup, ConsumerRecord
 from kafkad.core.groups.group import Group
 from kafkad.core.groups.records import ConsumerGroupMetadataRemoved, GroupMetadata
 

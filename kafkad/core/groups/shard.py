@@ -9,17 +9,17 @@ from collections.abc import Callable, Hashable, Iterable
 from kafkad.core.coordinator.shard import Moment, Outcome, Producer, merge
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.groups.classic_in_consumer import ClassicInConsumer
-from kafkad.core.groups.classic_protocol import ClassicProtocol, GroupOutcome
-from kafkad.core.groups.classic_timers import ClassicTimerKey
+from kafkad.core.groups.classic.protocol import ClassicProtocol, GroupOutcome
+from kafkad.core.groups.classic.timers import ClassicTimerKey
 from kafkad.core.groups.config import GroupConfig
-from kafkad.core.groups.consumer_config import ConsumerConfig
-from kafkad.core.groups.consumer_protocol import ConsumerProtocol
-from kafkad.core.groups.consumer_timers import ConsumerTimerKey
-from kafkad.core.groups.consumer_topics import Subscriptions
-from kafkad.core.groups.fencing import Fencing
-from kafkad.core.groups.offsets import GroupOffsets
-from kafkad.core.groups.offsets_sweep import SWEEP_TIMERS
+from kafkad.core.groups.consumer.classic_members import ClassicInConsumer
+from kafkad.core.groups.consumer.config import ConsumerConfig
+from kafkad.core.groups.consumer.fencing import Fencing
+from kafkad.core.groups.consumer.protocol import ConsumerProtocol
+from kafkad.core.groups.consumer.timers import ConsumerTimerKey
+from kafkad.core.groups.consumer.topics import Subscriptions
+from kafkad.core.groups.offsets.expiration import SWEEP_TIMERS
+from kafkad.core.groups.offsets.offset_metadata import GroupOffsets
 from kafkad.core.groups.records import (
     GroupMetadata,
     GroupMetadataRemoved,

@@ -4,10 +4,10 @@ The entry of an aborted transaction is in the index before the marker is in the 
 room for the marker (decision 010).
 """
 
-from kafkad.core.log.batch import BatchHeader
-from kafkad.core.log.end_markers import read_end_marker
-from kafkad.core.log.producers import EndMarker, ProducerStates
-from kafkad.core.log.segment import Segment
+from kafkad.core.log.producers.producer_state import EndMarker, ProducerStates
+from kafkad.core.log.records.batch import BatchHeader
+from kafkad.core.log.records.end_markers import read_end_marker
+from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
 
 

@@ -4,14 +4,14 @@ Both are judged by other rules than a client's batches: neither has sequences, a
 end. The codes of a refusal are those that Apache Kafka gives its coordinators.
 """
 
-from kafkad.core.log.batch import read_header, set_log_append_time
-from kafkad.core.log.end_markers import build_end_marker
 from kafkad.core.log.partition_log import AppendInfo, PartitionLog
-from kafkad.core.log.producers import EndMarker
-from kafkad.core.log.records import target_codec
+from kafkad.core.log.producers.producer_state import EndMarker
+from kafkad.core.log.producers.verification import NO_GUARD
+from kafkad.core.log.records.batch import read_header, set_log_append_time
+from kafkad.core.log.records.end_markers import build_end_marker
+from kafkad.core.log.records.record import target_codec
+from kafkad.core.log.records.validation import ValidatedBatch, check_size, validate_produce
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.log.validation import ValidatedBatch, check_size, validate_produce
-from kafkad.core.log.verification import NO_GUARD
 
 _NEWEST_PRODUCE = 13
 """A coordinator may use every codec."""

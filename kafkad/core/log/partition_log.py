@@ -9,20 +9,20 @@ Removing and truncating is `removal`'s; how a log comes into memory, `loading`'s
 from collections import deque
 from typing import NamedTuple
 
-from kafkad.core.log.batch import CONTROL_FLAG, BatchHeader, assign_offsets
 from kafkad.core.log.control_batches import write_control
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.epochs import LeaderEpochCache
-from kafkad.core.log.layout import LEADER_EPOCHS
-from kafkad.core.log.manifest import LogManifest
 from kafkad.core.log.pending_flush import PendingFlush
-from kafkad.core.log.producer_entry import Duplicate
-from kafkad.core.log.producers import ACCEPT, ProducerStates
-from kafkad.core.log.segment import Segment
-from kafkad.core.log.segments import Segments
+from kafkad.core.log.producers.entry import Duplicate
+from kafkad.core.log.producers.producer_state import ACCEPT, ProducerStates
+from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, assign_offsets
+from kafkad.core.log.records.validation import validate_follower, validate_produce
+from kafkad.core.log.recovery.state_files import write_epochs, write_producers
+from kafkad.core.log.segments.layout import LEADER_EPOCHS
+from kafkad.core.log.segments.log_segments import Segments
+from kafkad.core.log.segments.manifest import LogManifest
+from kafkad.core.log.segments.segment import Segment
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.log.state_files import write_epochs, write_producers
-from kafkad.core.log.validation import validate_follower, validate_produce
 from kafkad.core.ports import LogFile, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP, LogPosition
 

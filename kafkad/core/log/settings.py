@@ -5,8 +5,9 @@ Field names are the topic-level config keys with `.` as `_`; units are in the na
 
 from dataclasses import dataclass
 
-from kafkad.core.setting_limits import Between, EachOneOf, GzipLevel, OneOf, ThrottledReplicas
-from kafkad.core.setting_rows import (
+from kafkad.core.settings.limits import Between, EachOneOf, GzipLevel, OneOf, ThrottledReplicas
+from kafkad.core.settings.option import no_effect, refused
+from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
     DOUBLE,
@@ -19,7 +20,6 @@ from kafkad.core.setting_rows import (
     STRING,
     row,
 )
-from kafkad.core.settings import no_effect, refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

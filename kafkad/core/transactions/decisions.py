@@ -12,7 +12,7 @@ from kafkad.core.coordinator.shard import MarkersWanted, Moment, Outcome
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.transactions import transitions
 from kafkad.core.transactions.config import TransactionConfig, supports_epoch_bump, value_version
-from kafkad.core.transactions.ledger import Ledger
+from kafkad.core.transactions.metadata_cache import TransactionMetadataCache
 from kafkad.core.transactions.records import AnyTransactionRecord, TransactionRecord
 from kafkad.core.transactions.state import TransactionState, is_epoch_exhausted
 from kafkad.core.types import NO_PRODUCER_ID
@@ -48,10 +48,14 @@ class Decisions:
     """Works on the ledger of its shard. `config` is replaced when the feature level changes."""
 
     def __init__(
-        self, ledger: Ledger, producer_ids: ProducerIds, coordinator_epoch: int, config: TransactionConfig
+        self,
+        cache: TransactionMetadataCache,
+        producer_ids: ProducerIds,
+        coordinator_epoch: int,
+        config: TransactionConfig,
     ) -> None:
         self.config = config
-        self._ledger = ledger
+        self._cache = cache
         self._producer_ids = producer_ids
         self._coordinator_epoch = coordinator_epoch
 
@@ -66,7 +70,7 @@ class Decisions:
         """`record` as it will be written, and its step begun."""
         version = value_version(self.config.transaction_version)
         record = record if record.value_version == version else replace(record, value_version=version)
-        self._ledger.begin(record.transactional_id, record.state)
+        self._cache.begin(record.transactional_id, record.state)
         return record
 
     def check_client(self, client_version: int) -> None:
@@ -93,7 +97,7 @@ class Decisions:
         version = self.config.transaction_version
         fence: TransactionRecord | None = None
         if not supports_epoch_bump(version):
-            has_failed = self._ledger.has_failed_fence(current.transactional_id)
+            has_failed = self._cache.has_failed_fence(current.transactional_id)
             # Such a record says nothing of the version, whatever the feature says.
             version, fence = 0, transitions.fenced(current, has_failed_before=has_failed)
         record = self._prepare(fence or current, TransactionState.PREPARE_ABORT, version, moment)
@@ -117,12 +121,12 @@ class Decisions:
         def after(code: ErrorCode, moment: Moment) -> Result:
             if code is ErrorCode.NONE:
                 return self._carry_out(record, moment)
-            if self._ledger.is_written(record):
+            if self._cache.is_written(record):
                 # It will be carried out, but not before it is safe.
                 return Outcome(after=after)
-            self._ledger.settle(record.transactional_id)
+            self._cache.settle(record.transactional_id)
             if fence is not None:
-                self._ledger.fence_failed(fence)
+                self._cache.fence_failed(fence)
             return Outcome(timers=if_refused)
 
         timers: Timers = [(timeout_key(record.transactional_id), None)]
@@ -131,7 +135,7 @@ class Decisions:
     # Carrying out.
 
     def _carry_out(self, record: TransactionRecord, moment: Moment) -> Result:
-        self._ledger.begin(record.transactional_id, record.state.completed)
+        self._cache.begin(record.transactional_id, record.state.completed)
         if not record.partitions:
             return self._complete(record, moment)
         return Outcome(markers=[self._markers(record)])
@@ -149,24 +153,24 @@ class Decisions:
 
     def resume(self, record: TransactionRecord, moment: Moment, onto: Result) -> None:
         """A decision that a coordinator before this one left unfinished."""
-        self._ledger.begin(record.transactional_id, record.state.completed)
+        self._cache.begin(record.transactional_id, record.state.completed)
         if record.partitions:
             onto.markers.append(self._markers(record))
         else:
             onto.timers.append((completion_key(record.transactional_id), moment.monotonic_ms))
 
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> Result:
-        record = self._ledger.get(transactional_id)
+        record = self._cache.get(transactional_id)
         if record is None or record.producer_epoch != producer_epoch:
             return Outcome()
         return self.complete(transactional_id, moment)
 
     def complete(self, transactional_id: str, moment: Moment) -> Result:
         """Write that the transaction is complete, if that is what is missing."""
-        record = self._ledger.get(transactional_id)
+        record = self._cache.get(transactional_id)
         if record is None or not record.state.is_prepared:
             return Outcome()
-        if self._ledger.pending(transactional_id) is not record.state.completed:
+        if self._cache.pending(transactional_id) is not record.state.completed:
             return Outcome()
         return self._complete(record, moment)
 
@@ -175,8 +179,8 @@ class Decisions:
         key = completion_key(record.transactional_id)
 
         def after(code: ErrorCode, now: Moment) -> Result:
-            if self._ledger.is_written(record):
-                self._ledger.settle(record.transactional_id)
+            if self._cache.is_written(record):
+                self._cache.settle(record.transactional_id)
                 return Outcome()
             # It stays pending, and the timer comes back to it.
             return Outcome(timers=[(key, now.monotonic_ms + COMPLETION_RETRY_MS)])

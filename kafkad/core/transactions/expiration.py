@@ -6,7 +6,7 @@ Looked for at an interval, like Apache Kafka; ids come oldest first, so that a l
 from kafkad.core.coordinator.shard import Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.config import TransactionConfig
-from kafkad.core.transactions.ledger import Ledger
+from kafkad.core.transactions.metadata_cache import TransactionMetadataCache
 from kafkad.core.transactions.records import AnyTransactionRecord, TransactionRemoved
 from kafkad.core.transactions.state import TransactionState
 
@@ -15,18 +15,18 @@ BATCH = 1_000
 """So many tombstones at most at a time; the rest follows at once."""
 
 
-def expire(ledger: Ledger, config: TransactionConfig, moment: Moment) -> Outcome[AnyTransactionRecord]:
+def expire(cache: TransactionMetadataCache, config: TransactionConfig, moment: Moment) -> Outcome[AnyTransactionRecord]:
     """Tombstones for what is overdue, and the timer for the next look."""
-    expired = _expired_ids(ledger, moment.wall_ms - config.transactional_id_expiration_ms)
+    expired = _expired_ids(cache, moment.wall_ms - config.transactional_id_expiration_ms)
     next_look = (EXPIRATION_KEY, moment.monotonic_ms + config.expiration_interval_ms)
     if not expired:
         return Outcome(timers=[next_look])
     for transactional_id in expired:
-        ledger.begin(transactional_id, TransactionState.DEAD)
+        cache.begin(transactional_id, TransactionState.DEAD)
 
     def after(code: ErrorCode, now: Moment) -> Outcome[AnyTransactionRecord]:
         for transactional_id in expired:
-            ledger.settle(transactional_id)
+            cache.settle(transactional_id)
         return Outcome() if code is ErrorCode.NONE else Outcome(timers=[next_look])
 
     return Outcome(
@@ -37,11 +37,11 @@ def expire(ledger: Ledger, config: TransactionConfig, moment: Moment) -> Outcome
     )
 
 
-def _expired_ids(ledger: Ledger, limit_ms: int) -> list[str]:
+def _expired_ids(cache: TransactionMetadataCache, limit_ms: int) -> list[str]:
     found: list[str] = []
-    for record in ledger.oldest_first():
+    for record in cache.oldest_first():
         if record.last_update_ms > limit_ms or len(found) == BATCH:
             break
-        if record.state.may_expire and not ledger.is_pending(record.transactional_id):
+        if record.state.may_expire and not cache.is_pending(record.transactional_id):
             found.append(record.transactional_id)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.transactions.ledger import Ledger
+from kafkad.core.transactions.metadata_cache import TransactionMetadataCache
 from kafkad.core.transactions.records import Partition, TransactionRecord
 from kafkad.core.transactions.requests import PartitionResult, PartitionsToAdd
 from kafkad.core.transactions.state import TransactionState
@@ -35,11 +35,11 @@ def same_for_all(partitions: Sequence[Partition], code: ErrorCode) -> Results:
     return tuple(PartitionResult(topic, index, code) for topic, index in partitions)
 
 
-def verify(ledger: Ledger, asked: PartitionsToAdd) -> Results:
+def verify(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> Results:
     """Whether each partition is in the transaction. Raises KafkaError."""
     _check_id(asked.transactional_id)
     # A step under way does not matter: the log looks again when it appends.
-    current = _current(ledger, asked)
+    current = _current(cache, asked)
     if current.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     inside = frozenset(current.partitions)
@@ -49,12 +49,12 @@ def verify(ledger: Ledger, asked: PartitionsToAdd) -> Results:
     )
 
 
-def who_joins(ledger: Ledger, asked: PartitionsToAdd) -> TransactionRecord | None:
+def who_joins(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> TransactionRecord | None:
     """The record that the partitions are to be added to; None: they are in it already. Raises KafkaError."""
     _check_id(asked.transactional_id)
-    if ledger.is_pending(asked.transactional_id):
+    if cache.is_pending(asked.transactional_id):
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    current = _current(ledger, asked)
+    current = _current(cache, asked)
     if current.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if current.state is TransactionState.ONGOING and set(asked.partitions) <= set(current.partitions):
@@ -67,8 +67,8 @@ def _check_id(transactional_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
 
 
-def _current(ledger: Ledger, asked: PartitionsToAdd) -> TransactionRecord:
-    current = ledger.get(asked.transactional_id)
+def _current(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> TransactionRecord:
+    current = cache.get(asked.transactional_id)
     if current is None or current.producer_id != asked.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if current.producer_epoch != asked.producer_epoch:

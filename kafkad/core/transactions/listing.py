@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.ports import CompilePattern, Pattern
-from kafkad.core.transactions.ledger import Ledger
+from kafkad.core.transactions.metadata_cache import TransactionMetadataCache
 from kafkad.core.transactions.records import TransactionRecord
 from kafkad.core.transactions.requests import (
     ListedTransaction,
@@ -16,14 +16,14 @@ from kafkad.core.transactions.requests import (
 from kafkad.core.transactions.state import STATES_BY_NAME
 
 
-def describe(ledger: Ledger, transactional_ids: Sequence[str]) -> TransactionsDescribed:
-    return TransactionsDescribed(transactions=tuple(_describe_one(ledger, each) for each in transactional_ids))
+def describe(cache: TransactionMetadataCache, transactional_ids: Sequence[str]) -> TransactionsDescribed:
+    return TransactionsDescribed(transactions=tuple(_describe_one(cache, each) for each in transactional_ids))
 
 
-def _describe_one(ledger: Ledger, transactional_id: str) -> TransactionDescription:
+def _describe_one(cache: TransactionMetadataCache, transactional_id: str) -> TransactionDescription:
     if not transactional_id:
         return TransactionDescription(transactional_id=transactional_id, code=ErrorCode.INVALID_REQUEST)
-    record = ledger.get(transactional_id)
+    record = cache.get(transactional_id)
     if record is None:
         return TransactionDescription(transactional_id=transactional_id, code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     return TransactionDescription(
@@ -33,18 +33,18 @@ def _describe_one(ledger: Ledger, transactional_id: str) -> TransactionDescripti
         start_ms=record.start_ms,
         producer_id=record.producer_id,
         producer_epoch=record.producer_epoch,
-        partitions=ledger.unmarked(record),
+        partitions=cache.unmarked(record),
     )
 
 
 def list_transactions(
-    ledger: Ledger, wanted: TransactionFilter, now_ms: int, compile_pattern: CompilePattern
+    cache: TransactionMetadataCache, wanted: TransactionFilter, now_ms: int, compile_pattern: CompilePattern
 ) -> TransactionsListed:
     try:
         pattern = compile_pattern(wanted.pattern) if wanted.pattern else None
     except ValueError:
         return TransactionsListed(code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    rows = _matching(ledger.oldest_first(), wanted, pattern, now_ms)
+    rows = _matching(cache.oldest_first(), wanted, pattern, now_ms)
     return TransactionsListed(
         unknown_states=tuple(dict.fromkeys(name for name in wanted.states if name not in STATES_BY_NAME)),
         transactions=tuple(

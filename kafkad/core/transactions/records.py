@@ -1,6 +1,7 @@
 """What is written to `__transaction_state`: the whole state of one transactional id, or that it is gone.
 
-A value is complete in itself: the newest record of an id is its state. `wire/transaction_records.py` makes the bytes.
+A value is complete in itself: the newest record of an id is its state.
+`wire/records/transaction_records.py` makes the bytes.
 """
 
 from dataclasses import dataclass, field

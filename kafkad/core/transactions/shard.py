@@ -18,7 +18,7 @@ from kafkad.core.transactions.ending import Verdict, judge
 from kafkad.core.transactions.expiration import EXPIRATION_KEY, expire
 from kafkad.core.transactions.initializing import check_producer, check_request, next_record
 from kafkad.core.transactions.joining import Results, kept_out, same_for_all, verify, who_joins
-from kafkad.core.transactions.ledger import Ledger
+from kafkad.core.transactions.metadata_cache import TransactionMetadataCache
 from kafkad.core.transactions.records import AnyTransactionRecord, TransactionRecord
 from kafkad.core.transactions.requests import (
     EndTxn,
@@ -50,9 +50,9 @@ class TransactionShard:
         compile_pattern: CompilePattern,
     ) -> None:
         self._compile_pattern = compile_pattern
-        self._ledger = Ledger()
+        self._cache = TransactionMetadataCache()
         self._topics = topics
-        self._decisions = Decisions(self._ledger, producer_ids, coordinator_epoch, config)
+        self._decisions = Decisions(self._cache, producer_ids, coordinator_epoch, config)
 
     @property
     def config(self) -> TransactionConfig:
@@ -65,7 +65,7 @@ class TransactionShard:
     @property
     def transactional_ids(self) -> int:
         """How many are known."""
-        return len(self._ledger)
+        return len(self._cache)
 
     # Requests.
 
@@ -81,10 +81,10 @@ class TransactionShard:
             return Outcome(replies=[(token, reply)])
         transactional_id = check_request(wanted, self.config.max_timeout_ms)
         now_ms = moment.wall_ms
-        if self._ledger.is_pending(transactional_id):
+        if self._cache.is_pending(transactional_id):
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         take = self._decisions.take_producer_id
-        current = self._ledger.get(transactional_id) or transitions.created(
+        current = self._cache.get(transactional_id) or transitions.created(
             transactional_id, take(), wanted.timeout_ms, now_ms
         )
         check_producer(current, wanted)
@@ -118,14 +118,14 @@ class TransactionShard:
     def _join_or_verify(self, asked: PartitionsToAdd, client_version: int, moment: Moment, onto: Result) -> Results:
         try:
             if asked.verify_only:
-                return verify(self._ledger, asked)
+                return verify(self._cache, asked)
             self._join(asked, client_version, moment, onto)
         except KafkaError as error:
             return same_for_all(asked.partitions, error.code)
         return same_for_all(asked.partitions, ErrorCode.NONE)
 
     def _join(self, asked: PartitionsToAdd, client_version: int, moment: Moment, onto: Result) -> None:
-        current = who_joins(self._ledger, asked)
+        current = who_joins(self._cache, asked)
         if current is None:
             return
         self._decisions.check_client(client_version)
@@ -155,7 +155,7 @@ class TransactionShard:
     def _end(self, token: int, end: EndTxn, moment: Moment) -> Result:
         if not end.transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-        current = self._ledger.get(end.transactional_id)
+        current = self._cache.get(end.transactional_id)
         if current is None:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         tells_identity = supports_epoch_bump(end.client_version)
@@ -165,22 +165,22 @@ class TransactionShard:
                 return [(token, TransactionEnded())]
             return [(token, TransactionEnded(producer_id=record.producer_id, producer_epoch=record.producer_epoch))]
 
-        verdict = judge(current, end, is_pending=self._ledger.is_pending(end.transactional_id))
+        verdict = judge(current, end, is_pending=self._cache.is_pending(end.transactional_id))
         if verdict is Verdict.DONE:
             return Outcome(replies=tell(current))
         return self._decisions.decide(current, end.is_commit, end.client_version, moment, tell)
 
     def describe(self, token: int, transactional_ids: Sequence[str]) -> Result:
-        return Outcome(replies=[(token, listing.describe(self._ledger, transactional_ids))])
+        return Outcome(replies=[(token, listing.describe(self._cache, transactional_ids))])
 
     def list_transactions(self, token: int, wanted: TransactionFilter, moment: Moment) -> Result:
-        listed = listing.list_transactions(self._ledger, wanted, moment.wall_ms, self._compile_pattern)
+        listed = listing.list_transactions(self._cache, wanted, moment.wall_ms, self._compile_pattern)
         return Outcome(replies=[(token, listed)])
 
     def _settles(self, records: Sequence[TransactionRecord]) -> Callable[[ErrorCode, Moment], Result]:
         def after(_code: ErrorCode, _moment: Moment) -> Result:
             for record in records:
-                self._ledger.settle(record.transactional_id)
+                self._cache.settle(record.transactional_id)
             return Outcome()
 
         return after
@@ -188,14 +188,14 @@ class TransactionShard:
     # Events.
 
     def replay(self, record: AnyTransactionRecord, offset: int, producer: Producer | None) -> None:
-        self._ledger.replay(record)
+        self._cache.replay(record)
 
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
         """Nobody writes to this topic in a transaction."""
 
     def loaded(self, moment: Moment) -> Result:
         outcome: Result = Outcome(timers=[(EXPIRATION_KEY, moment.monotonic_ms + self.config.expiration_interval_ms)])
-        for record in self._ledger.oldest_first():
+        for record in self._cache.oldest_first():
             if record.state is TransactionState.ONGOING:
                 outcome.timers.append(timeout_timer(record, moment))
             elif record.state.is_prepared:
@@ -205,20 +205,20 @@ class TransactionShard:
     def expired(self, key: Hashable, moment: Moment) -> Result:
         assert isinstance(key, tuple)
         if key == EXPIRATION_KEY:
-            return expire(self._ledger, self.config, moment)
+            return expire(self._cache, self.config, moment)
         kind, transactional_id = key
         if kind == "completion":
             return self._decisions.complete(transactional_id, moment)
         return self._time_out(transactional_id, moment)
 
     def _time_out(self, transactional_id: str, moment: Moment) -> Result:
-        current = self._ledger.get(transactional_id)
+        current = self._cache.get(transactional_id)
         if current is None or current.state is not TransactionState.ONGOING:
             return Outcome()
         again: Result = Outcome(
             timers=[(timeout_key(transactional_id), moment.monotonic_ms + self.config.abort_interval_ms)]
         )
-        if self._ledger.is_pending(transactional_id):
+        if self._cache.is_pending(transactional_id):
             return again
         try:
             outcome = self._decisions.abort_open(current, moment, retries=True)
@@ -234,14 +234,14 @@ class TransactionShard:
         self, token: int, transactional_id: str, producer_epoch: int, partitions: frozenset[tuple[str, int]]
     ) -> Result:
         """These have their markers and others do not: nothing to do, but descriptions show what is missing."""
-        current = self._ledger.get(transactional_id)
+        current = self._cache.get(transactional_id)
         if current is not None and current.state.is_prepared and current.producer_epoch == producer_epoch:
-            self._ledger.mark(transactional_id, partitions)
+            self._cache.mark(transactional_id, partitions)
         return Outcome(replies=[(token, None)])
 
     def unloaded(self) -> Result:
         """Nobody waits but for what is being appended, and those the runtime answers."""
-        self._ledger.forget_steps()
+        self._cache.forget_steps()
         return Outcome()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkad.core.controller.configs import ConfigRules
-from kafkad.core.controller.controller import Chance, Controller
+from kafkad.core.controller.controller import Controller, RandomSource
 from kafkad.core.controller.producer_ids import ProducerIds
 
 
@@ -48,7 +48,7 @@ class ControllerContext:
 
     controller: Controller
     configs: ConfigTables
-    chance: Chance
+    random_source: RandomSource
     producer_ids: ProducerIds
     loggers: Mapping[str, str] = field(default_factory=lambda: {"root": "INFO"})
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafkad.core.controller.admin import create_partitions
-from kafkad.core.controller.topics import NewPartitions
+from kafkad.core.controller.topics.topics import NewPartitions
 from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
 from kafkad.wire.kio_codec import codec, milliseconds
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from kafkad.core.controller.admin import create_topics
 from kafkad.core.controller.image import Topic
-from kafkad.core.controller.topics import NewTopic, TopicResult
+from kafkad.core.controller.topics.topics import NewTopic, TopicResult
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import NO_TOPIC_ID
 from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
@@ -18,7 +18,7 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
         context.controller,
         [_new_topic(topic) for topic in request.topics],
         context.configs,
-        context.chance,
+        context.random_source,
         validate_only=request.validate_only,
     )
     answer = messages.encode(topics=tuple(_result(messages, result, version, context) for result in results))

@@ -1,7 +1,7 @@
 """DeleteTopics, versions 1 to 6: by name, from 6 on also by id. Answered when the directories are gone, or at the
 client's timeout: the deletion then goes on, and nothing brings the topic back."""
 
-from kafkad.core.controller.deletion import DeletedTopic, TopicToDelete, delete_topics
+from kafkad.core.controller.topics.deletion import DeletedTopic, TopicToDelete, delete_topics
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import NO_TOPIC_ID
 from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter

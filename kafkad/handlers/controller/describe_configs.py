@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkad.core.controller.configs import ResourceType
-from kafkad.core.controller.topic_names import check_topic_name
+from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.handlers.controller.context import Answer, ControllerContext, DescribedOption
 from kafkad.wire.kio_codec import Codec, codec

@@ -7,12 +7,12 @@ from uuid import UUID
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.assignors import Assignment
-from kafkad.core.groups.consumer_messages import DescribedConsumer, DescribedConsumerGroup
+from kafkad.core.groups.consumer.assignors import Assignment
+from kafkad.core.groups.consumer.messages import DescribedConsumer, DescribedConsumerGroup
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
 from kafkad.handlers.coordinators.describe_groups import GROUP_OPERATIONS
-from kafkad.handlers.operations import NOT_ASKED
+from kafkad.handlers.requests.operations import NOT_ASKED
 from kafkad.wire.kio_codec import Codec, codec
 
 _TYPE_FROM = 1

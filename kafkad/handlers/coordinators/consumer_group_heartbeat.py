@@ -6,11 +6,11 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.assignors import Assignment
-from kafkad.core.groups.consumer_messages import ConsumerHeard, ConsumerHeartbeat
+from kafkad.core.groups.consumer.assignors import Assignment
+from kafkad.core.groups.consumer.messages import ConsumerHeard, ConsumerHeartbeat
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
-from kafkad.wire.consumer_replies import pack_consumer_heartbeat
+from kafkad.wire.messages.consumer_replies import pack_consumer_heartbeat
 
 _PATTERNS_FROM = 1
 

@@ -11,7 +11,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.listing import DescribedGroup, DescribedMember, describe_classic
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
-from kafkad.handlers.operations import NOT_ASKED
+from kafkad.handlers.requests.operations import NOT_ASKED
 from kafkad.wire.kio_codec import codec
 
 _OPERATIONS_FROM = 3

@@ -10,11 +10,11 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kafkad.core.controller.image import NO_LEADER
-from kafkad.core.controller.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkad.core.controller.topics.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.broker_rows import broker_rows
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.requests.broker_rows import broker_rows
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import Codec, codec
 
 BATCHED_FROM = 4

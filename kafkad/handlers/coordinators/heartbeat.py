@@ -5,10 +5,10 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic_messages import Heartbeat
+from kafkad.core.groups.classic.messages import Heartbeat
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
-from kafkad.wire.told_errors import tell
+from kafkad.wire.error_counts import count_error
 
 _INSTANCE_ID_FROM = 3
 _CODE = Struct(">h")
@@ -30,7 +30,7 @@ def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Out
 
 def pack(reply: ErrorCode, version: int) -> bytes:
     """By hand: it is one number, and there is none that is asked for more often."""
-    tell(reply)
+    count_error(reply)
     if version == 0:
         return _CODE.pack(reply)
     if version <= _INSTANCE_ID_FROM:

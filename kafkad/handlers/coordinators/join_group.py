@@ -8,11 +8,11 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic_messages import Joined, JoinGroup
+from kafkad.core.groups.classic.messages import Joined, JoinGroup
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
 from kafkad.wire.kio_codec import milliseconds
-from kafkad.wire.membership_replies import pack_join
+from kafkad.wire.messages.membership_replies import pack_join
 
 _REBALANCE_TIMEOUT_FROM = 1
 _MEMBER_ID_REQUIRED_FROM = 4

@@ -4,7 +4,7 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic_messages import LeaveGroup, LeavingMember, Left
+from kafkad.core.groups.classic.messages import LeaveGroup, LeavingMember, Left
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
 from kafkad.wire.kio_codec import codec

@@ -4,13 +4,13 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.offsets_committing import BY_TOPIC_ID_FROM
-from kafkad.core.groups.offsets_messages import NO_RETENTION, CommitReply, OffsetCommit, PartitionCommit, TopicCommit
+from kafkad.core.groups.offsets.commit import BY_TOPIC_ID_FROM
+from kafkad.core.groups.offsets.messages import NO_RETENTION, CommitReply, OffsetCommit, PartitionCommit, TopicCommit
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
 from kafkad.handlers.coordinators.offset_shard import OffsetShard
 from kafkad.wire.kio_codec import milliseconds
-from kafkad.wire.offset_replies import pack_commit
+from kafkad.wire.messages.offset_replies import pack_commit
 
 _RETENTION_UP_TO = 4
 _LEADER_EPOCH_FROM = 6

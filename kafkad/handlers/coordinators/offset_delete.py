@@ -4,10 +4,10 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.offsets_messages import DeleteReply, OffsetDelete
+from kafkad.core.groups.offsets.messages import DeleteReply, OffsetDelete
 from kafkad.core.groups.records import GroupRecord
 from kafkad.handlers.coordinators.offset_shard import OffsetShard
-from kafkad.wire.offset_replies import pack_delete
+from kafkad.wire.messages.offset_replies import pack_delete
 
 
 def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:

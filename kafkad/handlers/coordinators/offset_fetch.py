@@ -8,8 +8,8 @@ from uuid import UUID
 
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.offsets_committing import BY_TOPIC_ID_FROM
-from kafkad.core.groups.offsets_messages import (
+from kafkad.core.groups.offsets.commit import BY_TOPIC_ID_FROM
+from kafkad.core.groups.offsets.messages import (
     FetchedGroup,
     FetchedPartition,
     FetchedTopic,
@@ -20,7 +20,7 @@ from kafkad.core.groups.offsets_messages import (
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.types import NO_TOPIC_ID
 from kafkad.handlers.coordinators.offset_shard import OffsetShard
-from kafkad.wire.offset_replies import MANY_GROUPS_FROM, pack_fetch
+from kafkad.wire.messages.offset_replies import MANY_GROUPS_FROM, pack_fetch
 
 _GROUP_ERROR_FROM = 2
 _STABLE_FROM = 7

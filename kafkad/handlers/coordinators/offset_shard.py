@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from kafkad.core.groups.offsets import GroupOffsets
+from kafkad.core.groups.offsets.offset_metadata import GroupOffsets
 
 
 class OffsetShard(Protocol):

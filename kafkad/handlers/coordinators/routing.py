@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from kafkad.core.controller.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkad.core.controller.topics.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.coordinators import lists

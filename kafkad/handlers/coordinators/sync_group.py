@@ -7,10 +7,10 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic_messages import Synced, SyncGroup
+from kafkad.core.groups.classic.messages import Synced, SyncGroup
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
-from kafkad.wire.membership_replies import pack_sync
+from kafkad.wire.messages.membership_replies import pack_sync
 
 _INSTANCE_ID_FROM = 3
 _PROTOCOL_FROM = 5

@@ -4,7 +4,7 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.offsets_messages import (
+from kafkad.core.groups.offsets.messages import (
     NO_GENERATION,
     CommitReply,
     PartitionCommit,
@@ -14,7 +14,7 @@ from kafkad.core.groups.offsets_messages import (
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
 from kafkad.handlers.coordinators.offset_shard import OffsetShard
-from kafkad.wire.offset_replies import pack_txn_commit
+from kafkad.wire.messages.offset_replies import pack_txn_commit
 
 _LEADER_EPOCH_FROM = 2
 _MEMBER_FROM = 3

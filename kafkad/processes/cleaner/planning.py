@@ -14,7 +14,7 @@ from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, Sn
 from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
-from kafkad.wire.descriptors import CleanupOrdered, SegmentsOf, topic_tag
+from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, topic_tag
 
 log = logging.getLogger(__name__)
 

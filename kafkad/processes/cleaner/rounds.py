@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from kafkad.adapters.roster import ProcessKey
-from kafkad.wire.descriptors import SegmentsWanted, pack_control
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.wire.processes.descriptors import SegmentsWanted, pack_control
 
 CHUNK = 200
 """Partitions in one question: a worker describes them in a few milliseconds."""

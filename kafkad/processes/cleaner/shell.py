@@ -3,9 +3,9 @@
 import logging
 import time
 
-from kafkad.adapters.messaging import PeerGone, PeerReplaced
-from kafkad.adapters.roster import ProcessKey
-from kafkad.adapters.supervision_channel import ChannelClosed, Ready, Reload, RosterChanged, Stop, Stopped
+from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
+from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import (
     BrokerConfigChanged,
@@ -16,13 +16,13 @@ from kafkad.core.controller.deltas import (
     decode,
 )
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
-from kafkad.processes.child import ChildContext
 from kafkad.processes.cleaner.planning import Planner
 from kafkad.processes.cleaner.rounds import Rounds
-from kafkad.processes.event_loop import EventLoop
-from kafkad.processes.peers import Peers
-from kafkad.wire.controller_messages import DELTA, SnapshotWanted, pack_message
-from kafkad.wire.descriptors import SegmentsDescribed, pack_control, unpack_control
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.peers import Peers
+from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
+from kafkad.wire.processes.descriptors import SegmentsDescribed, pack_control, unpack_control
 
 log = logging.getLogger(__name__)
 
@@ -47,17 +47,17 @@ class CleanerProcess:
         self._image = MetadataImage()
         self._is_stopping = False
         self._next_round_ms = monotonic_ms() + context.config.log_dirs.log_initial_task_delay_ms
-        cleaners, index = len(context.roster.role("cleaner")), context.key.index
+        cleaners, index = len(context.registry.role("cleaner")), context.key.index
         self._planner = Planner(
             context.plugins.cleanup_policies, context.table.read, lambda slot: slot % cleaners == index
         )
         self.loop = EventLoop(block=context.block)
         self.loop.watch(context.channel.fd, self._on_channel)
-        self._peers = Peers(self.loop, context.roster, context.runtime_dir, context.key, self._on_frames)
+        self._peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames)
         self._rounds = Rounds(self._peers.send)
 
     def run(self) -> None:
-        self._follow_roster()
+        self._follow_registry()
         self._context.channel.send(Ready())
         while not self._is_stopping:
             self.loop.run_once(max(0, self._next_round_ms - monotonic_ms()))
@@ -79,8 +79,8 @@ class CleanerProcess:
             return
         for message in messages:
             match message:
-                case RosterChanged():
-                    self._follow_roster()
+                case ProcessesChanged():
+                    self._follow_registry()
                 case Stop():
                     self._is_stopping = True
                 case Reload(static):
@@ -91,8 +91,8 @@ class CleanerProcess:
                 case _:
                     continue
 
-    def _follow_roster(self) -> None:
-        changes = self._peers.follow(self._context.roster.entries())
+    def _follow_registry(self) -> None:
+        changes = self._peers.follow(self._context.registry.entries())
         for change in changes:
             if change.peer.role == "worker" and isinstance(change, PeerGone | PeerReplaced):
                 self._rounds.worker_ended(change.peer.index)
@@ -120,7 +120,7 @@ class CleanerProcess:
         self._image = image
         self._planner.apply(image, delta)
         self._overlay(delta)
-        self._context.roster.set_applied_version(self._context.key, image.version)
+        self._context.registry.set_applied_version(self._context.key, image.version)
 
     def _overlay(self, delta: MetadataDelta) -> None:
         """Stored changes of the broker's configuration are above the file's."""

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from kafkad.adapters.checkpoint_files import read_offsets, write_offsets
-from kafkad.adapters.partition_table import PartitionTable
+from kafkad.adapters.files.checkpoint_files import read_offsets, write_offsets
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.core.controller.image import MetadataImage
-from kafkad.core.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
+from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from kafkad.adapters.log_directory import LogDirectory, LogDirectoryUnusable, read_meta_properties
-from kafkad.adapters.segment_files import storage_errors
-from kafkad.core.controller.reconcile import FoundDirectory, parse_directory
-from kafkad.core.log.checkpoints import CheckpointCorrupt, parse_partition_metadata
+from kafkad.adapters.files.log_directory import LogDirectory, LogDirectoryUnusable, read_meta_properties
+from kafkad.adapters.files.segment_files import storage_errors
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, parse_directory
 from kafkad.core.log.epochs import CorruptCheckpoint, LeaderEpochCache
-from kafkad.core.log.layout import LEADER_EPOCHS, PARTITION_METADATA
+from kafkad.core.log.recovery.checkpoints import CheckpointCorrupt, parse_partition_metadata
+from kafkad.core.log.segments.layout import LEADER_EPOCHS, PARTITION_METADATA
 from kafkad.core.ports import StorageFailed
 
 log = logging.getLogger(__name__)

@@ -1,14 +1,14 @@
 """Metadata on its way to the other processes: a snapshot for each new link, every delta in order after it.
 
-The doorbell word in the roster moves after the deltas were sent, never before; a peer that finds a gap asks.
+The doorbell word in the process registry moves after the deltas were sent, never before; a peer that finds a gap asks.
 """
 
 from collections.abc import Callable, Sequence
 
-from kafkad.adapters.roster import ProcessKey, Roster
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.core.controller.deltas import MetadataDelta, encode, snapshot
 from kafkad.core.controller.image import MetadataImage
-from kafkad.wire.controller_messages import pack_delta
+from kafkad.wire.processes.controller_messages import pack_delta
 
 FOLLOWERS = ("worker", "network")
 """The roles that a change has to have reached before a client is told that it is done."""
@@ -19,16 +19,16 @@ Send = Callable[[ProcessKey, bytes], object]
 class Publishing:
     """What has been sent to whom."""
 
-    def __init__(self, roster: Roster, send: Send) -> None:
-        self._roster = roster
+    def __init__(self, registry: ProcessRegistry, send: Send) -> None:
+        self._registry = registry
         self._send = send
         self._snapshots: dict[ProcessKey, int] = {}
-        self._followers = tuple(key for role in FOLLOWERS for key in roster.role(role))
+        self._followers = tuple(key for role in FOLLOWERS for key in registry.role(role))
         # One encoding for all that come at the same version: six links open at once at the start.
         self._encoded: tuple[int, bytes] = (-1, b"")
 
     def linked(self, peer: ProcessKey, image: MetadataImage) -> None:
-        """There is a link to a new life of `peer`."""
+        """There is a link to a new incarnation of `peer`."""
         self._snapshots[peer] = image.version
         self._send(peer, self._snapshot(image))
 
@@ -51,13 +51,13 @@ class Publishing:
 
     def announce(self, version: int) -> None:
         """Everybody who has a link has been sent this version."""
-        self._roster.metadata_version = version
+        self._registry.metadata_version = version
 
     def applied(self) -> int:
         """The version that every live worker and network process has applied."""
-        roster = self._roster
-        versions = [roster.applied_version(key) for key in self._followers if roster.is_live(key)]
-        return min(versions, default=roster.metadata_version)
+        registry = self._registry
+        versions = [registry.applied_version(key) for key in self._followers if registry.is_live(key)]
+        return min(versions, default=registry.metadata_version)
 
     def _snapshot(self, image: MetadataImage) -> bytes:
         if self._encoded[0] != image.version:

@@ -6,14 +6,14 @@ Waiting is bounded: what was done stays done, and a process that hangs must not 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 
 LONGEST_WAIT_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingReply:
-    """To be sent to the life of `peer` that asked, when `version` is applied and `deleted` are gone."""
+    """To be sent to the incarnation of `peer` that asked, when `version` is applied and `deleted` are gone."""
 
     peer: ProcessKey
     frame: bytes

@@ -4,34 +4,34 @@ import logging
 import time
 from collections.abc import Mapping
 
-from kafkad.adapters.log_directory import LogDirectoryUnusable
-from kafkad.adapters.messaging import PeerGone, PeerReplaced
-from kafkad.adapters.notebook import Notebook
-from kafkad.adapters.roster import FIRST_LIFE, ProcessKey
-from kafkad.adapters.supervision_channel import (
+from kafkad.adapters.files.log_directory import LogDirectoryUnusable
+from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
+from kafkad.adapters.links.supervision_channel import (
     ChannelClosed,
     Fatal,
+    ProcessesChanged,
     Ready,
     Reload,
-    RosterChanged,
     Status,
     Stop,
     Stopped,
 )
-from kafkad.core.controller.startup import StartRefused
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
+from kafkad.core.controller.startup.startup import StartRefused
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
-from kafkad.processes.child import ChildContext
-from kafkad.processes.controller.acting import Acting, EveryDirectoryFailed
-from kafkad.processes.controller.opening import Opened, open_controller
-from kafkad.processes.event_loop import IDLE, EventLoop
-from kafkad.processes.peers import Peers
-from kafkad.wire.controller_messages import unpack_message
+from kafkad.processes.controller.events import ControllerEvents, EveryDirectoryFailed
+from kafkad.processes.controller.startup import Opened, open_controller
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import IDLE, EventLoop
+from kafkad.processes.runtime.peers import Peers
+from kafkad.wire.processes.controller_messages import unpack_message
 
 log = logging.getLogger(__name__)
 
 REFUSED, FAILED = 2, 1
 LOOK_MS = 2
-"""How often a new life looks whether the workers have let go of the one before: it does nothing else then."""
+"""How often a new incarnation looks whether the workers have let go of the one before: it does nothing else then."""
 ROOM_LOOK_MS = 1_000
 """How often a life that a full disk does not let begin tries again."""
 
@@ -41,7 +41,7 @@ def monotonic_ms() -> int:
 
 
 def main(context: ChildContext) -> None:
-    """One life of the controller. What another life would meet again is told as `Fatal`."""
+    """One life of the controller. What another incarnation would meet again is told as `Fatal`."""
     try:
         ControllerProcess(context).run()
     except (LogDirectoryUnusable, StartRefused) as refusal:
@@ -49,7 +49,7 @@ def main(context: ChildContext) -> None:
     except EveryDirectoryFailed as error:
         _give_up(context, Fatal(str(error), FAILED))
     except NoSpaceLeft:
-        # In the middle of a change: the next life completes it when there is room.
+        # In the middle of a change: the next incarnation completes it when there is room.
         raise
     except StorageFailed as error:
         _give_up(context, Fatal(f"the coordination store can't be used: {error}", FAILED))
@@ -68,11 +68,11 @@ class ControllerProcess:
 
     def __init__(self, context: ChildContext) -> None:
         self._context = context
-        self._roster = context.roster
+        self._registry = context.registry
         self._is_stopping = False
         self.loop = EventLoop(block=context.block)
         self.loop.watch(context.channel.fd, self._on_channel)
-        self._acting: Acting | None = None
+        self._events: ControllerEvents | None = None
         self._peers: Peers | None = None
         self._reread: Mapping[str, str] | None = None
         """What the file says now, if it was read again before there was anybody to tell."""
@@ -82,36 +82,36 @@ class ControllerProcess:
         if self._is_stopping:
             return
         context = self._context
-        notebook = Notebook(context.table)
-        opened = self._open(notebook)
+        handover = ControllerHandover(context.table)
+        opened = self._open(handover)
         if opened is None:
             return
-        self._peers = Peers(self.loop, self._roster, context.runtime_dir, context.key, self._on_frames)
-        acting = self._acting = Acting(context, notebook, opened, self._peers.send, monotonic_ms())
+        self._peers = Peers(self.loop, self._registry, context.runtime_dir, context.key, self._on_frames)
+        events = self._events = ControllerEvents(context, handover, opened, self._peers.send, monotonic_ms())
         self._apply_reread()
-        self._follow_roster()
-        acting.begin()
+        self._follow_registry()
+        events.begin()
         context.channel.send(Ready())
         while not self._is_stopping:
             self.loop.run_once(self._timeout_ms())
-            acting.finish_pass(monotonic_ms())
-        self._leave(acting, self._peers)
+            events.finish_pass(monotonic_ms())
+        self._leave(events, self._peers)
 
     def _wait_for_workers(self) -> None:
-        """Until no worker can act any more on what the life before had sent: then the slots say all there is."""
-        if self._context.incarnation == FIRST_LIFE:
+        """Until no worker can act any more on what the incarnation before had sent: then the slots say all there is."""
+        if self._context.incarnation == FIRST_INCARNATION:
             return
-        while not self._is_stopping and not self._roster.is_seen_by_all(self._context.key, "worker"):
+        while not self._is_stopping and not self._registry.is_seen_by_all(self._context.key, "worker"):
             self.loop.run_once(LOOK_MS)
 
-    def _open(self, notebook: Notebook) -> Opened | None:
+    def _open(self, handover: ControllerHandover) -> Opened | None:
         """None: the broker stops. At its start a full disk is a reason not to; later, everything else goes on."""
         has_said_so = False
         while not self._is_stopping:
             try:
-                return open_controller(self._context, notebook)
+                return open_controller(self._context, handover)
             except NoSpaceLeft as error:
-                if self._context.incarnation == FIRST_LIFE:
+                if self._context.incarnation == FIRST_INCARNATION:
                     raise StorageFailed(str(error)) from error
                 if not has_said_so:
                     log.error("no topics can be changed before there is room again: %s", error)
@@ -127,8 +127,8 @@ class ControllerProcess:
             return
         for message in messages:
             match message:
-                case RosterChanged():
-                    self._follow_roster()
+                case ProcessesChanged():
+                    self._follow_registry()
                 case Stop():
                     self._is_stopping = True
                 case Reload(static):
@@ -138,36 +138,36 @@ class ControllerProcess:
                     continue
 
     def _apply_reread(self) -> None:
-        if self._acting is not None and self._reread is not None:
-            self._acting.reread(self._reread)
+        if self._events is not None and self._reread is not None:
+            self._events.reread(self._reread)
             self._reread = None
 
-    def _follow_roster(self) -> None:
-        if self._peers is None or self._acting is None:
+    def _follow_registry(self) -> None:
+        if self._peers is None or self._events is None:
             return
-        changes = self._peers.follow(self._roster.entries())
+        changes = self._peers.follow(self._registry.entries())
         for change in changes:
             if isinstance(change, PeerGone | PeerReplaced):
-                self._acting.peer_ended(change.peer)
+                self._events.peer_ended(change.peer)
             if not isinstance(change, PeerGone):
-                self._acting.peer_linked(change.peer)
+                self._events.peer_linked(change.peer)
         self._peers.settle(changes)
 
     def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
-        assert self._acting is not None, "links are opened after the store"
+        assert self._events is not None, "links are opened after the store"
         now_ms = monotonic_ms()
         for frame in frames:
-            self._acting.heard(peer, unpack_message(frame), now_ms)
+            self._events.heard(peer, unpack_message(frame), now_ms)
 
     def _timeout_ms(self) -> float:
-        assert self._acting is not None
-        deadline_ms = self._acting.next_deadline_ms
+        assert self._events is not None
+        deadline_ms = self._events.next_deadline_ms
         return IDLE if deadline_ms is None else max(0, deadline_ms - monotonic_ms())
 
-    def _leave(self, acting: Acting, peers: Peers) -> None:
+    def _leave(self, events: ControllerEvents, peers: Peers) -> None:
         """The workers have stopped: what they have published last is final."""
         self._context.channel.send(Status("writing checkpoints"))
-        is_clean = acting.finish()
+        is_clean = events.finish()
         peers.close()
         try:
             self._context.channel.send(Stopped(is_clean=is_clean))

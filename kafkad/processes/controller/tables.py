@@ -10,7 +10,7 @@ from kafkad.config import BrokerConfig
 from kafkad.config.altering import ConfigTables
 from kafkad.config.describe import DescribedConfig, describe_broker, describe_cluster_default, describe_topic
 from kafkad.config.dynamic import apply_dynamic, in_force, with_static
-from kafkad.config.group import describe_group
+from kafkad.config.entities.group import describe_group
 from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 

@@ -1,7 +1,7 @@
 """The process that owns connections: framing, order of replies, all reads of records. See `shell`."""
 
-from kafkad.processes.child import ChildContext
 from kafkad.processes.network.shell import NetworkProcess
+from kafkad.processes.runtime.child import ChildContext
 
 
 def main(context: ChildContext) -> None:

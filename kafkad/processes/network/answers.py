@@ -11,13 +11,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from kafkad.core.log.reading import FoundOffset, LogReader
-from kafkad.handlers.pipeline import LocalHandler
-from kafkad.handlers.steps import LogSearch, Pause, Waits
-from kafkad.handlers.view import BrokerView
-from kafkad.processes.network.connection import JOINED_BYTES, Connection, Frame, Reply
-from kafkad.processes.network.unread_replies import UnreadReplies
-from kafkad.processes.turns import Turns
+from kafkad.core.log.reading.log_reader import FoundOffset, LogReader
+from kafkad.handlers.requests.pipeline import LocalHandler
+from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
+from kafkad.handlers.requests.view import BrokerView
+from kafkad.processes.network.connections.connection import JOINED_BYTES, Connection, Frame, Reply
+from kafkad.processes.network.connections.unread_replies import UnreadReplies
+from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.api_table import APIS
 from kafkad.wire.framing import response_head
 from kafkad.wire.primitives import MalformedRequest
@@ -65,10 +65,10 @@ class Answers:
         """At most one for a connection: such a request is alone on it."""
 
     def open(self, connection: Connection, frame: Frame, now_ms: int) -> Reply:
-        """Take the next place in the order of replies; until it is answered only what `lane_of` allows begins."""
+        """Take the next place in the order of replies; until it is answered, only its `request_class_of` begins."""
         reply = Reply(connection, frame.header, now_ms)
         connection.replies.append(reply)
-        connection.begin(frame.lane)
+        connection.begin(frame.request_class)
         return reply
 
     def send(self, reply: Reply, body: bytes) -> None:

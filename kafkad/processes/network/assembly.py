@@ -1,4 +1,4 @@
-"""How a network process is put together: its desks, what they look at, and whom they tell."""
+"""How a network process is put together: its request handlers, what they look at, and whom they tell."""
 
 import logging
 import os
@@ -6,43 +6,43 @@ import random
 from collections.abc import Mapping
 from typing import Protocol
 
-from kafkad.adapters.connection_counts import ConnectionCounts
-from kafkad.adapters.file_cache import FileCache
-from kafkad.adapters.host_addresses import address_of
-from kafkad.adapters.notebook import Notebook
-from kafkad.adapters.partition_table import FIRST_BYTES_OUT
-from kafkad.config.broker import BrokerConfig
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.links.host_addresses import address_of
+from kafkad.adapters.shared_memory.connection_counts import ConnectionCounts
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.partition_table import FIRST_BYTES_OUT
+from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.handlers.fetch import FetchEvaluator
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.plugin_loading import chosen
-from kafkad.processes.child import ChildContext
-from kafkad.processes.event_loop import EventLoop
-from kafkad.processes.network.acceptor import Acceptor, ConnectionLimits
-from kafkad.processes.network.admission import Admission
 from kafkad.processes.network.answers import Answers
-from kafkad.processes.network.clients import Clients
-from kafkad.processes.network.connection import Connection
-from kafkad.processes.network.controller_desk import ControllerDesk
-from kafkad.processes.network.coordinator_desk import CoordinatorDesk
-from kafkad.processes.network.fetch_desk import FetchDesk
+from kafkad.processes.network.connections.acceptor import Acceptor, ConnectionLimits
+from kafkad.processes.network.connections.admission import Admission
+from kafkad.processes.network.connections.clients import Clients
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.connections.frame_reader import FrameReader
+from kafkad.processes.network.connections.peer_log import PeerLog
+from kafkad.processes.network.connections.request_memory import RequestMemory
+from kafkad.processes.network.connections.throttle import Throttle
+from kafkad.processes.network.connections.unread_replies import UnreadReplies
+from kafkad.processes.network.controller_requests import ControllerRequests
+from kafkad.processes.network.coordinator_requests import CoordinatorRequests
+from kafkad.processes.network.dispatch import Requests
+from kafkad.processes.network.fetch_requests import FetchRequests
 from kafkad.processes.network.fetch_watches import FetchWatches
-from kafkad.processes.network.log_readers import LogReaders
-from kafkad.processes.network.log_searches import LogSearches
+from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
+from kafkad.processes.network.logs.readers import LogReaders
+from kafkad.processes.network.logs.reading_threads import ReadingThreads
+from kafkad.processes.network.logs.searches import LogSearches
 from kafkad.processes.network.metadata_copy import MetadataCopy
-from kafkad.processes.network.owner_desk import OwnerDesk
-from kafkad.processes.network.peer_log import PeerLog
-from kafkad.processes.network.private_space import PrivateSpace
-from kafkad.processes.network.produce_desk import ProduceDesk
-from kafkad.processes.network.reading import FrameReader
-from kafkad.processes.network.reading_threads import ReadingThreads
-from kafkad.processes.network.requests import Requests
-from kafkad.processes.network.throttle import Throttle
-from kafkad.processes.network.unread_replies import UnreadReplies
-from kafkad.processes.network.warming import Warmer
-from kafkad.processes.turns import Turns
+from kafkad.processes.network.owner_requests import OwnerRequests
+from kafkad.processes.network.produce_requests import ProduceRequests
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Shell(Protocol):
     def connection_lost(self, connection: Connection) -> None: ...
 
 
-class Desks:
+class RequestHandlers:
     """Who answers what in this process."""
 
     def __init__(
@@ -69,11 +69,11 @@ class Desks:
         *,
         view: BrokerView,
         answers: Answers,
-        produce: ProduceDesk,
-        fetch: FetchDesk,
-        controller: ControllerDesk,
-        owners: OwnerDesk,
-        coordinators: CoordinatorDesk,
+        produce: ProduceRequests,
+        fetch: FetchRequests,
+        controller: ControllerRequests,
+        owners: OwnerRequests,
+        coordinators: CoordinatorRequests,
         throttle: Throttle,
     ) -> None:
         self.view = view
@@ -91,10 +91,10 @@ class Assembly:
 
     def __init__(self, shell: Shell, context: ChildContext, now_ms: int) -> None:
         config = context.config
-        roster, slot = context.roster, context.roster.slot(context.key)
+        registry, slot = context.registry, context.registry.slot(context.key)
         self.loop = EventLoop(
             shell.on_others,
-            falls_asleep=lambda: roster.leave_pass(slot),
+            falls_asleep=lambda: registry.leave_pass(slot),
             wakes_up=shell.woke,
             block=context.block,
         )
@@ -110,15 +110,15 @@ class Assembly:
         self.logs = LogReaders(files, shell.directory_of, shell.ask_owner, look_ahead)
         self.clients = self._clients(shell, context)
         self.admission = Admission(context, self.acceptor, self.clients)
-        self.desks = self._desks(shell, context, now_ms)
+        self.request_handlers = self._request_handlers(shell, context, now_ms)
         self._requests = Requests(
-            view=self.desks.view,
-            answers=self.desks.answers,
-            produce=self.desks.produce,
-            fetch=self.desks.fetch,
-            controller=self.desks.controller,
-            owners=self.desks.owners,
-            coordinators=self.desks.coordinators,
+            view=self.request_handlers.view,
+            answers=self.request_handlers.answers,
+            produce=self.request_handlers.produce,
+            fetch=self.request_handlers.fetch,
+            controller=self.request_handlers.controller,
+            owners=self.request_handlers.owners,
+            coordinators=self.request_handlers.coordinators,
             auto_create=config.topics.auto_create_topics_enable,
             group_protocols=_group_protocols(config),
         )
@@ -126,10 +126,10 @@ class Assembly:
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's options are these now; what only a restart changes has its old value in them."""
         self.acceptor.limits = _limits(config)
-        self.desks.throttle.configure(config.texts.written)
-        self.desks.fetch.max_bytes = config.network.fetch_max_bytes
+        self.request_handlers.throttle.configure(config.texts.written)
+        self.request_handlers.fetch.max_bytes = config.network.fetch_max_bytes
         self._requests.auto_create = config.topics.auto_create_topics_enable
-        self.desks.view.cleanup_policy = _cleanup_policy(config)
+        self.request_handlers.view.cleanup_policy = _cleanup_policy(config)
 
     def _searches(self, threads: ReadingThreads) -> LogSearches:
         return LogSearches(threads, lambda: FileCache(self._files_of_search, read_only=True))
@@ -148,7 +148,7 @@ class Assembly:
     def _clients(self, shell: Shell, context: ChildContext) -> Clients:
         arena = context.arenas[context.key.index]
         max_bytes = context.config.network.socket_request_max_bytes
-        space = PrivateSpace(_private_bytes(context), self._held_elsewhere)
+        space = RequestMemory(_private_bytes(context), self._held_elsewhere)
         unread = UnreadReplies()
         return Clients(
             self.loop.epoll,
@@ -157,7 +157,7 @@ class Assembly:
             start=lambda connection, frame, now_ms: self._requests.start(connection, frame, now_ms),
             lost=shell.connection_lost,
             release=arena.release,
-            warmer=lambda ready: Warmer(ready, self._cold_reads),
+            prefetch=lambda ready: PageCachePrefetch(ready, self._cold_reads),
             peer_log=self.peer_log,
             turns=self.turns,
             unread=unread,
@@ -165,9 +165,9 @@ class Assembly:
 
     def _held_elsewhere(self) -> int:
         """The size of whole requests that wait for their turn, or for the controller."""
-        return self.desks.controller.held_bytes + self.clients.queued_bytes
+        return self.request_handlers.controller.held_bytes + self.clients.queued_bytes
 
-    def _desks(self, shell: Shell, context: ChildContext, now_ms: int) -> Desks:
+    def _request_handlers(self, shell: Shell, context: ChildContext, now_ms: int) -> RequestHandlers:
         config, clients = context.config, self.clients
         view = BrokerView(
             broker_id=config.node_id,
@@ -177,11 +177,11 @@ class Assembly:
             image=self.copy.image,
             routing=self.copy.routing,
             volume_space=volume_space,
-            offline_dirs=lambda: Notebook(context.table).offline,
+            offline_dirs=lambda: ControllerHandover(context.table).offline,
             max_partitions_described=config.network.max_request_partition_size_limit,
             cleanup_policy=_cleanup_policy(config),
         )
-        others = len(context.roster.role("network")) > 1
+        others = len(context.registry.role("network")) > 1
         throttle = Throttle(_quota(context), context.block, has_others=others)
         answers = Answers(
             view,
@@ -192,8 +192,8 @@ class Assembly:
             # By threads of their own: those that read what is sent are not to wait for a long search.
             search=self._searches(self._reading_threads("search")).begin,
         )
-        workers = len(context.roster.role("worker"))
-        produce = ProduceDesk(
+        workers = len(context.registry.role("worker"))
+        produce = ProduceRequests(
             arena=context.arenas[context.key.index],
             routing=self.copy.routing,
             throttle=throttle,
@@ -202,25 +202,25 @@ class Assembly:
             answered=clients.answered,
             refused=clients.close,
         )
-        return Desks(
+        return RequestHandlers(
             view=view,
             answers=answers,
             produce=produce,
             fetch=self._fetch(context, throttle, workers, now_ms),
-            controller=ControllerDesk(answers, clients.close),
-            owners=OwnerDesk(answers, shell.ask_owner),
-            coordinators=CoordinatorDesk(
+            controller=ControllerRequests(answers, clients.close),
+            owners=OwnerRequests(answers, shell.ask_owner),
+            coordinators=CoordinatorRequests(
                 answers, self.copy.routing, shell.ask_owner, clients.close, self.turns
             ),
             throttle=throttle,
         )
 
-    def _fetch(self, context: ChildContext, throttle: Throttle, workers: int, now_ms: int) -> FetchDesk:
+    def _fetch(self, context: ChildContext, throttle: Throttle, workers: int, now_ms: int) -> FetchRequests:
         config: BrokerConfig = context.config
         sessions = config.network.max_incremental_fetch_session_cache_slots
-        share = -(-sessions // len(context.roster.role("network")))
+        share = -(-sessions // len(context.registry.role("network")))
         watches = FetchWatches(context.table, workers)
-        return FetchDesk(
+        return FetchRequests(
             watches=watches,
             evaluator=FetchEvaluator(self.copy.routing, context.table, self.logs, watches.bound),
             cache=SessionCache(share, lambda: random.randrange(1, 2**31)),
@@ -252,7 +252,7 @@ def _private_bytes(context: ChildContext) -> int:
     queued = context.config.network.queued_max_request_bytes
     if queued <= 0:
         return context.arenas[context.key.index].size // 4
-    return queued // len(context.roster.role("network"))
+    return queued // len(context.registry.role("network"))
 
 
 def _group_protocols(config: BrokerConfig) -> tuple[str, ...]:
@@ -275,12 +275,12 @@ def _acceptor(context: ChildContext, loop: EventLoop, peer_log: PeerLog) -> Acce
 
 
 def _connection_counts(context: ChildContext) -> ConnectionCounts:
-    roster = context.roster
-    others = [key for key in roster.role("network") if key != context.key]
+    registry = context.registry
+    others = [key for key in registry.role("network") if key != context.key]
     return ConnectionCounts(
         context.shared.connections,
         context.key.index,
-        lambda: [key.index for key in others if roster.is_live(key)],
+        lambda: [key.index for key in others if registry.is_live(key)],
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from kafkad.core.partition_slot import SlotReader
 from kafkad.core.sessions.fetch_session import FetchSession
-from kafkad.wire.descriptors import pack_watch, topic_tag, watch_key, watched_slot
+from kafkad.wire.processes.descriptors import pack_watch, topic_tag, watch_key, watched_slot
 
 
 class FetchWatches:

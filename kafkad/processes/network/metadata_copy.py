@@ -12,8 +12,8 @@ from kafkad.core.controller.deltas import (
     apply,
 )
 from kafkad.core.controller.image import MetadataImage, Topic
-from kafkad.core.controller.topic_names import is_internal
-from kafkad.handlers.routing import Routing, TopicRoute
+from kafkad.core.controller.topics.names import is_internal
+from kafkad.handlers.partitions.routing import Routing, TopicRoute
 
 
 class Moved(NamedTuple):

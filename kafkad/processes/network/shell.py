@@ -1,4 +1,4 @@
-"""The network process: wait, take requests, pass them to the desk that answers them, send what is ready.
+"""The network process: wait, take requests, pass them to the request handler that answers them, send what is ready.
 
 It owns its connections and everything that is read from logs; it writes no log and decides nothing about one.
 """
@@ -7,26 +7,26 @@ import logging
 import time
 from functools import partial
 
-from kafkad.adapters.descriptor_ring import LARGEST_MESSAGE
-from kafkad.adapters.messaging import PeerChange, PeerGone
-from kafkad.adapters.roster import ProcessKey
-from kafkad.adapters.supervision_channel import ChannelClosed, Ready, Reload, RosterChanged, Stop, Stopped
+from kafkad.adapters.links.messaging import PeerChange, PeerGone
+from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
+from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataGap, Snapshot, decode
 from kafkad.core.controller.image import DEFAULT_BROKER
-from kafkad.core.metrics_catalogue import ARENA_EXHAUSTED, ARENA_SIZE, ARENA_USED
+from kafkad.core.metrics.catalogue import ARENA_EXHAUSTED, ARENA_SIZE, ARENA_USED
 from kafkad.core.partition_slot import PartitionSlot
-from kafkad.processes.child import ChildContext
-from kafkad.processes.event_loop import IDLE
-from kafkad.processes.network.assembly import Assembly, Desks
-from kafkad.processes.network.connection import Connection
-from kafkad.processes.network.connection_care import ConnectionCare
-from kafkad.processes.network.hearing import Hearing
-from kafkad.processes.peers import Peers
-from kafkad.processes.rings import Rings
-from kafkad.wire.controller_messages import DELTA, Applied, ControllerMessage, QuotaCounts, unpack_message
-from kafkad.wire.descriptors import APPEND, WATCH, frames_of
+from kafkad.processes.network.assembly import Assembly, RequestHandlers
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.connections.connection_care import ConnectionCare
+from kafkad.processes.network.worker_messages import WorkerMessages
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import IDLE
+from kafkad.processes.runtime.peers import Peers
+from kafkad.processes.runtime.rings import Rings
+from kafkad.wire.processes.controller_messages import DELTA, Applied, ControllerMessage, QuotaCounts, unpack_message
+from kafkad.wire.processes.descriptors import APPEND, WATCH, frames_of
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +39,8 @@ class NetworkProcess:
 
     def __init__(self, context: ChildContext) -> None:
         self._context = context
-        self._roster = context.roster
-        self._slot = context.roster.slot(context.key)
+        self._registry = context.registry
+        self._slot = context.registry.slot(context.key)
         self._block = context.block
         self._block[ARENA_SIZE] = context.arenas[context.key.index].size
         self._now_ms = monotonic_ms()
@@ -58,16 +58,16 @@ class NetworkProcess:
         self._peer_log = assembly.peer_log
         self.logs = assembly.logs
         self.copy = assembly.copy
-        self.desks: Desks = assembly.desks
-        self._hearing = Hearing(assembly.desks, assembly.logs, context.table)
-        self._workers = context.roster.role("worker")
+        self.request_handlers: RequestHandlers = assembly.request_handlers
+        self._worker_messages = WorkerMessages(assembly.request_handlers, assembly.logs, context.table)
+        self._workers = context.registry.role("worker")
         rings = Rings(context.key, context.shared.rings, context.shared.doorbells, self._on_frames)
-        self.peers = Peers(self.loop, context.roster, context.runtime_dir, context.key, self._on_frames, rings)
+        self.peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames, rings)
         self.loop.watch(context.channel.fd, self._on_channel)
 
     def run(self) -> None:
         """Until the broker stops."""
-        self._follow_roster()
+        self._follow_registry()
         self._context.channel.send(Ready())
         while not self._is_done:
             self.turn(self._timeout_ms())
@@ -83,7 +83,7 @@ class NetworkProcess:
 
     def woke(self) -> None:
         """A pass begins: one time is true for all of it."""
-        self._roster.enter_pass(self._slot)
+        self._registry.enter_pass(self._slot)
         self.clients.now_ms = self._now_ms = monotonic_ms()
 
     def on_others(self, fd: int, events: int) -> None:
@@ -93,12 +93,12 @@ class NetworkProcess:
             self.clients.handle(connection, events)
         elif self.acceptor.is_listener(fd):
             self.clients.now_ms = self._now_ms = monotonic_ms()
-            self._admission.knock(fd, self._now_ms)
+            self._admission.add_pending(fd, self._now_ms)
 
     def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
         for frame in frames:
             if peer.role == "worker":
-                self._hearing.hear(frame, self._now_ms)
+                self._worker_messages.hear(frame, self._now_ms)
             elif frame[0] == DELTA:
                 self._on_delta(frame)
             else:
@@ -106,19 +106,19 @@ class NetworkProcess:
 
     def _on_message(self, message: ControllerMessage) -> None:
         if isinstance(message, QuotaCounts):
-            self.desks.throttle.heard(message.rows, self._now_ms)
+            self.request_handlers.throttle.heard(message.rows, self._now_ms)
         else:
-            self.desks.controller.heard(message)
+            self.request_handlers.controller.heard(message)
 
     def _on_delta(self, frame: bytes) -> None:
         try:
             delta = decode(memoryview(frame)[1:])
             moved = self.copy.apply(delta)
         except MetadataGap:
-            self.desks.controller.ask_snapshot(self.copy.image.version)
+            self.request_handlers.controller.ask_snapshot(self.copy.image.version)
             return
         image = self.copy.image
-        self.desks.view.image = image
+        self.request_handlers.view.image = image
         if any(isinstance(change, BrokerConfigChanged | Snapshot) for change in delta.changes):
             configs = image.broker_configs
             own = configs.get(str(self._config.node_id), {})
@@ -126,9 +126,9 @@ class NetworkProcess:
         for slot in moved.gone:
             self.logs.forget(slot)
         if moved.changed or moved.gone:
-            self.desks.fetch.metadata_changed(moved.changed, moved.gone)
-        self._roster.set_applied_version(self._context.key, image.version)
-        self.desks.controller.tell(Applied(image.version))
+            self.request_handlers.fetch.metadata_changed(moved.changed, moved.gone)
+        self._registry.set_applied_version(self._context.key, image.version)
+        self.request_handlers.controller.tell(Applied(image.version))
 
     def _reconfigure(self, config: BrokerConfig) -> None:
         if config is self._config:
@@ -145,8 +145,8 @@ class NetworkProcess:
             return
         for message in messages:
             match message:
-                case RosterChanged():
-                    self._follow_roster()
+                case ProcessesChanged():
+                    self._follow_registry()
                 case Stop(deadline_ms):
                     self._begin_stop(deadline_ms)
                 case Reload(static):
@@ -154,8 +154,8 @@ class NetworkProcess:
                 case _:
                     continue
 
-    def _follow_roster(self) -> None:
-        changes = self.peers.follow(self._roster.entries())
+    def _follow_registry(self) -> None:
+        changes = self.peers.follow(self._registry.entries())
         for change in changes:
             if change.peer.role == "worker":
                 self._worker_changed(change)
@@ -165,34 +165,34 @@ class NetworkProcess:
 
     def _worker_changed(self, change: PeerChange) -> None:
         index = change.peer.index
-        self.desks.produce.worker_lost(index)
-        self.desks.owners.worker_lost(index)
-        self.desks.coordinators.worker_lost(index)
+        self.request_handlers.produce.worker_lost(index)
+        self.request_handlers.owners.worker_lost(index)
+        self.request_handlers.coordinators.worker_lost(index)
         self.logs.owner_lost()
         if not isinstance(change, PeerGone):
-            self.desks.produce.reachable[index] = True
-            self.desks.fetch.worker_replaced(index, self._now_ms)
-            self.desks.answers.manifest_arrived()
+            self.request_handlers.produce.reachable[index] = True
+            self.request_handlers.fetch.worker_replaced(index, self._now_ms)
+            self.request_handlers.answers.manifest_arrived()
 
     def _controller_changed(self, change: PeerChange) -> None:
         if isinstance(change, PeerGone):
-            self.desks.controller.disconnected()
+            self.request_handlers.controller.disconnected()
             return
         send = partial(self._send, CONTROLLER)
-        self.desks.controller.connected(send, self.copy.image.version, self._now_ms)
+        self.request_handlers.controller.connected(send, self.copy.image.version, self._now_ms)
 
     # What happens in every pass.
 
     def _tick(self) -> None:
         now = self._now_ms
-        self._hearing.settle(now)
-        fetch_deadline_ms = self.desks.fetch.next_deadline_ms
+        self._worker_messages.settle(now)
+        fetch_deadline_ms = self.request_handlers.fetch.next_deadline_ms
         if fetch_deadline_ms is not None and fetch_deadline_ms <= now:
-            self.desks.fetch.expire(now)
-        controller_deadline_ms = self.desks.controller.next_deadline_ms
+            self.request_handlers.fetch.expire(now)
+        controller_deadline_ms = self.request_handlers.controller.next_deadline_ms
         if controller_deadline_ms is not None and controller_deadline_ms <= now:
-            self.desks.controller.expire(now)
-        exchange_ms = self.desks.throttle.next_exchange_ms
+            self.request_handlers.controller.expire(now)
+        exchange_ms = self.request_handlers.throttle.next_exchange_ms
         if exchange_ms is not None and exchange_ms <= now:
             self._exchange_counts()
         if self._peer_log.next_ms is not None:
@@ -203,9 +203,9 @@ class NetworkProcess:
             self._turns.work()
 
     def _exchange_counts(self) -> None:
-        rows = self.desks.throttle.take_counts()
+        rows = self.request_handlers.throttle.take_counts()
         if rows:
-            self.desks.controller.tell(QuotaCounts(rows))
+            self.request_handlers.controller.tell(QuotaCounts(rows))
 
     def _finish_pass(self) -> None:
         self.clients.flush()
@@ -217,7 +217,7 @@ class NetworkProcess:
 
     def _count(self) -> None:
         reader, block = self.clients.reader, self._block
-        if not len(self.desks.produce):
+        if not len(self.request_handlers.produce):
             reader.reuse_window()
         block[ARENA_USED] = reader.lent_bytes
         if reader.places.times_starved:
@@ -225,12 +225,12 @@ class NetworkProcess:
             reader.places.times_starved = 0
 
     def _send_outgoing(self) -> None:
-        desks = self.desks
+        request_handlers = self.request_handlers
         for worker, key in enumerate(self._workers):
-            appends = desks.produce.outgoing[worker]
+            appends = request_handlers.produce.outgoing[worker]
             if appends:
                 self._send_all(key, _APPEND, appends)
-            watches = desks.fetch.outgoing[worker]
+            watches = request_handlers.fetch.outgoing[worker]
             if watches:
                 self._send_all(key, _WATCH, watches)
 
@@ -247,13 +247,13 @@ class NetworkProcess:
         return self.peers.send(self._workers[worker], frame)
 
     def _timeout_ms(self) -> float:
-        desks = self.desks
-        if self._turns or desks.fetch.is_busy or self.care.is_busy:
+        request_handlers = self.request_handlers
+        if self._turns or request_handlers.fetch.is_busy or self.care.is_busy:
             return 0
         deadlines = [
-            desks.fetch.next_deadline_ms,
-            desks.controller.next_deadline_ms,
-            desks.throttle.next_exchange_ms,
+            request_handlers.fetch.next_deadline_ms,
+            request_handlers.controller.next_deadline_ms,
+            request_handlers.throttle.next_exchange_ms,
             self._admission.next_deadline_ms(self._now_ms),
             self._peer_log.next_ms,
             *self.care.deadlines_ms(self._now_ms),
@@ -271,10 +271,10 @@ class NetworkProcess:
         return f"{self._context.config.log_dirs.log_dirs[published.log_dir]}/{topic}-{partition}"
 
     def connection_lost(self, connection: Connection) -> None:
-        self.desks.fetch.connection_lost(connection)
-        self.desks.answers.connection_lost(connection)
-        self.desks.coordinators.connection_lost(connection)
-        self.desks.controller.connection_lost(connection)
+        self.request_handlers.fetch.connection_lost(connection)
+        self.request_handlers.answers.connection_lost(connection)
+        self.request_handlers.coordinators.connection_lost(connection)
+        self.request_handlers.controller.connection_lost(connection)
         self.acceptor.left(connection.host)
 
     # Stopping.
@@ -284,9 +284,9 @@ class NetworkProcess:
         self._stop_at_ms = max(self._now_ms, deadline_ms - STOP_MARGIN_MS)
         self._admission.close()
         self.clients.stop_reading()
-        self.desks.controller.fail_creations()
-        self.desks.fetch.answer_all(self._now_ms)
-        self.desks.coordinators.answer_all()
+        self.request_handlers.controller.fail_creations()
+        self.request_handlers.fetch.answer_all(self._now_ms)
+        self.request_handlers.coordinators.answer_all()
 
     def _leave(self) -> None:
         self.clients.part()

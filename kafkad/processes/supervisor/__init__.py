@@ -3,6 +3,6 @@
 It serves no request, and has no thread, no ZeroMQ context and no coordination client.
 """
 
-from kafkad.processes.supervisor.start import Patience, run_broker
+from kafkad.processes.supervisor.start import StartTimeouts, run_broker
 
-__all__ = ["Patience", "run_broker"]
+__all__ = ["StartTimeouts", "run_broker"]

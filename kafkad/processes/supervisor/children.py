@@ -1,6 +1,6 @@
 """The children as the supervisor has them: start a life, notice its end, tell all of them something.
 
-A life is replaced only after it was reaped: a killed writer may finish a write late, so two lives of one process
+A life is replaced only after it was reaped: a killed writer may finish a write late, so two incarnations of one process
 never overlap.
 """
 
@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 
 from multiprocess.process import BaseProcess
 
-from kafkad.adapters.roster import ProcessKey, ProcessState, Roster
-from kafkad.adapters.supervision_channel import Channel, ChannelClosed, ToChild, channel_pair
-from kafkad.core.restart_backoff import RestartBackoff
-from kafkad.core.silence import Silence
-from kafkad.processes.child import HANDLED_SIGNALS, STACKS_SIGNAL, ChildContext, RoleMain, run_child
+from kafkad.adapters.links.supervision_channel import Channel, ChannelClosed, ToChild, channel_pair
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry, ProcessState
+from kafkad.core.supervision.restart_backoff import RestartBackoff
+from kafkad.core.supervision.watchdog import Watchdog
+from kafkad.processes.runtime.child import HANDLED_SIGNALS, STACKS_SIGNAL, ChildContext, RoleMain, run_child
 from kafkad.processes.supervisor.forking import CannotFork, Process
 
 
 @dataclass(slots=True, kw_only=True)
-class Life:
+class Incarnation:
     """One life of a child: its process, a descriptor that gets readable when it ends, and our end of the line."""
 
     key: ProcessKey
@@ -33,7 +33,7 @@ class Life:
     is_ready: bool = False
     is_clean: bool = False
     """It said `Stopped` and that all of its state is on disk."""
-    silence: Silence = field(default_factory=Silence)
+    watchdog: Watchdog = field(default_factory=Watchdog)
     is_killed: bool = False
 
     def close(self) -> None:
@@ -43,38 +43,38 @@ class Life:
 
 @dataclass(slots=True, kw_only=True)
 class Child:
-    """A process through all its lives."""
+    """A process through all its incarnations."""
 
     key: ProcessKey
     main: RoleMain
     backoff: RestartBackoff
-    life: Life | None = None
+    incarnation: Incarnation | None = None
     restart_at_ms: int | None = None
 
 
 class Children:
-    """All of them, in the order of the roster."""
+    """All of them, in the order of the process registry."""
 
     def __init__(
         self,
-        roster: Roster,
+        registry: ProcessRegistry,
         mains: dict[str, RoleMain],
         make_context: Callable[[ProcessKey, int, Channel], ChildContext],
         forget: Callable[[ProcessKey], None],
         failures_allowed: int,
     ) -> None:
-        self._roster = roster
+        self._registry = registry
         self._make_context = make_context
         self._forget = forget
         self._children = {
             key: Child(
                 key=key, main=mains[key.role], backoff=RestartBackoff(failures_allowed=failures_allowed)
             )
-            for key in roster.keys
+            for key in registry.keys
         }
-        for key in roster.keys:
-            # Before the first fork: each child finds all its peers in the roster, and nobody has to be told.
-            roster.begin_life(key)
+        for key in registry.keys:
+            # Before the first fork: each child finds all its peers in the process registry, and nobody has to be told.
+            registry.begin_incarnation(key)
         gc.collect()
         # Pages with objects that the collector never visits again stay shared between all processes.
         gc.freeze()
@@ -85,25 +85,28 @@ class Children:
     def __getitem__(self, key: ProcessKey) -> Child:
         return self._children[key]
 
-    def lives(self) -> list[Life]:
-        return [child.life for child in self if child.life is not None]
+    def incarnations(self) -> list[Incarnation]:
+        return [child.incarnation for child in self if child.incarnation is not None]
 
-    def start(self, child: Child) -> Life:
-        """Fork the life that the roster counts already. Raises `CannotFork`; then the same life may be tried again."""
-        assert child.life is None, f"{child.key} is still alive"
+    def start(self, child: Child) -> Incarnation:
+        """Fork the incarnation that the process registry counts already.
+
+        Raises `CannotFork`; then the same incarnation may be tried again.
+        """
+        assert child.incarnation is None, f"{child.key} is still alive"
         child.restart_at_ms = None
         with ExitStack() as unless_begun:
             try:
-                child.life = self._begin(child, unless_begun)
+                child.incarnation = self._begin(child, unless_begun)
             except OSError as error:
                 raise CannotFork(error) from error
             unless_begun.pop_all()
-        return child.life
+        return child.incarnation
 
-    def _begin(self, child: Child, unless_begun: ExitStack) -> Life:
-        """What is to be undone when the machine has no room for the life is in `unless_begun`."""
-        self._roster.set_state(child.key, ProcessState.STARTING)
-        unless_begun.callback(self._roster.set_state, child.key, ProcessState.DEAD)
+    def _begin(self, child: Child, unless_begun: ExitStack) -> Incarnation:
+        """What is to be undone when the machine has no room for the incarnation is in `unless_begun`."""
+        self._registry.set_state(child.key, ProcessState.STARTING)
+        unless_begun.callback(self._registry.set_state, child.key, ProcessState.DEAD)
         ours, theirs = channel_pair()
         unless_begun.callback(ours.close)
         try:
@@ -115,16 +118,16 @@ class Children:
         unless_begun.callback(process.join)
         unless_begun.callback(process.kill)
         pidfd = os.pidfd_open(process.pid)
-        self._roster.set_pid(child.key, process.pid)
-        incarnation = self._roster.incarnation(child.key)
-        return Life(key=child.key, incarnation=incarnation, process=process, pidfd=pidfd, channel=ours)
+        self._registry.set_pid(child.key, process.pid)
+        incarnation = self._registry.incarnation(child.key)
+        return Incarnation(key=child.key, incarnation=incarnation, process=process, pidfd=pidfd, channel=ours)
 
     def _fork(self, child: Child, ours: Channel, theirs: Channel) -> BaseProcess:
-        context = self._make_context(child.key, self._roster.incarnation(child.key), theirs)
+        context = self._make_context(child.key, self._registry.incarnation(child.key), theirs)
 
         def forget() -> None:
             ours.close()
-            for other in self.lives():
+            for other in self.incarnations():
                 other.close()
             self._forget(child.key)
 
@@ -137,45 +140,45 @@ class Children:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
         return process
 
-    def reap(self, child: Child) -> tuple[Life, int]:
+    def reap(self, child: Child) -> tuple[Incarnation, int]:
         """The life that ended and its exit code (negative: the signal). The next one is counted from here on."""
-        life = child.life
-        assert life is not None, f"{child.key} has no life to reap"
-        life.process.join()
-        code = life.process.exitcode
+        incarnation = child.incarnation
+        assert incarnation is not None, f"{child.key} has no life to reap"
+        incarnation.process.join()
+        code = incarnation.process.exitcode
         assert code is not None, "a joined process has an exit code"
-        child.life = None
-        life.close()
-        life.process.close()
-        self._roster.begin_life(child.key, ProcessState.DEAD)
-        return life, code
+        child.incarnation = None
+        incarnation.close()
+        incarnation.process.close()
+        self._registry.begin_incarnation(child.key, ProcessState.DEAD)
+        return incarnation, code
 
-    def send(self, life: Life, message: ToChild) -> None:
+    def send(self, incarnation: Incarnation, message: ToChild) -> None:
         try:
-            life.channel.send(message)
+            incarnation.channel.send(message)
         except ChannelClosed:
             # Dead already, or stuck beyond hope: what its end means is decided when its pidfd says so.
-            self.kill(life)
+            self.kill(incarnation)
 
     def tell_all(self, message: ToChild) -> None:
-        for life in self.lives():
-            self.send(life, message)
+        for incarnation in self.incarnations():
+            self.send(incarnation, message)
 
-    def kill(self, life: Life) -> None:
+    def kill(self, incarnation: Incarnation) -> None:
         """SIGKILL through the pidfd, which can't hit a stranger that got the same pid."""
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(life.pidfd, signal.SIGKILL)
-        life.is_killed = True
+            signal.pidfd_send_signal(incarnation.pidfd, signal.SIGKILL)
+        incarnation.is_killed = True
 
-    def ask_for_stacks(self, life: Life) -> None:
+    def ask_for_stacks(self, incarnation: Incarnation) -> None:
         """It writes to stderr what each of its threads does."""
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(life.pidfd, STACKS_SIGNAL)
+            signal.pidfd_send_signal(incarnation.pidfd, STACKS_SIGNAL)
 
     def kill_all(self) -> None:
         """Leave no process behind, whatever the reason; waits until they are gone."""
-        for life in self.lives():
-            self.kill(life)
+        for incarnation in self.incarnations():
+            self.kill(incarnation)
         for child in self:
-            if child.life is not None:
+            if child.incarnation is not None:
                 self.reap(child)

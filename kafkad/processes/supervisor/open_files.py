@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Sequence
 
-from kafkad.adapters.log_directory import LogDirectory
+from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.config import BrokerConfig
-from kafkad.core.open_files import USUAL_CONNECTIONS, OpenFiles
 from kafkad.core.ports import StorageFailed
+from kafkad.core.supervision.open_files import USUAL_CONNECTIONS, OpenFiles
 
 log = logging.getLogger(__name__)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from kafkad.adapters.roster import Roster
-from kafkad.core.stop_sequence import StopRole
+from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
+from kafkad.core.supervision.stop_sequence import StopRole
 
 STOPPING: Mapping[str, str] = {
     "network": "stopping: answering what is under way",
@@ -15,22 +15,22 @@ STOPPING: Mapping[str, str] = {
 }
 
 
-def of_start(roster: Roster, *, is_recovering: bool) -> str:
-    done, total = _partitions(roster)
+def of_start(registry: ProcessRegistry, *, is_recovering: bool) -> str:
+    done, total = _partitions(registry)
     percent = 100 * done // total if total else 0
     return f"recovering {percent} %" if is_recovering else f"loading {percent} %"
 
 
-def of_stop(roster: Roster, stage: StopRole | None) -> str | None:
+def of_stop(registry: ProcessRegistry, stage: StopRole | None) -> str | None:
     """None while there is nothing new to say."""
-    done, total = _partitions(roster)
+    done, total = _partitions(registry)
     # A worker that was just told to stop has not counted yet.
     if stage is None or (stage.role == "worker" and done == total):
         return None
     return STOPPING[stage.role].format(total - done)
 
 
-def _partitions(roster: Roster) -> tuple[int, int]:
+def _partitions(registry: ProcessRegistry) -> tuple[int, int]:
     """What the workers have done of what there is to do."""
-    rows = [roster.progress(key) for key in roster.role("worker")]
+    rows = [registry.progress(key) for key in registry.role("worker")]
     return sum(row[0] for row in rows), sum(row[1] for row in rows)

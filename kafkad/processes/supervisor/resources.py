@@ -10,31 +10,31 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkad.adapters.arena import Arena, arena_bytes
-from kafkad.adapters.connection_counts import TABLE_BYTES as TABLE_BYTES_OF_CONNECTIONS
-from kafkad.adapters.counters import COUNTERS_BYTES, Counters
-from kafkad.adapters.descriptor_ring import RING_BYTES, Doorbell
-from kafkad.adapters.listening_sockets import (
+from kafkad.adapters.files.log_directory import (
+    LogDirectory,
+    LogDirectoryForbidden,
+    LogDirectoryOffline,
+    LogDirectoryUnusable,
+)
+from kafkad.adapters.files.runtime_directory import RuntimeDirectory, RuntimeDirectoryUnusable
+from kafkad.adapters.links.listening_sockets import (
     CannotListen,
     InheritedSockets,
     bind_listener,
     kept_name,
     start_listening,
 )
-from kafkad.adapters.log_directory import (
-    LogDirectory,
-    LogDirectoryForbidden,
-    LogDirectoryOffline,
-    LogDirectoryUnusable,
-)
-from kafkad.adapters.partition_table import NETWORK_COLUMNS, TABLE_BYTES, PartitionTable
-from kafkad.adapters.roster import PROCESS_SLOTS, ROSTER_BYTES, ProcessKey, Roster
-from kafkad.adapters.runtime_directory import RuntimeDirectory, RuntimeDirectoryUnusable
-from kafkad.adapters.service_manager import ServiceManager, command_that_lets_in
-from kafkad.adapters.shared_region import SharedRegion
+from kafkad.adapters.operating_system.service_manager import ServiceManager, command_that_lets_in
+from kafkad.adapters.shared_memory.arena import Arena, arena_bytes
+from kafkad.adapters.shared_memory.connection_counts import TABLE_BYTES as TABLE_BYTES_OF_CONNECTIONS
+from kafkad.adapters.shared_memory.counters import COUNTERS_BYTES, Counters
+from kafkad.adapters.shared_memory.descriptor_ring import RING_BYTES, Doorbell
+from kafkad.adapters.shared_memory.partition_table import NETWORK_COLUMNS, TABLE_BYTES, PartitionTable
+from kafkad.adapters.shared_memory.process_registry import PROCESS_SLOTS, REGISTRY_BYTES, ProcessKey, ProcessRegistry
+from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config import BrokerConfig, Endpoint, Listener
-from kafkad.processes.child import SharedState
-from kafkad.processes.rings import ring_count
+from kafkad.processes.runtime.child import SharedState
+from kafkad.processes.runtime.rings import ring_count
 
 log = logging.getLogger(__name__)
 
@@ -172,20 +172,20 @@ def _share_memory(config: BrokerConfig, keys: tuple[ProcessKey, ...], stack: Exi
 
     size = arena_bytes(config.runtime.arena_bytes, config.network.socket_request_max_bytes)
     networks = sum(key.role == "network" for key in keys)
-    roster = Roster(region("roster", ROSTER_BYTES), keys)
+    registry = ProcessRegistry(region("registry", REGISTRY_BYTES), keys)
     workers = sum(key.role == "worker" for key in keys)
     return SharedState(
-        roster=roster,
+        registry=registry,
         table=PartitionTable(region("partitions", TABLE_BYTES)),
         counters=Counters(region("counters", COUNTERS_BYTES)),
         arenas=tuple(Arena(region(f"arena-{index}", size)) for index in range(networks)),
         rings=region("rings", ring_count(networks, workers) * RING_BYTES),
         connections=region("connections", networks * TABLE_BYTES_OF_CONNECTIONS),
-        doorbells={key: _doorbell(roster, key, stack) for key in keys},
+        doorbells={key: _doorbell(registry, key, stack) for key in keys},
     )
 
 
-def _doorbell(roster: Roster, key: ProcessKey, stack: ExitStack) -> Doorbell:
+def _doorbell(registry: ProcessRegistry, key: ProcessKey, stack: ExitStack) -> Doorbell:
     fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
     stack.callback(os.close, fd)
-    return Doorbell(*roster.sleep_word(key), fd)
+    return Doorbell(*registry.sleep_word(key), fd)

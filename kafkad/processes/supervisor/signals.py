@@ -4,7 +4,7 @@ import os
 import signal
 from types import FrameType, TracebackType
 
-from kafkad.processes.child import HANDLED_SIGNALS
+from kafkad.processes.runtime.child import HANDLED_SIGNALS
 
 
 class SignalQueue:

@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from kafkad.adapters import process_limits
-from kafkad.adapters.notebook import Notebook
-from kafkad.adapters.roster import ProcessKey
-from kafkad.adapters.service_manager import ServiceManager
-from kafkad.adapters.supervision_channel import Channel, Reload
+from kafkad.adapters.links.supervision_channel import Channel, Reload
+from kafkad.adapters.operating_system import process_limits
+from kafkad.adapters.operating_system.service_manager import ServiceManager
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig, Endpoint, InvalidConfiguration, dynamic
-from kafkad.core.open_files import OpenFiles
 from kafkad.core.ports import StorageFailed
-from kafkad.core.restart_backoff import FAILURES_ALLOWED
-from kafkad.core.stop_sequence import STAGE_MS
+from kafkad.core.supervision.open_files import OpenFiles
+from kafkad.core.supervision.restart_backoff import FAILURES_ALLOWED
+from kafkad.core.supervision.stop_sequence import STAGE_MS
 from kafkad.plugin_loading import Plugins
-from kafkad.processes.child import ChildContext, RoleMain, Roles, configure_logging
+from kafkad.processes.runtime.child import ChildContext, RoleMain, Roles, configure_logging
 from kafkad.processes.supervisor import machine, open_files
 from kafkad.processes.supervisor.children import Children
 from kafkad.processes.supervisor.resources import Resources, StartRefused, process_keys, take_resources
@@ -34,8 +34,8 @@ ROLES = ("controller", "worker", "network", "cleaner", "reporter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How many failed lives of one process a minute may have, and how long each stage of a stop."""
+class StartTimeouts:
+    """How many failed incarnations of one process a minute may have, and how long each stage of a stop."""
 
     failures_allowed: int = FAILURES_ALLOWED
     stage_ms: Mapping[str, int] = field(default_factory=lambda: STAGE_MS)
@@ -51,7 +51,7 @@ def run_broker(
     plugins: Plugins | None = None,
     roles: Roles | None = None,
     reread: Reread | None = None,
-    patience: Patience | None = None,
+    timeouts: StartTimeouts | None = None,
 ) -> int:
     """Run a broker in this process until it is told to stop; its exit code (0, 1 failed, 2 refused).
 
@@ -73,7 +73,7 @@ def run_broker(
     own_pid = os.getpid()
     try:
         open_files.warn_of_few(_open_files(config), config, resources.log_directories)
-        return _Broker(config, plugins, resources, service, mains, announce, reread, patience or Patience()).run()
+        return _Broker(config, plugins, resources, service, mains, announce, reread, timeouts or StartTimeouts()).run()
     finally:
         # A child never comes here, but if it did, it must not take the others' directory with it.
         if os.getpid() == own_pid:
@@ -111,7 +111,7 @@ class _Broker:
         mains: Mapping[str, RoleMain],
         announce: Callable[[Sequence[Endpoint]], None],
         reread: Reread | None,
-        patience: Patience,
+        timeouts: StartTimeouts,
     ) -> None:
         self._config = config
         self._plugins = plugins
@@ -119,21 +119,21 @@ class _Broker:
         self._mains = dict(mains)
         self._announce = announce
         self._reread = reread
-        self._patience = patience
+        self._patience = timeouts
         self._service = service
         self._close_in_children: tuple[Callable[[], None], ...] = ()
 
     def run(self) -> int:
         resources = self._resources
-        roster = resources.shared.roster
+        registry = resources.shared.registry
         with SignalQueue() as signals, select.epoll() as epoll:
             self._close_in_children = (signals.close, epoll.close)
             children = Children(
-                roster, self._mains, self._context, self._forget, self._patience.failures_allowed
+                registry, self._mains, self._context, self._forget, self._patience.failures_allowed
             )
             supervision = Supervision(
                 children=children,
-                roster=roster,
+                registry=registry,
                 counters=resources.shared.counters,
                 epoll=epoll,
                 signals=signals,
@@ -153,7 +153,7 @@ class _Broker:
         return code
 
     def _mark_clean(self) -> None:
-        failed = Notebook(self._resources.shared.table).offline
+        failed = ControllerHandover(self._resources.shared.table).offline
         for at, directory in enumerate(self._resources.log_directories):
             if at in failed or not directory.is_online:
                 continue

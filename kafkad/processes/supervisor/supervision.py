@@ -11,27 +11,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from kafkad.adapters.counters import Counters
-from kafkad.adapters.roster import FIRST_LIFE, ProcessState, Roster
-from kafkad.adapters.service_manager import ServiceManager
-from kafkad.adapters.supervision_channel import (
+from kafkad.adapters.links.supervision_channel import (
     BrokerStateChanged,
     ChannelClosed,
     Fatal,
     Message,
+    ProcessesChanged,
     Ready,
     Reload,
-    RosterChanged,
     Status,
     Stop,
     Stopped,
 )
-from kafkad.adapters.terminal import has_hung_up
-from kafkad.core.broker_state import BrokerState, enter, leaving
-from kafkad.core.restart_backoff import CrashLoop
-from kafkad.core.stop_sequence import StopRole, StopSequence
+from kafkad.adapters.operating_system.service_manager import ServiceManager
+from kafkad.adapters.operating_system.terminal import has_hung_up
+from kafkad.adapters.shared_memory.counters import Counters
+from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessRegistry, ProcessState
+from kafkad.core.supervision.broker_state import BrokerState, enter, leaving
+from kafkad.core.supervision.restart_backoff import CrashLoop
+from kafkad.core.supervision.stop_sequence import StopRole, StopSequence
 from kafkad.processes.supervisor import progress
-from kafkad.processes.supervisor.children import Child, Children, Life
+from kafkad.processes.supervisor.children import Child, Children, Incarnation
 from kafkad.processes.supervisor.forking import CannotFork
 from kafkad.processes.supervisor.signals import SignalQueue
 from kafkad.processes.supervisor.watch import Watch
@@ -48,7 +48,7 @@ class Supervision:
         self,
         *,
         children: Children,
-        roster: Roster,
+        registry: ProcessRegistry,
         counters: Counters,
         epoll: select.epoll,
         signals: SignalQueue,
@@ -60,7 +60,7 @@ class Supervision:
         stage_ms: Mapping[str, int],
     ) -> None:
         self._children = children
-        self._roster = roster
+        self._registry = registry
         self._epoll = epoll
         self._signals = signals
         self._service = service
@@ -72,7 +72,7 @@ class Supervision:
         self._on_event: dict[int, Callable[[], None]] = {}
         self._stopping: StopSequence | None = None
         self._was_ready = False
-        self._watching = Watch(children, counters, roster, service, _now_ms())
+        self._watching = Watch(children, counters, registry, service, _now_ms())
         self.exit_code = OK
         self.unclean_workers = 0
 
@@ -85,7 +85,7 @@ class Supervision:
         self._start_all()
         while self._stopping is None or not self._stopping.is_over:
             for fd, _ in self._epoll.poll(self._wait_s()):
-                # An earlier event of this round may have ended the life that this descriptor belonged to.
+                # An earlier event of this round may have ended the incarnation that this descriptor belonged to.
                 on_event = self._on_event.get(fd)
                 if on_event is not None:
                     on_event()
@@ -116,25 +116,29 @@ class Supervision:
             if child.restart_at_ms is not None and child.restart_at_ms <= now_ms:
                 started = self._start_again(child) or started
         if started:
-            self._tell_roster()
+            self._tell_registry()
         stage = self._stopping.current if self._stopping is not None else None
         if stage is not None and stage.deadline_ms <= now_ms:
-            for life in self._unkilled(stage):
-                log.error("%s has not stopped in time and is killed", life.key)
-                self._children.kill(life)
+            for incarnation in self._unkilled(stage):
+                log.error("%s has not stopped in time and is killed", incarnation.key)
+                self._children.kill(incarnation)
         if self._watching.next_ms <= now_ms:
             is_stopping = self._stopping is not None
             is_starting = not (self._was_ready or is_stopping)
             self._watching.look(now_ms, is_starting=is_starting, is_stopping=is_stopping, text=self._progress())
 
-    def _unkilled(self, stage: StopRole) -> Iterator[Life]:
+    def _unkilled(self, stage: StopRole) -> Iterator[Incarnation]:
         """Whom its deadline is for: one that was killed and can't end yet is waited for without another word."""
-        return (life for life in self._children.lives() if life.key.role == stage.role and not life.is_killed)
+        return (
+            incarnation
+            for incarnation in self._children.incarnations()
+            if incarnation.key.role == stage.role and not incarnation.is_killed
+        )
 
     def _progress(self) -> str | None:
         if self._stopping is not None:
-            return progress.of_stop(self._roster, self._stopping.current)
-        return None if self._was_ready else progress.of_start(self._roster, is_recovering=self._is_recovering)
+            return progress.of_stop(self._registry, self._stopping.current)
+        return None if self._was_ready else progress.of_start(self._registry, is_recovering=self._is_recovering)
 
     def _start_all(self) -> None:
         """The first lives. Where not even these can begin, the broker can't be had."""
@@ -157,23 +161,23 @@ class Supervision:
         return True
 
     def _start(self, child: Child) -> None:
-        life = self._children.start(child)
-        self._watch(life.pidfd, partial(self._on_end, child))
-        self._watch(life.channel.fd, partial(self._on_messages, child, life))
+        incarnation = self._children.start(child)
+        self._watch(incarnation.pidfd, partial(self._on_end, child))
+        self._watch(incarnation.channel.fd, partial(self._on_messages, child, incarnation))
 
     def _on_end(self, child: Child) -> None:
-        life = child.life
-        assert life is not None, "a pidfd is watched as long as its life"
+        incarnation = child.incarnation
+        assert incarnation is not None, "a pidfd is watched as long as its life"
         # What it said last is still in the socket.
-        self._on_messages(child, life)
-        self._unwatch(life.pidfd)
-        self._unwatch(life.channel.fd)
-        life, code = self._children.reap(child)
-        if child.key.role == "worker" and not (life.is_clean and code == 0):
+        self._on_messages(child, incarnation)
+        self._unwatch(incarnation.pidfd)
+        self._unwatch(incarnation.channel.fd)
+        incarnation, code = self._children.reap(child)
+        if child.key.role == "worker" and not (incarnation.is_clean and code == 0):
             self.unclean_workers += self._stopping is not None
         if self._stopping is None:
             self._replace(child, code)
-        self._tell_roster()
+        self._tell_registry()
         self._go_on_stopping()
 
     def _replace(self, child: Child, code: int) -> None:
@@ -187,25 +191,25 @@ class Supervision:
         often = f" ({decision.recent_deaths} times within ten minutes)" if decision.recent_deaths > 1 else ""
         log.error("%s ended with %s%s; it is started again in %d ms", child.key, _ending(code), often, delay_ms)
 
-    def _on_messages(self, child: Child, life: Life) -> None:
+    def _on_messages(self, child: Child, incarnation: Incarnation) -> None:
         try:
-            messages = life.channel.receive()
+            messages = incarnation.channel.receive()
         except ChannelClosed:
             # Its end follows, or is being handled: the pidfd tells.
-            self._unwatch(life.channel.fd)
+            self._unwatch(incarnation.channel.fd)
             return
         for message in messages:
-            self._on_message(child, life, message)
+            self._on_message(child, incarnation, message)
 
-    def _on_message(self, child: Child, life: Life, message: Message) -> None:
+    def _on_message(self, child: Child, incarnation: Incarnation, message: Message) -> None:
         match message:
             case Ready():
-                life.is_ready = True
+                incarnation.is_ready = True
                 child.backoff.ready(_now_ms())
-                self._roster.set_state(child.key, ProcessState.READY)
+                self._registry.set_state(child.key, ProcessState.READY)
                 self._look_whether_ready()
             case Stopped(is_clean=is_clean):
-                life.is_clean = is_clean
+                incarnation.is_clean = is_clean
             case Status(text=text):
                 log.info("%s: %s", child.key, text)
             case Fatal(text=text, exit_code=exit_code):
@@ -213,15 +217,15 @@ class Supervision:
             case _:
                 raise AssertionError(f"{child.key} sent {message}, which only the supervisor says")
 
-    def _tell_roster(self) -> None:
-        self._children.tell_all(RosterChanged(entries=self._roster.entries()))
+    def _tell_registry(self) -> None:
+        self._children.tell_all(ProcessesChanged(entries=self._registry.entries()))
 
     def _enter(self, state: BrokerState) -> None:
-        self._roster.broker_state = enter(self._roster.broker_state, state)
+        self._registry.broker_state = enter(self._registry.broker_state, state)
         self._children.tell_all(BrokerStateChanged(state=state))
 
     def _look_whether_ready(self) -> None:
-        everybody = all(child.life is not None and child.life.is_ready for child in self._children)
+        everybody = all(child.incarnation is not None and child.incarnation.is_ready for child in self._children)
         if everybody and not self._was_ready and self._stopping is None:
             self._was_ready = True
             self._enter(BrokerState.RUNNING_AS_BROKER)
@@ -253,26 +257,28 @@ class Supervision:
     def _stop(self) -> None:
         self._service.stopping(progress.STOPPING["network"])
         self._on_stopping()
-        for state in leaving(self._roster.broker_state):
+        for state in leaving(self._registry.broker_state):
             self._enter(state)
         self._stopping = StopSequence(stage_ms=self._stage_ms)
         for child in self._children:
-            if child.key.role == "worker" and child.life is None:
+            if child.key.role == "worker" and child.incarnation is None:
                 # One that has never lived has changed nothing.
-                self.unclean_workers += self._is_recovering or self._roster.incarnation(child.key) > FIRST_LIFE
+                self.unclean_workers += self._is_recovering or self._registry.incarnation(child.key) > FIRST_INCARNATION
             child.restart_at_ms = None
         self._go_on_stopping()
 
     def _go_on_stopping(self) -> None:
         if self._stopping is None:
             return
-        stage = self._stopping.advance((life.key.role for life in self._children.lives()), _now_ms())
+        stage = self._stopping.advance(
+            (incarnation.key.role for incarnation in self._children.incarnations()), _now_ms()
+        )
         if stage is not None:
             self._watching.next_ms = _now_ms()
-            for life in self._children.lives():
-                if life.key.role == stage.role:
-                    self._roster.set_state(life.key, ProcessState.STOPPING)
-                    self._children.send(life, Stop(deadline_ms=stage.deadline_ms))
+            for incarnation in self._children.incarnations():
+                if incarnation.key.role == stage.role:
+                    self._registry.set_state(incarnation.key, ProcessState.STOPPING)
+                    self._children.send(incarnation, Stop(deadline_ms=stage.deadline_ms))
 
 
 def _now_ms() -> int:

@@ -7,13 +7,13 @@ itself hangs.
 
 import logging
 
-from kafkad.adapters.counters import Counters
-from kafkad.adapters.process_activity import activity
-from kafkad.adapters.roster import ProcessState, Roster
-from kafkad.adapters.service_manager import ServiceManager
-from kafkad.core.metrics_catalogue import BUSY_NS
-from kafkad.core.silence import LOOK_MS
-from kafkad.processes.supervisor.children import Children, Life
+from kafkad.adapters.operating_system.process_activity import activity
+from kafkad.adapters.operating_system.service_manager import ServiceManager
+from kafkad.adapters.shared_memory.counters import Counters
+from kafkad.adapters.shared_memory.process_registry import ProcessRegistry, ProcessState
+from kafkad.core.metrics.catalogue import BUSY_NS
+from kafkad.core.supervision.watchdog import LOOK_MS
+from kafkad.processes.supervisor.children import Children, Incarnation
 
 log = logging.getLogger(__name__)
 
@@ -29,16 +29,16 @@ class Watch:
     """`look` when `next_ms` has come."""
 
     def __init__(
-        self, children: Children, counters: Counters, roster: Roster, service: ServiceManager, now_ms: int
+        self, children: Children, counters: Counters, registry: ProcessRegistry, service: ServiceManager, now_ms: int
     ) -> None:
         self._children = children
-        self._roster = roster
+        self._registry = registry
         self._service = service
-        self._blocks = {key: counters.block(roster.slot(key)) for key in roster.keys}
+        self._blocks = {key: counters.block(registry.slot(key)) for key in registry.keys}
         self._look_ms = min(LOOK_MS, service.watchdog_ms // 3) or LOOK_MS
         self._next_look_ms = now_ms + self._look_ms
         self._told = ""
-        self._asked: list[Life] = []
+        self._asked: list[Incarnation] = []
         """Lives that hang, and are killed when they have been given time for their stacks."""
         self._kill_ms = now_ms
         self._gave_up = False
@@ -64,38 +64,40 @@ class Watch:
 
     def _all_well(self, now_ms: int) -> bool:
         """Ask who hangs for its stacks, before it is killed; False when somebody has not died of it."""
-        for life in self._children.lives():
-            if life.silence.killed_ms is not None:
-                self._expect_end(life, now_ms)
-            elif self._roster.state(life.key) != ProcessState.STOPPING and self._hangs(life, now_ms):
-                log.error("%s has been silent for too long and is killed", life.key)
-                life.silence.killed_ms = now_ms
-                self._children.ask_for_stacks(life)
-                self._asked.append(life)
+        for incarnation in self._children.incarnations():
+            if incarnation.watchdog.killed_ms is not None:
+                self._expect_end(incarnation, now_ms)
+            elif self._registry.state(incarnation.key) != ProcessState.STOPPING and self._hangs(incarnation, now_ms):
+                log.error("%s has been silent for too long and is killed", incarnation.key)
+                incarnation.watchdog.killed_ms = now_ms
+                self._children.ask_for_stacks(incarnation)
+                self._asked.append(incarnation)
                 self._kill_ms = now_ms + STACKS_MS
         return not self._gave_up
 
     def _kill_asked(self, now_ms: int) -> None:
-        for life in self._children.lives():
-            if any(life is asked for asked in self._asked):
-                life.silence.killed_ms = now_ms
-                self._children.kill(life)
+        for incarnation in self._children.incarnations():
+            if any(incarnation is asked for asked in self._asked):
+                incarnation.watchdog.killed_ms = now_ms
+                self._children.kill(incarnation)
         self._asked.clear()
 
-    def _hangs(self, life: Life, now_ms: int) -> bool:
-        if not life.silence.look(self._blocks[life.key][BUSY_NS], now_ms):
+    def _hangs(self, incarnation: Incarnation, now_ms: int) -> bool:
+        if not incarnation.watchdog.look(self._blocks[incarnation.key][BUSY_NS], now_ms):
             return False
-        assert life.process.pid is not None, "a started process has a pid"
-        seen = activity(life.process.pid)
+        assert incarnation.process.pid is not None, "a started process has a pid"
+        seen = activity(incarnation.process.pid)
         # Gone: its pidfd tells.
-        return seen is not None and life.silence.judge(
+        return seen is not None and incarnation.watchdog.judge(
             now_ms,
             cpu_ticks=seen.cpu_ticks,
             waits_for_disk=seen.waits_for_disk,
-            may_work_on=not life.is_ready,
+            may_work_on=not incarnation.is_ready,
         )
 
-    def _expect_end(self, life: Life, now_ms: int) -> None:
-        if life.silence.outlives_kill(now_ms) and not self._gave_up:
-            log.critical("%s does not end although it was killed: the service manager is not fed any more", life.key)
+    def _expect_end(self, incarnation: Incarnation, now_ms: int) -> None:
+        if incarnation.watchdog.outlives_kill(now_ms) and not self._gave_up:
+            log.critical(
+                "%s does not end although it was killed: the service manager is not fed any more", incarnation.key
+            )
             self._gave_up = True

@@ -1,6 +1,6 @@
 """The process that owns partitions: the only writer of their logs. See `shell`."""
 
-from kafkad.processes.child import ChildContext
+from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker.shell import WorkerProcess
 
 

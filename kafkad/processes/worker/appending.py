@@ -8,21 +8,26 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kafkad.adapters.counters import CounterBlock
-from kafkad.adapters.descriptor_ring import LARGEST_MESSAGE
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.record_checks import InvalidRecords
-from kafkad.core.metrics_catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
+from kafkad.core.log.records.record_checks import InvalidRecords
+from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_produce import DelayedProduce, ProducePartition, replication_verdict
 from kafkad.core.waiting.purgatory import Purgatory
-from kafkad.processes.worker.failing import FAILURES, Failure, say_no_room
+from kafkad.processes.worker.coordinators.transactional_produce import (
+    Coordinators,
+    PendingProduce,
+    RetryPauses,
+    Transactional,
+)
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.refusals import count_refused, count_storage_failure
-from kafkad.processes.worker.transactional import Coordinators, HeldProduce, RetryPauses, Transactional
-from kafkad.wire.descriptors import (
+from kafkad.wire.processes.descriptors import (
     APPENDED,
     AppendResult,
     AppendSlice,
@@ -63,11 +68,21 @@ class _Unflushed(NamedTuple):
 class _Answer:
     """Results that are ready, or wait for the disk, and then for replication; `explained` goes out before them."""
 
-    __slots__ = ("acks", "deadline_ms", "explained", "life", "network", "part_id", "required", "results", "unflushed")
+    __slots__ = (
+        "acks",
+        "deadline_ms",
+        "explained",
+        "incarnation",
+        "network",
+        "part_id",
+        "required",
+        "results",
+        "unflushed",
+    )
 
-    def __init__(self, network: int, life: int, part_id: int, acks: int, deadline_ms: int) -> None:
+    def __init__(self, network: int, incarnation: int, part_id: int, acks: int, deadline_ms: int) -> None:
         self.network = network
-        self.life = life
+        self.incarnation = incarnation
         self.part_id = part_id
         self.acks = acks
         self.deadline_ms = deadline_ms
@@ -105,10 +120,10 @@ class Appending:
         self._ready: list[_Answer] = []
         self._unflushed: list[_Answer] = []
         self._has_flush_ended = False
-        self._lives = [0] * len(arenas)
-        """How often each network process was lost: its next life numbers its requests anew."""
+        self._incarnations = [0] * len(arenas)
+        """How often each network process was lost: its next incarnation numbers its requests anew."""
         self._purgatory: Purgatory[DelayedProduce[_Answer], Appending] = Purgatory(view=self, start_ms=now_ms)
-        self.transactional = Transactional(partitions, arenas, coordinators, self.append_held, retry, touched)
+        self.transactional = Transactional(partitions, arenas, coordinators, self.append_pending, retry, touched)
 
     @property
     def has_waiting(self) -> bool:
@@ -130,17 +145,17 @@ class Appending:
         wall_ms = time.time_ns() // 1_000_000
         partitions = 0
         for part_id, deadline_ms, acks, version, slices, transactional_id in unpack_appends(frame):
-            answer = _Answer(network, self._lives[network], part_id, acks, deadline_ms)
+            answer = _Answer(network, self._incarnations[network], part_id, acks, deadline_ms)
             partitions += len(slices)
             if transactional_id is not None:
-                self.transactional.take(transactional_id, HeldProduce(network, version, slices, answer))
+                self.transactional.take(transactional_id, PendingProduce(network, version, slices, answer))
                 continue
             for piece in slices:
                 answer.results.append(self._append_one(arena, piece, answer, version, wall_ms))
             self._ready.append(answer)
         self._block[TOTAL_PRODUCE] += partitions
 
-    def append_held(self, held: HeldProduce) -> None:
+    def append_pending(self, held: PendingProduce) -> None:
         """A request with a transactional id, when its coordinator has said what it had to say."""
         answer = held.answer
         assert isinstance(answer, _Answer)
@@ -282,7 +297,7 @@ class Appending:
 
     def _reply(self, operation: DelayedProduce[_Answer]) -> None:
         answer = operation.request
-        if answer.life != self._lives[answer.network]:
+        if answer.incarnation != self._incarnations[answer.network]:
             return
         codes = {row.slot: row.error_code for row in operation.partitions}
         waited = {slot: codes[slot] for slot, _ in answer.required}
@@ -292,7 +307,7 @@ class Appending:
 
     def network_lost(self, network: int) -> None:
         """A network process is dead: nobody wants its answers any more."""
-        self._lives[network] += 1
+        self._incarnations[network] += 1
         self.transactional.network_lost(network)
         self._ready = [answer for answer in self._ready if answer.network != network]
         self._unflushed = [answer for answer in self._unflushed if answer.network != network]

@@ -2,29 +2,29 @@
 
 from typing import Protocol
 
-from kafkad.adapters.file_cache import FileCache
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
-from kafkad.processes.child import ChildContext
+from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker.appending import Appending
-from kafkad.processes.worker.coordinating import Coordinating
-from kafkad.processes.worker.coordination import Coordination
-from kafkad.processes.worker.end_markers import EndMarkers
-from kafkad.processes.worker.failing import Failing
-from kafkad.processes.worker.lags import Lags
+from kafkad.processes.worker.coordinators.end_markers import EndMarkers
+from kafkad.processes.worker.coordinators.lags import Lags
+from kafkad.processes.worker.coordinators.marker_orders import MarkerOrders
+from kafkad.processes.worker.coordinators.messages import Coordination
+from kafkad.processes.worker.coordinators.shard_kinds import shard_kinds
+from kafkad.processes.worker.coordinators.shards import Coordinating
+from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
+from kafkad.processes.worker.coordinators.transactional_produce import retry_pauses
+from kafkad.processes.worker.failed_partitions import Failing
 from kafkad.processes.worker.loading import DirectoryState, Loader
-from kafkad.processes.worker.marker_orders import MarkerOrders
 from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.owner_questions import Questions
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.processes.worker.periodic import Periodic
 from kafkad.processes.worker.publishing import Publishing
-from kafkad.processes.worker.questions import Questions
-from kafkad.processes.worker.shard_kinds import shard_kinds
-from kafkad.processes.worker.transactional import retry_pauses
 from kafkad.processes.worker.upkeep import Upkeep
-from kafkad.processes.worker.verifying import Verifying
-from kafkad.wire.controller_messages import ControllerMessage
-from kafkad.wire.descriptors import FilesRemoved, pack_control
+from kafkad.wire.processes.controller_messages import ControllerMessage
+from kafkad.wire.processes.descriptors import FilesRemoved, pack_control
 
 
 class Shell(Protocol):
@@ -62,7 +62,7 @@ class Assembly:
         self._assemble_partitions(shell, context)
         dirs = context.config.log_dirs
         failing = Failing(shell.log_dir_failed, shell.publish, shell.withdrawn)
-        verifying = self._assemble_coordinators(shell, context, failing, now_ms)
+        transaction_verification = self._assemble_coordinators(shell, context, failing, now_ms)
         self.appending = Appending(
             self.partitions.by_slot,
             [arena.view for arena in context.arenas],
@@ -71,7 +71,7 @@ class Assembly:
             touched=shell.touched,
             send=shell.send_to_network,
             failed=failing.failed,
-            coordinators=verifying,
+            coordinators=transaction_verification,
             retry=retry_pauses(context.config),
         )
         self.upkeep = _upkeep(shell, context, failing)
@@ -99,7 +99,7 @@ class Assembly:
             self.partitions.by_slot,
             context.table,
             context.block,
-            context.roster.role("network"),
+            context.registry.role("network"),
             send=shell.send_to,
             advanced=shell.advanced,
             published=shell.published,
@@ -118,14 +118,16 @@ class Assembly:
         self.partitions = Partitions(
             context.key.index,
             context.table,
-            context.roster,
+            context.registry,
             self.loader,
             context.config,
             withdrawn=shell.withdrawn,
             removed=shell.removed,
         )
 
-    def _assemble_coordinators(self, shell: Shell, context: ChildContext, failing: Failing, now_ms: int) -> Verifying:
+    def _assemble_coordinators(
+        self, shell: Shell, context: ChildContext, failing: Failing, now_ms: int
+    ) -> TransactionVerification:
         partitions = self.partitions
         producer_ids = ProducerIdBlocks()
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
@@ -147,20 +149,20 @@ class Assembly:
         orders = MarkerOrders(
             context.key, partitions, self.coordinating, write=self.end_markers.write, send=shell.reach
         )
-        verifying = Verifying(context.key, partitions, self.coordinating, shell.reach)
+        transaction_verification = TransactionVerification(context.key, partitions, self.coordinating, shell.reach)
         lags = Lags(self.coordinating, partitions, context.table, shell.send_to)
         self.coordination = Coordination(
-            partitions, self.coordinating, orders, verifying, producer_ids, lags, shell.tell
+            partitions, self.coordinating, orders, transaction_verification, producer_ids, lags, shell.tell
         )
-        return verifying
+        return transaction_verification
 
 
 def _upkeep(shell: Shell, context: ChildContext, failing: Failing) -> Upkeep:
-    networks = range(len(context.roster.role("network")))
+    networks = range(len(context.registry.role("network")))
 
     def removed(slots: list[int]) -> None:
         frame = pack_control(FilesRemoved(slots))
         for network in networks:
             shell.send_to_network(network, frame)
 
-    return Upkeep(context.roster, context.block, failed=failing.failed, flushed=shell.flushed, removed=removed)
+    return Upkeep(context.registry, context.block, failed=failing.failed, flushed=shell.flushed, removed=removed)

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
-from kafkad.adapters.helper_threads import HelperThreads
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.processes.worker.failing import FAILURES
+from kafkad.processes.worker.failed_partitions import FAILURES
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)

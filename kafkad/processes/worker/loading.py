@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from kafkad.adapters.checkpoint_files import read_offsets
-from kafkad.adapters.file_cache import FileCache
-from kafkad.adapters.log_directory import LogDirectory, write_partition_metadata
-from kafkad.adapters.segment_files import SegmentFiles, storage_errors
-from kafkad.core.log.batch import CorruptBatch
-from kafkad.core.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
-from kafkad.core.log.layout import PARTITION_METADATA
-from kafkad.core.log.loading import LoadRequest, load_steps
+from kafkad.adapters.files.checkpoint_files import read_offsets
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.log_directory import LogDirectory, write_partition_metadata
+from kafkad.adapters.files.segment_files import SegmentFiles, storage_errors
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.recovery import Progress
+from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
+from kafkad.core.log.recovery.crash_recovery import Progress
+from kafkad.core.log.recovery.loading import LoadRequest, load_steps
+from kafkad.core.log.segments.layout import PARTITION_METADATA
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed

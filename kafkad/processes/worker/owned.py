@@ -1,6 +1,6 @@
 """One partition in the process that owns it: its log, what is published of it, who waits for it to move."""
 
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import (
     ROLE_LEADER,
@@ -9,7 +9,7 @@ from kafkad.core.partition_slot import (
     PartitionSlot,
 )
 from kafkad.core.types import TopicPartition
-from kafkad.wire.descriptors import ManifestWanted, topic_tag
+from kafkad.wire.processes.descriptors import ManifestWanted, topic_tag
 
 
 class OwnedPartition:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import uuid4
 
-from kafkad.adapters.directory_removal import DirectoryRemovals
-from kafkad.adapters.partition_table import PartitionTable
-from kafkad.adapters.roster import GraceMark, Roster
-from kafkad.adapters.segment_files import storage_errors
-from kafkad.config.broker import BrokerConfig
+from kafkad.adapters.files.directory_removal import DirectoryRemovals
+from kafkad.adapters.files.segment_files import storage_errors
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry
 from kafkad.config.dynamic import apply_dynamic, with_static
-from kafkad.config.topic import topic_log_config
+from kafkad.config.entities.broker import BrokerConfig
+from kafkad.config.entities.topic import topic_log_config
 from kafkad.core.controller.deltas import (
     BrokerConfigChanged,
     MetadataDelta,
@@ -30,7 +30,7 @@ from kafkad.core.controller.deltas import (
     TopicDeleted,
 )
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage, Partition, Topic
-from kafkad.core.log.layout import leaving_directory_name
+from kafkad.core.log.segments.layout import leaving_directory_name
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, PartitionSlot
 from kafkad.core.ports import StorageFailed
@@ -62,7 +62,7 @@ class Partitions:
         self,
         worker: int,
         table: PartitionTable,
-        roster: Roster,
+        registry: ProcessRegistry,
         loader: Loader,
         config: BrokerConfig,
         *,
@@ -73,7 +73,7 @@ class Partitions:
         self.image = MetadataImage()
         self._worker = worker
         self._table = table
-        self._roster = roster
+        self._registry = registry
         self._loader = loader
         self._config = config
         self._withdrawn = withdrawn
@@ -199,7 +199,7 @@ class Partitions:
             owned.log = None
         self._withdrawn(owned)
         due_ms = time.monotonic_ns() // 1_000_000 + delay_ms
-        self._leaving.append(_Leaving(owned, due_ms, self._roster.grace_marks()))
+        self._leaving.append(_Leaving(owned, due_ms, self._registry.grace_marks()))
         # At once, whatever the files of earlier deletions wait for: a client waits for the slot of this one.
         self._look_due_ms = 0
 
@@ -252,7 +252,7 @@ class Partitions:
         """False when it has left."""
         if row.directory is None and row.owned.log_dir >= 0:
             row.directory = self._set_aside(row.owned)
-        if row.slot >= 0 and self._roster.is_grace_over(row.marks):
+        if row.slot >= 0 and self._registry.is_grace_over(row.marks):
             self._table.clear(row.slot)
             freed.setdefault(row.owned.topic_id, []).append(row.slot)
             row.slot = -1

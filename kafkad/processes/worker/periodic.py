@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_ONLINE
-from kafkad.processes.worker.failing import FAILURES, Failure
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
 
 _FOREVER = 2**63 - 1

@@ -5,12 +5,12 @@ Nobody is told of anything that a reader can't see yet.
 
 from collections.abc import Callable, Sequence
 
-from kafkad.adapters.counters import CounterBlock
-from kafkad.adapters.partition_table import PartitionTable
-from kafkad.adapters.roster import ProcessKey
-from kafkad.core.metrics_catalogue import BYTES_IN, MESSAGES_IN
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.metrics.catalogue import BYTES_IN, MESSAGES_IN
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.descriptors import pack_moved, unpack_watches, watch_key, watched_slot
+from kafkad.wire.processes.descriptors import pack_moved, unpack_watches, watch_key, watched_slot
 
 
 class Publishing:

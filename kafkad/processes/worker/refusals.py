@@ -2,10 +2,10 @@
 the client's or of the moment is not a failed one: that counter is to show what a broker's operator must look at.
 """
 
-from kafkad.adapters.counters import CounterBlock
+from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.record_checks import InvalidRecords
-from kafkad.core.metrics_catalogue import (
+from kafkad.core.log.records.record_checks import InvalidRecords
+from kafkad.core.metrics.catalogue import (
     BYTES_REJECTED,
     FAILED_PRODUCE,
     INVALID_CRC,

@@ -1,23 +1,16 @@
 """The worker process: wait, append what came, publish, answer, tell who waited; in between, load and tidy up.
 
 It is the only writer of its partitions and reads no socket. Nothing of a dead network process reaches a log:
-its link ends with its life.
+its link ends with its incarnation.
 """
 
 import logging
 import time
 from functools import partial
 
-from kafkad.adapters.messaging import PeerChange, PeerGone
-from kafkad.adapters.roster import ProcessKey
-from kafkad.adapters.supervision_channel import (
-    ChannelClosed,
-    Ready,
-    Reload,
-    RosterChanged,
-    Stop,
-    Stopped,
-)
+from kafkad.adapters.links.messaging import PeerChange, PeerGone
+from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.deltas import (
     BrokerConfigChanged,
     FeaturesChanged,
@@ -29,14 +22,14 @@ from kafkad.core.controller.deltas import (
     decode,
 )
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
-from kafkad.processes.child import ChildContext
-from kafkad.processes.event_loop import IDLE, EventLoop
-from kafkad.processes.peers import Peers
-from kafkad.processes.rings import Rings
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import IDLE, EventLoop
+from kafkad.processes.runtime.peers import Peers
+from kafkad.processes.runtime.rings import Rings
 from kafkad.processes.worker.assembly import Assembly
 from kafkad.processes.worker.closing import close_logs
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.controller_messages import (
+from kafkad.wire.processes.controller_messages import (
     DELTA,
     Applied,
     ControllerMessage,
@@ -48,8 +41,8 @@ from kafkad.wire.controller_messages import (
     pack_message,
     unpack_message,
 )
-from kafkad.wire.coordinator_messages import COORDINATION, unpack_coordination
-from kafkad.wire.descriptors import APPEND, WATCH, unpack_control
+from kafkad.wire.processes.coordinator_messages import COORDINATION, unpack_coordination
+from kafkad.wire.processes.descriptors import APPEND, WATCH, unpack_control
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +60,7 @@ class WorkerProcess:
 
     def __init__(self, context: ChildContext) -> None:
         self._context = context
-        self._roster = context.roster
+        self._registry = context.registry
         self._block = context.block
         self._index = context.key.index
         self._now_ms = monotonic_ms()
@@ -77,10 +70,10 @@ class WorkerProcess:
         self._next_notice_ms = 0
         self._early: list[tuple[ProcessKey, bytes]] = []
         """What network processes asked before there was metadata: nothing could be said to it yet."""
-        self._networks = context.roster.role("network")
+        self._networks = context.registry.role("network")
         self.loop = EventLoop(block=context.block)
         rings = Rings(context.key, context.shared.rings, context.shared.doorbells, self._on_frames)
-        self.peers = Peers(self.loop, context.roster, context.runtime_dir, context.key, self._on_frames, rings)
+        self.peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames, rings)
         assembly = Assembly(self, context, self._now_ms)
         self.partitions = assembly.partitions
         self.loader = assembly.loader
@@ -97,7 +90,7 @@ class WorkerProcess:
 
     def run(self) -> None:
         """Until the broker stops."""
-        self._follow_roster()
+        self._follow_registry()
         while not self._is_done:
             self.turn(self._timeout_ms())
         self._leave()
@@ -156,8 +149,8 @@ class WorkerProcess:
             return
         for message in messages:
             match message:
-                case RosterChanged():
-                    self._follow_roster()
+                case ProcessesChanged():
+                    self._follow_registry()
                 case Stop():
                     self._is_done = True
                 case Reload(static):
@@ -166,8 +159,8 @@ class WorkerProcess:
                 case _:
                     continue
 
-    def _follow_roster(self) -> None:
-        changes = self.peers.follow(self._roster.entries())
+    def _follow_registry(self) -> None:
+        changes = self.peers.follow(self._registry.entries())
         for change in changes:
             self._peer_changed(change)
         self.peers.settle(changes)
@@ -192,7 +185,7 @@ class WorkerProcess:
         self.loader.try_again(self._now_ms)
         if not self.loader.is_idle:
             self.loader.work(LOADING_BUDGET_S, self.loaded)
-            self._roster.set_progress(self._context.key, *self.loader.progress)
+            self._registry.set_progress(self._context.key, *self.loader.progress)
         if self.coordination.has_turns:
             self.coordination.take_turns()
         self.coordinating.settle()
@@ -255,7 +248,7 @@ class WorkerProcess:
             self._context.channel.send(Ready())
         if version != self._applied:
             self._applied = version
-            self._roster.set_applied_version(self._context.key, version)
+            self._registry.set_applied_version(self._context.key, version)
             self.tell(Applied(version))
 
     def tell(self, message: ControllerMessage) -> None:
@@ -322,7 +315,7 @@ class WorkerProcess:
         self.upkeep.close()
         self._publish_dirty()
         self.appending.answer()
-        closed = partial(self._roster.set_progress, self._context.key)
+        closed = partial(self._registry.set_progress, self._context.key)
         is_clean = close_logs(self.partitions.by_slot.values(), self.publish, closed) and self.loader.is_idle
         self.peers.close()
         try:

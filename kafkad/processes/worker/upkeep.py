@@ -13,14 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
-from kafkad.adapters.counters import CounterBlock
-from kafkad.adapters.helper_threads import HelperThreads
-from kafkad.adapters.roster import GraceMark, Roster
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry
 from kafkad.core.log.effects import FlushLog, UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.removal import remove_files
-from kafkad.core.metrics_catalogue import LOG_FLUSHES
-from kafkad.processes.worker.failing import FAILURES, Failure
+from kafkad.core.log.segments.removal import remove_files
+from kafkad.core.metrics.catalogue import LOG_FLUSHES
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
@@ -42,14 +42,14 @@ class Upkeep:
 
     def __init__(
         self,
-        roster: Roster,
+        registry: ProcessRegistry,
         block: CounterBlock,
         *,
         failed: Callable[[OwnedPartition, Failure], None],
         flushed: Callable[[OwnedPartition], None],
         removed: Callable[[list[int]], None],
     ) -> None:
-        self._roster = roster
+        self._registry = registry
         self._block = block
         self._failed = failed
         self._flushed = flushed
@@ -100,7 +100,7 @@ class Upkeep:
 
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
         self._sequence += 1
-        marks = self._roster.grace_marks()
+        marks = self._registry.grace_marks()
         heapq.heappush(self._removals, (effect.due_ms, self._sequence, owned, effect, marks))
 
     def synced(self) -> None:
@@ -135,7 +135,7 @@ class Upkeep:
         slots: dict[int, None] = {}
         while self._removals and self._removals[0][0] <= wall_ms and time.monotonic() < until_s:
             due_ms, sequence, owned, effect, marks = heapq.heappop(self._removals)
-            if not self._roster.is_grace_over(marks):
+            if not self._registry.is_grace_over(marks):
                 heapq.heappush(self._removals, (wall_ms + RETRY_MS, sequence, owned, effect, marks))
                 break
             if owned.log is None:

@@ -3,12 +3,12 @@ from uuid import UUID
 import pytest
 
 from kafkad.core.controller.admin import auto_create_topics
-from kafkad.core.controller.deletion import TopicToDelete, delete_topics
 from kafkad.core.controller.deltas import apply, snapshot
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, MetadataImage
-from kafkad.core.controller.nodes import decode_controller, decode_state, decode_topic, encode_id
-from kafkad.core.controller.startup import Inherited, StartRefused
-from kafkad.core.controller.term import claim
+from kafkad.core.controller.startup.startup import SharedMemoryState, StartRefused
+from kafkad.core.controller.startup.term import claim
+from kafkad.core.controller.store.nodes import decode_controller, decode_state, decode_topic, encode_id
+from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.errors import ErrorCode, KafkaError
 from tests.core.controller.world import BROKER_ID, World
 
@@ -63,7 +63,7 @@ def test_topic_ids_are_written_as_kafka_prints_them() -> None:
 
 
 def auto_created(world: World, *names: str) -> dict[str, ErrorCode]:
-    results = auto_create_topics(world.controller, names, world.rules, world.chance)
+    results = auto_create_topics(world.controller, names, world.rules, world.random_source)
     return {name: result.code for name, result in results.items()}
 
 
@@ -150,7 +150,7 @@ def test_a_restarted_controller_process_keeps_every_place_and_goes_on_counting_v
     world.create("a", "b", partitions=3)
     world.open_partitions()
     before = world.controller
-    world.start(Inherited(image=before.image, slots_ever_used=before.slots_ever_used))
+    world.start(SharedMemoryState(image=before.image, slots_ever_used=before.slots_ever_used))
     after = world.controller
     assert after.image.version == before.image.version + 1
     assert after.image.topics == before.image.topics

@@ -7,9 +7,9 @@ import pytest
 
 from kafkad.core.controller.admin import alter_configs, create_partitions
 from kafkad.core.controller.configs import Alteration, AlterEntry, ResourceType
-from kafkad.core.controller.deletion import TopicToDelete, delete_topics
 from kafkad.core.controller.producer_ids import ProducerIds
-from kafkad.core.controller.topics import NewPartitions
+from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
+from kafkad.core.controller.topics.topics import NewPartitions
 from kafkad.core.errors import ErrorCode
 from tests.core.controller.world import BROKER_ID, Crash, World
 

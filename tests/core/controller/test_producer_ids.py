@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kafkad.adapters.embedded_store import EmbeddedStore
+from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.producer_ids import BLOCK_SIZE, ProducerIds, avoid_strangers
-from kafkad.core.controller.term import ensure_paths
+from kafkad.core.controller.startup.term import ensure_paths
 
 NOW = 1_700_000_000_000
 

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from kafkad.adapters.embedded_store import EmbeddedStore
+from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.admin import create_topics
 from kafkad.core.controller.configs import ResourceType
-from kafkad.core.controller.controller import Chance, Controller, ControllerSettings
+from kafkad.core.controller.controller import Controller, ControllerSettings, RandomSource
 from kafkad.core.controller.image import Listener
-from kafkad.core.controller.reconcile import FoundDirectory
-from kafkad.core.controller.startup import Directories, Inherited, Started, start
-from kafkad.core.controller.term import claim, ensure_cluster_id, ensure_paths, register_broker
-from kafkad.core.controller.topics import NewTopic, TopicDefaults, TopicResult
-from kafkad.core.coordination import (
+from kafkad.core.controller.startup.reconciliation import FoundDirectory
+from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, Started, start
+from kafkad.core.controller.startup.term import claim, ensure_cluster_id, ensure_paths, register_broker
+from kafkad.core.controller.topics.topics import NewTopic, TopicDefaults, TopicResult
+from kafkad.core.coordination_store import (
     Change,
     Check,
     CoordinationError,
@@ -149,7 +149,7 @@ class World:
         self.offline: set[int] = set()
         ids = itertools.count(1)
         draws = itertools.count()
-        self.chance = Chance(lambda limit: next(draws) % limit, lambda: UUID(int=next(ids)))
+        self.random_source = RandomSource(lambda limit: next(draws) % limit, lambda: UUID(int=next(ids)))
         self.rules = Rules()
         self.settings = ControllerSettings(
             broker_id=BROKER_ID,
@@ -164,7 +164,7 @@ class World:
         assert self.started is not None
         return self.started.controller
 
-    def start(self, inherited: Inherited | None = None) -> Controller:
+    def start(self, inherited: SharedMemoryState | None = None) -> Controller:
         ensure_paths(self.store)
         cluster_id = ensure_cluster_id(self.store, "a-cluster")
         broker = register_broker(self.store, BROKER_ID, {"PLAINTEXT": LISTENER}, None, now_ms=1)
@@ -175,7 +175,7 @@ class World:
             brokers={BROKER_ID: broker},
             settings=self.settings,
             election=PreferredReplica(),
-            chance=self.chance,
+            random_source=self.random_source,
             directories=Directories(
                 found=tuple(self.found()),
                 online=frozenset(range(len(self.disks))) - self.offline,
@@ -195,7 +195,7 @@ class World:
 
     def create(self, *names: str, partitions: int = 1) -> list[TopicResult]:
         requested = [NewTopic(name=name, partitions=partitions) for name in names]
-        return create_topics(self.controller, requested, self.rules, self.chance)
+        return create_topics(self.controller, requested, self.rules, self.random_source)
 
     def open_partitions(self) -> None:
         """What the workers do with the metadata: a directory for each partition that has a place here."""

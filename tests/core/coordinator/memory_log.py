@@ -15,9 +15,9 @@ from kafkad.core.coordinator.runtime import Runtime, State
 from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome, Record, Shard
 from kafkad.core.coordinator.timers import DueTimers, ShardTimer
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.batch import Codec, assign_offsets, read_header
-from kafkad.core.log.end_markers import build_end_marker
-from kafkad.core.log.producers import EndMarker
+from kafkad.core.log.producers.producer_state import EndMarker
+from kafkad.core.log.records.batch import Codec, assign_offsets, read_header
+from kafkad.core.log.records.end_markers import build_end_marker
 from kafkad.core.waiting.timing_wheel import TimingWheel
 
 
@@ -189,7 +189,7 @@ class Bed(Generic[Record]):
         self.runtime.markers_written(transactional_id, producer_epoch, self.moment)
 
     def crash(self) -> None:
-        """kill -9: nobody who waits is ever answered, and the next life knows what is in the log."""
+        """kill -9: nobody who waits is ever answered, and the next incarnation knows what is in the log."""
         self.asked = [token for token in self.asked if token in self.answers]
         self.start()
 

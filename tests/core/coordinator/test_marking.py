@@ -7,8 +7,8 @@ from kafkad.core.coordinator.marking import (
     PATIENT_TRIES,
     RETRY_MS,
     Advanced,
-    Errand,
     Finished,
+    MarkerRequest,
     Marking,
     Place,
 )
@@ -43,22 +43,22 @@ def wanted(name: str = "t", epoch: int = 4, *partitions: tuple[str, int]) -> Mar
     return MarkersWanted(name, 7, epoch, 1, True, frozenset(partitions or (("a", 0), ("a", 1), ("b", 0))))
 
 
-def slots(errands: list[Errand]) -> dict[int, list[tuple[int, int]]]:
-    return {errand.worker: errand.slots for errand in errands}
+def slots(requests: list[MarkerRequest]) -> dict[int, list[tuple[int, int]]]:
+    return {request.worker: request.slots for request in requests}
 
 
 def test_each_worker_gets_one_message_with_its_partitions() -> None:
     marking = Marking(two_workers().find)
     marking.order(SOURCE, wanted())
-    errands = marking.take_errands(0)
-    assert slots(errands) == {0: [(1, 10), (3, 30)], 1: [(2, 20)]}
-    assert marking.take_errands(0) == []
+    requests = marking.take_requests(0)
+    assert slots(requests) == {0: [(1, 10), (3, 30)], 1: [(2, 20)]}
+    assert marking.take_requests(0) == []
 
 
 def test_an_order_is_finished_with_its_last_marker_and_told_once() -> None:
     marking = Marking(two_workers().find)
     marking.order(SOURCE, wanted())
-    first, second = marking.take_errands(0)
+    first, second = marking.take_requests(0)
     marking.answered(first.marker_id, [0] * len(first.slots), 0)
     assert marking.take_finished() == []
     assert marking.take_advanced() == [Advanced(SOURCE, "t", 4, frozenset({("a", 0), ("b", 0)}))]
@@ -72,35 +72,35 @@ def test_an_order_is_finished_with_its_last_marker_and_told_once() -> None:
 def test_only_what_failed_is_tried_again_and_not_at_once() -> None:
     marking = Marking(two_workers().find)
     marking.order(SOURCE, wanted())
-    first, second = marking.take_errands(0)
+    first, second = marking.take_requests(0)
     marking.answered(first.marker_id, [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER], 0)
     marking.answered(second.marker_id, [0], 0)
-    assert marking.take_errands(RETRY_MS - 1) == []
-    assert slots(marking.take_errands(RETRY_MS)) == {0: [(3, 30)]}
+    assert marking.take_requests(RETRY_MS - 1) == []
+    assert slots(marking.take_requests(RETRY_MS)) == {0: [(3, 30)]}
 
 
 def test_a_new_order_does_not_wait_for_the_tries_of_another() -> None:
     marking = Marking(two_workers().find)
     marking.order(SOURCE, wanted("t", 4, ("a", 0)))
-    (errand,) = marking.take_errands(0)
-    marking.answered(errand.marker_id, [ErrorCode.KAFKA_STORAGE_ERROR], 0)
+    (request,) = marking.take_requests(0)
+    marking.answered(request.marker_id, [ErrorCode.KAFKA_STORAGE_ERROR], 0)
     marking.order(SOURCE, wanted("u", 1, ("a", 1)))
-    assert slots(marking.take_errands(0)) == {1: [(2, 20)]}
+    assert slots(marking.take_requests(0)) == {1: [(2, 20)]}
 
 
 def test_what_a_dead_worker_was_asked_is_asked_again_where_it_is_then() -> None:
     cluster = two_workers()
     marking = Marking(cluster.find)
     marking.order(SOURCE, wanted())
-    first, second = marking.take_errands(0)
+    first, second = marking.take_requests(0)
     marking.worker_lost(0, 0)
     cluster.add("a", 0, 1, 5)
-    errands = marking.take_errands(RETRY_MS)
-    assert slots(errands) == {1: [(5, 50)], 0: [(3, 30)]}
+    requests = marking.take_requests(RETRY_MS)
+    assert slots(requests) == {1: [(5, 50)], 0: [(3, 30)]}
     marking.answered(first.marker_id, [0, 0], 0)
     assert marking.take_finished() == [], "an answer of the dead counts no more"
-    for errand in (second, *errands):
-        marking.answered(errand.marker_id, [0] * len(errand.slots), 0)
+    for request in (second, *requests):
+        marking.answered(request.marker_id, [0] * len(request.slots), 0)
     assert len(marking.take_finished()) == 1
 
 
@@ -108,25 +108,25 @@ def test_partitions_of_deleted_topics_need_no_marker() -> None:
     cluster = two_workers()
     marking = Marking(cluster.find)
     marking.order(SOURCE, wanted("t", 4, ("a", 0), ("gone", 0)))
-    (errand,) = marking.take_errands(0)
+    (request,) = marking.take_requests(0)
     cluster.places["a", 0] = None
-    marking.answered(errand.marker_id, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], 0)
-    assert marking.take_errands(RETRY_MS) == []
+    marking.answered(request.marker_id, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], 0)
+    assert marking.take_requests(RETRY_MS) == []
     assert marking.take_finished() == [Finished(SOURCE, "t", 4)]
 
 
 def test_a_transaction_without_partitions_is_finished_at_once() -> None:
     marking = Marking(two_workers().find)
     marking.order(SOURCE, MarkersWanted("t", 7, 4, 1, False, frozenset()))
-    assert marking.take_errands(0) == []
+    assert marking.take_requests(0) == []
     assert marking.take_finished() == [Finished(SOURCE, "t", 4)]
 
 
 def test_a_partition_that_knows_a_newer_epoch_is_no_reason_to_hang() -> None:
     marking = Marking(two_workers().find)
     marking.order(SOURCE, wanted("t", 4, ("a", 0)))
-    (errand,) = marking.take_errands(0)
-    marking.answered(errand.marker_id, [ErrorCode.INVALID_PRODUCER_EPOCH], 0)
+    (request,) = marking.take_requests(0)
+    marking.answered(request.marker_id, [ErrorCode.INVALID_PRODUCER_EPOCH], 0)
     assert marking.take_finished() == [Finished(SOURCE, "t", 4)]
     assert marking.refused == ["t: no marker in a-0: INVALID_PRODUCER_EPOCH"]
 
@@ -135,10 +135,10 @@ def test_orders_of_a_shard_that_left_are_forgotten() -> None:
     marking = Marking(two_workers().find)
     marking.order(SOURCE, wanted("t", 4, ("a", 0)))
     marking.order(SOURCE + 1, wanted("t", 9, ("a", 1)))
-    errands = marking.take_errands(0)
+    requests = marking.take_requests(0)
     marking.forget(SOURCE)
-    for errand in errands:
-        marking.answered(errand.marker_id, [0], 0)
+    for request in requests:
+        marking.answered(request.marker_id, [0], 0)
     assert marking.take_finished() == [Finished(SOURCE + 1, "t", 9)]
 
 
@@ -147,16 +147,16 @@ def test_a_partition_that_stays_away_is_asked_less_and_less_often() -> None:
     marking.order(SOURCE, wanted("t", 4, ("a", 0)))
     now_ms, pauses = 0, []
     for _ in range(PATIENT_TRIES + 7):
-        (errand,) = marking.take_errands(now_ms)
-        marking.answered(errand.marker_id, [ErrorCode.KAFKA_STORAGE_ERROR], now_ms)
+        (request,) = marking.take_requests(now_ms)
+        marking.answered(request.marker_id, [ErrorCode.KAFKA_STORAGE_ERROR], now_ms)
         assert marking.retry_at_ms is not None
         pauses.append(marking.retry_at_ms - now_ms)
         now_ms = marking.retry_at_ms
     assert pauses == [100] * PATIENT_TRIES + [100, 200, 400, 800, 1600, 3200, 3200]
-    (errand,) = marking.take_errands(now_ms)
-    marking.answered(errand.marker_id, [0], now_ms)
+    (request,) = marking.take_requests(now_ms)
+    marking.answered(request.marker_id, [0], now_ms)
     marking.order(SOURCE, wanted("u", 1, ("a", 0)))
-    (errand,) = marking.take_errands(now_ms)
+    (request,) = marking.take_requests(now_ms)
     marking.worker_lost(0, now_ms)
     assert marking.retry_at_ms == now_ms + RETRY_MS
 
@@ -170,7 +170,7 @@ def test_every_order_ends_whatever_happens_to_owners() -> None:
 def _play(random: Random) -> None:
     cluster = two_workers()
     marking = Marking(cluster.find)
-    open_errands: list[Errand] = []
+    open_errands: list[MarkerRequest] = []
     finished: list[Finished] = []
     ordered: list[str] = []
     codes = (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT)
@@ -182,19 +182,19 @@ def _play(random: Random) -> None:
                 partitions = random.sample(sorted(cluster.places), random.randrange(4))
                 marking.order(SOURCE, MarkersWanted(f"t{number}", 7, number, 1, True, frozenset(partitions)))
             case 1 if open_errands:
-                errand = open_errands.pop(random.randrange(len(open_errands)))
-                marking.answered(errand.marker_id, [random.choice(codes) for _ in errand.slots], now_ms)
+                request = open_errands.pop(random.randrange(len(open_errands)))
+                marking.answered(request.marker_id, [random.choice(codes) for _ in request.slots], now_ms)
             case 2:
                 marking.worker_lost(random.randrange(2), now_ms)
             case _:
                 now_ms += random.randrange(2 * RETRY_MS)
-        open_errands += marking.take_errands(now_ms)
+        open_errands += marking.take_requests(now_ms)
         finished += marking.take_finished()
     while len(marking) or open_errands:
         now_ms += MAX_RETRY_MS
-        open_errands += marking.take_errands(now_ms)
-        for errand in open_errands:
-            marking.answered(errand.marker_id, [0] * len(errand.slots), now_ms)
+        open_errands += marking.take_requests(now_ms)
+        for request in open_errands:
+            marking.answered(request.marker_id, [0] * len(request.slots), now_ms)
         open_errands = []
         finished += marking.take_finished()
     assert sorted(each.transactional_id for each in finished) == sorted(ordered)

@@ -8,8 +8,8 @@ import pytest
 from kafkad.core.coordinator.runtime import RETRY_MS, SHARED_RECORDS, State
 from kafkad.core.coordinator.shard import Outcome, Producer
 from kafkad.core.errors import ErrorCode
-from kafkad.core.log.batch import Codec, read_header
-from kafkad.core.log.records import NewRecord, build_batch
+from kafkad.core.log.records.batch import Codec, read_header
+from kafkad.core.log.records.record import NewRecord, build_batch
 from tests.core.coordinator.memory_log import Bed, Refused
 from tests.core.coordinator.tally import WAIT_MS, Added, TallyCodec, TallyShard
 

@@ -7,8 +7,8 @@ from kafkad.adapters.patterns import compile_pattern
 from kafkad.core.coordinator.batches import Replayed, unpack_batch
 from kafkad.core.coordinator.shard import Asked, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic_group import ClassicGroup
-from kafkad.core.groups.classic_messages import (
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.messages import (
     Heartbeat,
     Joined,
     JoinGroup,
@@ -19,12 +19,12 @@ from kafkad.core.groups.classic_messages import (
     SyncGroup,
 )
 from kafkad.core.groups.config import GroupConfig
-from kafkad.core.groups.consumer_config import ConsumerConfig
-from kafkad.core.groups.consumer_topics import Subscriptions
+from kafkad.core.groups.consumer.config import ConsumerConfig
+from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
 from kafkad.plugins.group_assignors import Range, Uniform
-from kafkad.wire import group_records
+from kafkad.wire.records import group_records
 from tests.core.coordinator.memory_log import Bed
 from tests.core.groups.offsets_bed import FewTopics
 

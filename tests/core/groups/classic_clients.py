@@ -8,7 +8,7 @@ from enum import Enum
 from random import Random
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic_messages import Joined, LeavingMember, Synced
+from kafkad.core.groups.classic.messages import Joined, LeavingMember, Synced
 from tests.core.coordinator.memory_log import Refused
 from tests.core.groups.classic_bed import ClassicBed
 
@@ -40,23 +40,23 @@ class Doing(Enum):
 
 
 class WatchedBed(ClassicBed):
-    """What members are told, in one life of the coordinator after the other; fails when it must not be told."""
+    """What members are told, in one incarnation of the coordinator after the other; fails when it must not be told."""
 
     def __init__(self, **config: int) -> None:
-        self.life = 0
+        self.incarnation = 0
         self.owners: dict[tuple[int, int], str] = {}
         self.leaders: dict[tuple[int, int], str] = {}
         super().__init__(**config)
 
     def start(self) -> None:
-        self.life += 1
+        self.incarnation += 1
         super().start()
 
     def reply(self, token: int, reply: object) -> None:
         super().reply(token, reply)
         if isinstance(reply, Joined) and reply.members and not reply.skip_assignment:
             # A generation that was not written may be made again after a restart, with another leader.
-            other = self.leaders.setdefault((self.life, reply.generation), reply.member_id)
+            other = self.leaders.setdefault((self.incarnation, reply.generation), reply.member_id)
             assert other == reply.member_id, f"{other} and {reply.member_id} both lead {reply.generation}"
 
     def has_assignment(self, generation: int, who: str, partitions: bytes) -> None:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.assignors import NOTHING, Assignment
-from kafkad.core.groups.consumer_group import ConsumerGroup
-from kafkad.core.groups.consumer_member import LEFT, LEFT_FOR_NOW
-from kafkad.core.groups.consumer_messages import ConsumerHeard, ConsumerHeartbeat
+from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
+from kafkad.core.groups.consumer.group import ConsumerGroup
+from kafkad.core.groups.consumer.member import LEFT, LEFT_FOR_NOW
+from kafkad.core.groups.consumer.messages import ConsumerHeard, ConsumerHeartbeat
 from tests.core.coordinator.memory_log import Refused
 from tests.core.groups.classic_bed import ClassicBed
 

@@ -5,12 +5,12 @@ from uuid import UUID
 
 from kafkad.core.coordinator.shard import Moment, Outcome, Producer
 from kafkad.core.groups.config import GroupConfig
-from kafkad.core.groups.offsets import GroupOffsets
-from kafkad.core.groups.offsets_messages import OffsetCommit, PartitionCommit, TopicCommit, TxnOffsetCommit
-from kafkad.core.groups.offsets_sweep import SWEEP_TIMERS
+from kafkad.core.groups.offsets.expiration import SWEEP_TIMERS
+from kafkad.core.groups.offsets.messages import OffsetCommit, PartitionCommit, TopicCommit, TxnOffsetCommit
+from kafkad.core.groups.offsets.offset_metadata import GroupOffsets
 from kafkad.core.groups.records import GroupMetadata, GroupMetadataRemoved, GroupRecord, OffsetCommitted, OffsetRemoved
 from kafkad.core.groups.registry import Groups
-from kafkad.wire import group_records
+from kafkad.wire.records import group_records
 from tests.core.coordinator.memory_log import Bed
 
 ORDERS = UUID(int=0xA)

@@ -13,10 +13,10 @@ from random import Random
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic_group import ClassicGroup
-from kafkad.core.groups.classic_records import group_record
-from kafkad.core.groups.classic_state import ClassicState
-from kafkad.core.groups.classic_timers import ClassicTimerKey, join_key, session_key, sync_key
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.records import group_record
+from kafkad.core.groups.classic.state import ClassicState
+from kafkad.core.groups.classic.timers import ClassicTimerKey, join_key, session_key, sync_key
 from kafkad.core.groups.records import GroupMetadata
 from tests.core.groups.classic_bed import GROUP
 from tests.core.groups.classic_clients import PARTITIONS, Client, Doing, WatchedBed
@@ -151,7 +151,7 @@ class World:
             return
         members = group.members.values()
         assert group.awaiting_join == sum(member.join_token is not None for member in members)
-        assert group._speakers == Counter(name for member in members for name, _ in member.protocols)
+        assert group._members_by_protocol == Counter(name for member in members for name, _ in member.protocols)
         assert group._static == {each.instance_id: each.member_id for each in members if each.instance_id is not None}
         assert group.leader in group.members if members else group.leader is None
         assert not group.pending_join & group.members.keys()

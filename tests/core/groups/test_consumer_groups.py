@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.groups.assignors import AssigningMember, GroupAssignor
-from kafkad.core.groups.consumer_messages import ConsumerHeartbeat
+from kafkad.core.groups.consumer.assignors import AssigningMember, GroupAssignor
+from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
 from tests.core.groups.consumer_bed import GROUP, REBALANCE_MS, Client, ConsumerBed, settle
 from tests.core.groups.offsets_bed import ORDERS, PAYMENTS
 

@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.consumer_group import ConsumerGroup
-from kafkad.core.groups.consumer_member import MemberState
-from kafkad.core.groups.consumer_timers import ConsumerTimer, ConsumerTimerKey
+from kafkad.core.groups.consumer.group import ConsumerGroup
+from kafkad.core.groups.consumer.member import MemberState
+from kafkad.core.groups.consumer.timers import ConsumerTimer, ConsumerTimerKey
 from tests.core.groups.consumer_bed import Client, ConsumerBed
 
 SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
@@ -24,7 +24,7 @@ REPLAYED = tuple(name for name in ConsumerGroup.__slots__ if name not in ("seen_
 """Of a group: the rest is in no record."""
 
 
-class Life:
+class Incarnation:
     """A few clients that come, go, crash, are slow and change their minds; the coordinator crashes in between."""
 
     def __init__(self, seed: int) -> None:
@@ -190,11 +190,11 @@ class Life:
 @pytest.mark.parametrize("hundred", range((SEEDS + 99) // 100))
 def test_lives_of_consumer_groups(hundred: int) -> None:
     for seed in range(hundred * 100, hundred * 100 + 100):
-        life = Life(seed)
+        incarnation = Incarnation(seed)
         try:
             for _ in range(STEPS):
-                life.step()
-            life.settle()
-            life.check_settled()
+                incarnation.step()
+            incarnation.settle()
+            incarnation.check_settled()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic_group import ClassicGroup
-from kafkad.core.groups.classic_messages import Joined, LeavingMember
-from kafkad.core.groups.consumer_config import MigrationPolicy
-from kafkad.core.groups.consumer_group import ConsumerGroup
-from kafkad.core.groups.consumer_messages import ConsumerHeartbeat
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.messages import Joined, LeavingMember
+from kafkad.core.groups.consumer.config import MigrationPolicy
+from kafkad.core.groups.consumer.group import ConsumerGroup
+from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
 from kafkad.core.groups.embedded_protocol import (
     EmbeddedAssignment,
     Named,

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kafkad.core.coordinator.runtime import RETRY_MS
 from kafkad.core.coordinator.shard import Asked, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.offsets_messages import FetchedPartition, GroupFetch, OffsetDelete, TopicFetch
+from kafkad.core.groups.offsets.messages import FetchedPartition, GroupFetch, OffsetDelete, TopicFetch
 from kafkad.core.groups.records import GroupRecord
 from tests.core.coordinator.memory_log import Refused
 from tests.core.groups.offsets_bed import FewTopics, in_transaction, offsets_bed, one, plain

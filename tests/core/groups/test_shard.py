@@ -6,10 +6,10 @@ import pytest
 
 from kafkad.core.coordinator.shard import Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.groups.classic_member import ClassicMember
+from kafkad.core.groups.classic.member import ClassicMember
 from kafkad.core.groups.group import GroupType
 from kafkad.core.groups.listing import describe_classic
-from kafkad.core.groups.offsets_messages import OffsetCommit, PartitionCommit, TopicCommit
+from kafkad.core.groups.offsets.messages import OffsetCommit, PartitionCommit, TopicCommit
 from kafkad.core.groups.records import ConsumerGroupMetadata, GroupMetadataRemoved, OffsetRemoved
 from tests.core.groups.classic_bed import DELAY_MS, GROUP, RANGE, SESSION_MS, ClassicBed
 

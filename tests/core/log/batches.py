@@ -3,9 +3,9 @@
 from random import Random
 from typing import Any
 
-from kafkad.core.log.loading import LoadRequest, load_log
 from kafkad.core.log.partition_log import AppendInfo, PartitionLog
-from kafkad.core.log.records import NewRecord, build_batch
+from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.recovery.loading import LoadRequest, load_log
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import SegmentStore
 from kafkad.core.types import TopicPartition

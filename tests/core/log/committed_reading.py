@@ -6,12 +6,12 @@ The long way round: every batch of every segment file, without indexes and witho
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkad.core.log.batch import HEADER_SIZE, BatchHeader, iter_headers, read_header
-from kafkad.core.log.end_markers import read_end_marker
-from kafkad.core.log.layout import LOG, file_name
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.reading import LogReader
-from kafkad.core.log.txn_index import AbortedTransaction
+from kafkad.core.log.reading.log_reader import LogReader
+from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, iter_headers, read_header
+from kafkad.core.log.records.end_markers import read_end_marker
+from kafkad.core.log.segments.layout import LOG, file_name
+from kafkad.core.log.segments.transaction_index import AbortedTransaction
 from kafkad.core.ports import SegmentStore
 from tests.core.log.log_content import segment_bases
 

@@ -6,8 +6,8 @@ readable as these are.
 
 from typing import TypedDict
 
-from kafkad.core.log.batch import Codec
-from kafkad.core.log.records import NewRecord
+from kafkad.core.log.records.batch import Codec
+from kafkad.core.log.records.record import NewRecord
 
 RECORDS = [
     NewRecord(1000, b"k1", b"value-one", (("h", b"x"), ("n", None))),

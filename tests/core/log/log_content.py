@@ -1,8 +1,8 @@
 """What is in a log, found the long way round: every byte of every segment, without indexes."""
 
-from kafkad.core.log.batch import has_valid_crc, iter_headers
-from kafkad.core.log.index import OFFSET_ENTRY, TIME_ENTRY, used_entries
-from kafkad.core.log.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name, parse_file_name
+from kafkad.core.log.records.batch import has_valid_crc, iter_headers
+from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, used_entries
+from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name, parse_file_name
 from kafkad.core.ports import SegmentStore
 
 

@@ -1,6 +1,6 @@
 """A batch with other header fields and a checksum that is right all the same: what a wrong client sends."""
 
-from kafkad.core.log.batch import CRC_START, HEADER_SIZE, compute_crc, pack_header, read_header
+from kafkad.core.log.records.batch import CRC_START, HEADER_SIZE, compute_crc, pack_header, read_header
 
 
 def sealed(batch: bytes, **fields: int) -> bytes:

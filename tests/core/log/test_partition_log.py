@@ -7,9 +7,9 @@ import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import FlushLog
-from kafkad.core.log.layout import LEADER_EPOCHS
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.removal import delete_segments, truncate_to
+from kafkad.core.log.segments.layout import LEADER_EPOCHS
+from kafkad.core.log.segments.removal import delete_segments, truncate_to
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import LogPosition

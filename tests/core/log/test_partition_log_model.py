@@ -8,8 +8,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from kafkad.core.log.effects import FlushLog, UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.reading import LogReader
-from kafkad.core.log.removal import (
+from kafkad.core.log.reading.log_reader import LogReader
+from kafkad.core.log.segments.removal import (
     delete_records_before,
     delete_segments,
     remove_files,

@@ -4,12 +4,12 @@ import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.coordinated import append_coordinated, append_end_marker
-from kafkad.core.log.layout import TXN_INDEX, file_name
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.removal import delete_records_before
+from kafkad.core.log.producers.verification import NO_GUARD
+from kafkad.core.log.segments.layout import TXN_INDEX, file_name
+from kafkad.core.log.segments.removal import delete_records_before
+from kafkad.core.log.segments.transaction_index import AbortedTransaction
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.log.txn_index import AbortedTransaction
-from kafkad.core.log.verification import NO_GUARD
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from tests.core.log.batches import NOW, SMALL, append, batch, load
 from tests.core.log.fake_store import FakeStore

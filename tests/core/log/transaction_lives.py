@@ -10,7 +10,7 @@ from random import Random
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.coordinated import append_end_marker
-from kafkad.core.log.removal import delete_records_before, delete_segments, remove_files, truncate_to
+from kafkad.core.log.segments.removal import delete_records_before, delete_segments, remove_files, truncate_to
 from kafkad.core.ports import NoSpaceLeft
 from tests.core.log.batches import NOW, batch, load
 from tests.core.log.committed_reading import Content, Outcome, consume, content
@@ -19,7 +19,7 @@ from tests.core.log.fake_store import Crashed, FakeStore
 PRODUCERS = 4
 
 
-class Life:
+class Incarnation:
     """One partition. Producers 0 and 1 are of transaction version 1, the others of version 2."""
 
     def __init__(self, seed: int) -> None:

@@ -22,7 +22,7 @@ from kafkad.core.transactions.requests import (
     TransactionsListed,
 )
 from kafkad.core.transactions.shard import TransactionShard
-from kafkad.wire import transaction_records
+from kafkad.wire.records import transaction_records
 from tests.core.coordinator.memory_log import Bed
 
 TIMEOUT_MS = 60_000

@@ -92,7 +92,7 @@ LOST = object()
 
 
 class ModelProducer:
-    """A client with one request at a time. `run` is its life: it yields requests and is sent their answers."""
+    """A client with one request at a time. `run` is its incarnation: it yields requests and is sent their answers."""
 
     def __init__(self, world: "Any", transactional_id: str, name: str) -> None:
         self.transactional_id = transactional_id

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.records import iter_records
+from kafkad.core.log.records.record import iter_records
 from kafkad.core.transactions.ending import Verdict, judge
 from kafkad.core.transactions.records import TransactionRecord
 from kafkad.core.transactions.requests import EndTxn, TransactionEnded

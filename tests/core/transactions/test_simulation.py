@@ -15,7 +15,7 @@ from kafkad.core.coordinator.shard import MarkersWanted, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.records import TransactionRecord
 from kafkad.core.transactions.state import MAX_EPOCH
-from kafkad.wire import transaction_records
+from kafkad.wire.records import transaction_records
 from tests.core.transactions.bed import TransactionBed
 from tests.core.transactions.model import LOST, Fate, Identity, ModelPartition, ModelProducer
 
@@ -28,24 +28,24 @@ IDS = ("x", "y")
 class ModelBed(TransactionBed):
     """Each life of the coordinator has an epoch of its own; what was not replicated may be lost with it."""
 
-    lives = 0
+    incarnations = 0
 
     def start(self) -> None:
-        self.lives += 1
+        self.incarnations += 1
         super().start()
 
     def _shard(self) -> Any:
         shard = super()._shard()
-        shard._decisions._coordinator_epoch = self.lives
+        shard._decisions._coordinator_epoch = self.incarnations
         return shard
 
 
 class Task:
     """A producer's life and the request whose answer it waits for."""
 
-    def __init__(self, producer: ModelProducer, life: Generator[Any, Any, None]) -> None:
+    def __init__(self, producer: ModelProducer, incarnation: Generator[Any, Any, None]) -> None:
         self.producer = producer
-        self.life = life
+        self.incarnation = incarnation
         self.send: Callable[[], int] | None = None
         self.tokens: list[int] = []
 
@@ -73,7 +73,7 @@ class World:
         """The first id has nearly no epochs left."""
         producer_id, _ = self.bed.started("x")
         left = self.random.randrange(1, 6)
-        known: Any = self.bed.shard._ledger.get("x")
+        known: Any = self.bed.shard._cache.get("x")
         values = {name: getattr(known, name) for name in known.__slots__} | {"producer_epoch": MAX_EPOCH - 1 - left}
         del values["last_producer_epoch"]
         self.bed.perform(Outcome(records=[TransactionRecord(**values)]))
@@ -143,7 +143,7 @@ class World:
         producer = task.producer
         had_started = producer.has_started
         try:
-            task.send = task.life.send(answer)
+            task.send = task.incarnation.send(answer)
         except StopIteration:
             self._tasks.remove(task)
             return
@@ -186,7 +186,7 @@ class World:
         left.remove(index)
         if not left:
             del self._markers[at]
-            if wanted.coordinator_epoch == self.bed.lives:
+            if wanted.coordinator_epoch == self.bed.incarnations:
                 self.bed.markers_written(wanted.transactional_id, wanted.producer_epoch)
 
     def _lag_or_catch_up(self) -> None:
@@ -268,7 +268,7 @@ class World:
 
     def _state(self) -> list[tuple[bytes, bytes | None]]:
         """As bytes: version 0 of a value says less than a coordinator knows."""
-        return [transaction_records.encode(record) for record in self.bed.shard._ledger.oldest_first()]
+        return [transaction_records.encode(record) for record in self.bed.shard._cache.oldest_first()]
 
 
 @pytest.mark.parametrize("part", range(8))

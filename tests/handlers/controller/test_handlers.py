@@ -51,7 +51,7 @@ class Client:
             configs=LiveTables(
                 load(None, [("node.id", str(BROKER_ID))], cores=2, environ={}, is_root=False), frozenset()
             ),
-            chance=self.world.chance,
+            random_source=self.world.random_source,
             producer_ids=ProducerIds(self.world.store, BROKER_ID),
         )
         self.waited: ReplyAfter | None = None

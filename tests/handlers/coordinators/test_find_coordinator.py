@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.handlers.coordinators import find_coordinator
-from kafkad.handlers.view import BrokerView
+from kafkad.handlers.requests.view import BrokerView
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_broker, a_partition, a_topic, a_view
 

@@ -10,7 +10,7 @@ from kafkad.core.types import NO_TOPIC_ID
 from kafkad.handlers.coordinators import routing
 from kafkad.handlers.coordinators.portions import PORTION
 from kafkad.wire import api_table
-from kafkad.wire.offset_replies import pack_commit, pack_fetch
+from kafkad.wire.messages.offset_replies import pack_commit, pack_fetch
 from tests.handlers.kio_calls import KioApi
 
 SIZES = (1, 2 * PORTION + 7, 0, *([1] * 900), PORTION - 1, 300)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafkad.core.metrics_catalogue import ARENA_EXHAUSTED, ARENA_USED
-from kafkad.processes.network.connection_care import STALL_MS
+from kafkad.core.metrics.catalogue import ARENA_EXHAUSTED, ARENA_USED
+from kafkad.processes.network.connections.connection_care import STALL_MS
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import api_versions, batch, fetch, metadata, produce, read_fetched, read_produced
 
@@ -15,7 +15,7 @@ NEVER_MS = 1 << 62
 def _fill(pieces: Pieces, *, is_looked_at: bool = False, sent: int = 50_000) -> tuple[Client, bytes]:
     """A producer whose begun request has taken nearly everything; what is left of its request."""
     if not is_looked_at:
-        pieces.network.care.giving_way.next_look_ms = NEVER_MS
+        pieces.network.care.slow_requests.next_look_ms = NEVER_MS
     client = pieces.connect()
     request = produce({(TOPIC, 0): batch(1, LARGEST)}, correlation=7)
     client.send(request[:sent])
@@ -107,7 +107,7 @@ def test_request_that_comes_slowly_is_taken_where_nobody_waits(pieces: Pieces) -
     for at in range(0, len(request), 20_000):
         client.send(request[at : at + 20_000])
         pieces.turn()
-        assert not pieces.network.care.giving_way.is_wanted
+        assert not pieces.network.care.slow_requests.is_wanted
     assert _error(client.reply()) == 0
 
 
@@ -186,7 +186,7 @@ def test_dead_worker_gives_everything_back_and_clients_are_told_to_retry(pieces:
 
 
 def test_metrics_tell_how_much_is_lent_and_how_often_there_was_none(pieces: Pieces) -> None:
-    block = pieces.shared.counters.block(pieces.roster.slot(NETWORK))
+    block = pieces.shared.counters.block(pieces.registry.slot(NETWORK))
     client, rest = _fill(pieces)
     other = pieces.connect()
     other.send(produce({(TOPIC, 0): batch(1, 500_000)}))

@@ -60,8 +60,8 @@ def test_session_ends_with_its_last_partition_and_its_id_is_not_sent_again(piece
     assert session
     ended, found = _fetched(reader, {}, session, 1, 60_000, forgotten=((TOPIC, 0),))
     assert (ended, found) == (0, {})
-    desk = pieces.network.desks.fetch
-    assert (len(desk._cache), desk.watches.interested) == (0, {})
+    handler = pieces.network.request_handlers.fetch
+    assert (len(handler._cache), handler.watches.interested) == (0, {})
 
 
 def test_session_that_was_closed_while_its_fetch_waited_is_not_named_in_the_answer(pieces: Pieces) -> None:
@@ -71,5 +71,5 @@ def test_session_that_was_closed_while_its_fetch_waited_is_not_named_in_the_answ
     pieces.settle()
     _fetched(other, {(TOPIC, 1): 0}, session, -1, 0)
     assert read_fetched(waiting.reply()).session == 0
-    assert pieces.network.desks.fetch.watches.interested == {}
+    assert pieces.network.request_handlers.fetch.watches.interested == {}
     assert read_produced(writer.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0

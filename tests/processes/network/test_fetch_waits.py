@@ -8,7 +8,7 @@ import pytest
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_RECOVERING
-from kafkad.processes.network.fetch_desk import LOOKS_A_PASS, MANIFEST_PATIENCE_MS
+from kafkad.processes.network.fetch_requests import LOOKS_A_PASS, MANIFEST_PATIENCE_MS
 from kafkad.processes.worker.owned import OwnedPartition
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import (
@@ -58,10 +58,10 @@ def test_one_append_that_wakes_many_gives_others_their_turn(pieces: Pieces) -> N
     writer, other = pieces.connect(), pieces.connect()
     for reader in readers:
         reader.send(fetch({(TOPIC, 0): 0}, max_wait_ms=LONG_MS))
-    pieces.run(lambda: len(pieces.network.desks.fetch) == len(readers), "all of them wait")
+    pieces.run(lambda: len(pieces.network.request_handlers.fetch) == len(readers), "all of them wait")
     writer.send(produce({(TOPIC, 0): batch()}))
-    pieces.run(lambda: pieces.network.desks.fetch.is_busy, "the first are answered")
-    assert len(pieces.network.desks.fetch) == 2 * LOOKS_A_PASS
+    pieces.run(lambda: pieces.network.request_handlers.fetch.is_busy, "the first are answered")
+    assert len(pieces.network.request_handlers.fetch) == 2 * LOOKS_A_PASS
     assert pieces.network._timeout_ms() == 0
     assert other.ask(api_versions())
     for reader in readers:
@@ -95,7 +95,7 @@ def test_watch_at_a_worker_that_still_loads_turns_no_circles(pieces: Pieces) -> 
         pieces.turn(WORKER)
     # The controller has said nothing yet, so that nothing is loaded.
     assert pieces.published().state != STATE_RECOVERING
-    assert sum(map(len, pieces.network.desks.fetch.outgoing)) == 0
+    assert sum(map(len, pieces.network.request_handlers.fetch.outgoing)) == 0
     assert len(pieces.worker._early) == 1
     pieces.run_until_online()
     writer = pieces.connect()
@@ -187,7 +187,7 @@ def test_fetch_of_a_deleted_topic_is_answered_at_once(pieces: Pieces) -> None:
     pieces.delete_topic(TOPIC)
     # Whichever is heard of first: that the topic is deleted, or that its owner let go of it.
     assert read_fetched(reader.reply())[TOPIC, 0].error in (UNKNOWN_TOPIC, NOT_LEADER)
-    assert len(pieces.network.desks.fetch) == 0
+    assert len(pieces.network.request_handlers.fetch) == 0
 
 
 def test_manifest_that_crosses_the_deletion_of_its_topic_is_dropped(pieces: Pieces) -> None:
@@ -261,10 +261,10 @@ def test_dropped_connection_leaves_no_interest_behind(pieces: Pieces) -> None:
     client = pieces.connect()
     client.send(fetch({(TOPIC, 0): 0, (TOPIC, 1): 0}, max_wait_ms=LONG_MS) + b"\x00")
     pieces.settle()
-    desk = pieces.network.desks.fetch
-    assert len(desk) == 1
+    handler = pieces.network.request_handlers.fetch
+    assert len(handler) == 1
     pieces.network.clients.close_all()
-    assert (len(desk), desk.watches.interested) == (0, {})
+    assert (len(handler), handler.watches.interested) == (0, {})
 
 
 def _session_fetch(session: int, epoch: int, partitions: list[tuple[str, int]], *, max_wait_ms: int = 0) -> bytes:
@@ -282,7 +282,7 @@ def test_session_is_told_of_a_topic_that_was_deleted_and_made_again(pieces: Piec
     old_slot = pieces.slot()
     pieces.delete_topic(TOPIC)
     pieces.run_until_known()
-    assert old_slot not in pieces.network.desks.fetch.watches.interested
+    assert old_slot not in pieces.network.request_handlers.fetch.watches.interested
     pieces.create_topic(TOPIC, 1)
     pieces.run_until_online()
     pieces.run_until_known()
@@ -351,9 +351,12 @@ def test_who_waits_for_more_than_the_old_records_waits_no_longer_than_it_said(pi
     client = pieces.connect()
     _with_old_segment(pieces, client, 0)
     client.send(fetch({(TOPIC, 0): 0}, max_wait_ms=300, min_bytes=1 << 20))
-    desk = pieces.network.desks.fetch
-    pieces.run(lambda: client.replies or any(not each.wants_manifest for each in desk._waiting.values()), "it is known")
-    for waiting in desk._waiting.values():
+    handler = pieces.network.request_handlers.fetch
+    waiting_fetches = handler._waiting
+    pieces.run(
+        lambda: client.replies or any(not each.wants_manifest for each in waiting_fetches.values()), "it is known"
+    )
+    for waiting in handler._waiting.values():
         assert waiting.deadline_ms == waiting.reply.received_ms + 300 < waiting.reply.received_ms + MANIFEST_PATIENCE_MS
     assert read_fetched(client.reply())[TOPIC, 0].records
 
@@ -373,7 +376,7 @@ def test_fetch_with_something_to_say_does_not_wait_for_another_partitions_manife
     found = read_fetched(client.replies[0][1])
     assert found[beside].records if beside[0] == TOPIC else found[beside].error == UNKNOWN_TOPIC
     assert not found[TOPIC, 0].records
-    assert len(pieces.network.desks.fetch) == 0
+    assert len(pieces.network.request_handlers.fetch) == 0
 
 
 def test_owner_that_does_not_answer_is_not_waited_for_without_end(pieces: Pieces) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import (
     api_versions,
@@ -28,7 +28,7 @@ def test_produce_requests_are_under_way_side_by_side(pieces: Pieces) -> None:
     for number in range(3):
         client.send(produce({(TOPIC, 0): batch()}, correlation=number))
     pieces.turn(NETWORK)
-    assert len(pieces.network.desks.produce) == 3
+    assert len(pieces.network.request_handlers.produce) == 3
 
 
 def test_other_request_waits_until_the_produce_before_it_is_answered(pieces: Pieces) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkad.wire.descriptors import DeleteRecordsWanted, unpack_control
+from kafkad.wire.processes.descriptors import DeleteRecordsWanted, unpack_control
 from tests.processes.pieces import NETWORK, TOPIC, Pieces
 from tests.tools.raw_requests import delete_records
 
@@ -17,7 +17,7 @@ def test_owners_are_told_how_long_the_client_waits(pieces: Pieces, timeout_ms: i
         asked.append(message)
         return True
 
-    pieces.network.desks.owners._ask = overhear
+    pieces.network.request_handlers.owners._ask = overhear
     client = pieces.connect()
     client.send(delete_records(TOPIC, 0, 0, timeout_ms=timeout_ms))
     pieces.run(lambda: asked, "the owner is asked")

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kafkad.processes.network.connection import Connection
-from kafkad.processes.network.connection_care import STALL_MS
-from kafkad.processes.network.private_space import FIRST_STEP_BYTES, PrivateSpace, next_step
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.connections.connection_care import STALL_MS
+from kafkad.processes.network.connections.request_memory import FIRST_STEP_BYTES, RequestMemory, next_step
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.tools.raw_requests import api_versions, batch, create_topic, metadata, produce
 
@@ -91,7 +91,7 @@ def test_beginnings_of_small_requests_count(bounded: Pieces) -> None:
         client.send(begun)
         bounded.turn()
     bounded.run(lambda: any(client.is_closed for client in clients), "some are closed")
-    bounded.run(lambda: not bounded.network.care.giving_way.is_wanted, "there is room again")
+    bounded.run(lambda: not bounded.network.care.slow_requests.is_wanted, "there is room again")
     assert bounded.network.clients.reader.space.used <= LIMIT
     patient = bounded.connect()
     assert patient.ask(LARGE)
@@ -102,9 +102,9 @@ def test_what_the_controller_has_not_answered_counts(bounded: Pieces) -> None:
     waiting = bounded.connect()
     waiting.send(create_topic("x" * 30_000))
     bounded.settle()
-    held = bounded.network.desks.controller.held_bytes
+    held = bounded.network.request_handlers.controller.held_bytes
     assert held > 30_000
-    space = PrivateSpace(held + 100, lambda: held)
+    space = RequestMemory(held + 100, lambda: held)
     first, second = (bounded.network.clients.get(fd) for fd in _descriptors(bounded, 2))
     assert isinstance(first, Connection) and isinstance(second, Connection)
     assert space.grow(first, 100)

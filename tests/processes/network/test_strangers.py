@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from kafkad.core.peer_complaints import QUIET_MS
-from kafkad.processes.network.connection_care import STALL_MS
+from kafkad.core.connections.peer_complaints import QUIET_MS
+from kafkad.processes.network.connections.connection_care import STALL_MS
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.tools.raw_requests import api_versions, batch, fetch, framed, produce, read_produced
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.wire.descriptors import CleanupOrdered
+from kafkad.wire.processes.descriptors import CleanupOrdered
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.tools.raw_requests import batch, fetch, produce, read_fetched, read_produced
 

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from kafkad.adapters import segment_files
-from kafkad.adapters.supervision_channel import Stopped
+from kafkad.adapters.files import segment_files
+from kafkad.adapters.links.supervision_channel import Stopped
 from kafkad.processes.worker import shell
 from kafkad.processes.worker.closing import AT_A_TIME, close_logs
 from kafkad.processes.worker.owned import OwnedPartition

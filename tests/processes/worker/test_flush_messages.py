@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafkad.adapters import segment_files
-from kafkad.adapters.segment_files import SegmentFile
+from kafkad.adapters.files import segment_files
+from kafkad.adapters.files.segment_files import SegmentFile
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.metrics_catalogue import LOG_FLUSHES
+from kafkad.core.metrics.catalogue import LOG_FLUSHES
 from kafkad.core.partition_slot import STATE_OFFLINE
-from kafkad.wire.controller_messages import LogDirFailed
+from kafkad.wire.processes.controller_messages import LogDirFailed
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.simulation.disk import SimulatedDisk, Trouble
 from tests.simulation.scheduler import Scheduler

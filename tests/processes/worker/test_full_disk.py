@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kafkad.adapters import file_cache, segment_files
-from kafkad.adapters.roster import ProcessKey
+from kafkad.adapters.files import file_cache, segment_files
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.processes.worker import loading
-from kafkad.wire.controller_messages import LogDirFailed
-from kafkad.wire.descriptors import CleanupOrdered
+from kafkad.wire.processes.controller_messages import LogDirFailed
+from kafkad.wire.processes.descriptors import CleanupOrdered
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.simulation.disk import SimulatedDisk, Trouble
 from tests.simulation.scheduler import Scheduler

@@ -3,8 +3,8 @@
 import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.record_checks import InvalidRecords, RecordError
-from kafkad.core.metrics_catalogue import (
+from kafkad.core.log.records.record_checks import InvalidRecords, RecordError
+from kafkad.core.metrics.catalogue import (
     BLOCK_WORDS,
     BYTES_REJECTED,
     FAILED_PRODUCE,

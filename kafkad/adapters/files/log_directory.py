@@ -1,0 +1,234 @@
+"""One log directory as a whole: whose is it, did it stop cleanly, which partitions are in it? (S0-04, S0-05, S0-10)
+
+`.lock` is held twice: `flock` on a descriptor that all writers inherit, so that a new broker waits for the last
+orphan; and a POSIX record lock, the kind that Java takes and sees. Anything that keeps a directory from being
+used is a `LogDirectoryUnusable` with one line that says why.
+"""
+
+import base64
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct
+from typing import Self
+from uuid import UUID
+
+from kafkad.adapters.files.checkpoint_files import write_atomically
+from kafkad.adapters.files.segment_files import storage_errors
+from kafkad.core.log.recovery.checkpoints import format_partition_metadata
+from kafkad.core.log.segments.layout import (
+    PARTITION_METADATA,
+    DirectoryName,
+    directory_name,
+    leaving_directory_name,
+    parse_directory_name,
+)
+from kafkad.core.ports import StorageFailed
+from kafkad.core.types import TopicPartition
+
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+_RESERVED_IDS = (UUID(int=0), UUID(int=1))
+"""Kafka's directory ids 0 to 99 are reserved; a random UUID is never one of the others in practice."""
+_FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+_FLOCK_RECORD = Struct("hhqqi4x")
+"""struct flock on 64-bit Linux: type, whence, start, length, pid."""
+
+
+class LogDirectoryUnusable(Exception):
+    """Why this directory can't be served from; the message is one line for the person who starts the broker."""
+
+
+class LogDirectoryOffline(LogDirectoryUnusable):
+    """It is nobody else's, but the disk does not give it: a broker that has others goes on with those (KIP-112)."""
+
+
+class LogDirectoryForbidden(LogDirectoryOffline):
+    """This user, or this service, may not write there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """Who a log directory belongs to. Version 0 (ZooKeeper mode) has no directory id."""
+
+    cluster_id: str | None
+    node_id: int | None
+    directory_id: UUID | None
+
+
+class LogDirectory:
+    """An existing, writable and locked log directory. `close` gives the locks back, the file stays (S0-05)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        _make_usable(path)
+        # Children inherit this descriptor: the lock lasts until the last of them is gone.
+        self._lock = _lock(path)
+        try:
+            self.was_clean = self.take_clean_shutdown() or next(iter(self.partitions()), None) is None
+            """It was stopped cleanly, or there is nothing in it yet."""
+        except StorageFailed as error:
+            self.close()
+            raise LogDirectoryOffline(str(error)) from error
+
+    @classmethod
+    def offline(cls, path: Path) -> Self:
+        """What keeps the place in log.dirs of a directory that can't be had."""
+        absent = cls.__new__(cls)
+        absent.path, absent.was_clean, absent._lock = path, True, -1
+        return absent
+
+    @property
+    def is_online(self) -> bool:
+        return self._lock >= 0
+
+    def close(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+
+    def claim(self, *, cluster_id: str, node_id: int, new_directory_id: UUID) -> MetaProperties:
+        """Check `meta.properties` against this broker and write version 1 where it is missing or older."""
+        found = read_meta_properties(self.path)
+        _refuse_foreign(self.path, found, cluster_id, node_id)
+        assert new_directory_id not in _RESERVED_IDS, "a directory id is drawn at random"
+        directory_id = found.directory_id if found and found.directory_id else new_directory_id
+        mine = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
+        if found != mine:
+            write_atomically(self.path / META_PROPERTIES, _format_meta_properties(mine).encode())
+        return mine
+
+    def take_clean_shutdown(self) -> bool:
+        """Whether the last stop was clean. The marker goes *before* anything is loaded (KAFKA-10471)."""
+        marker = self.path / CLEAN_SHUTDOWN
+        with storage_errors(str(marker)):
+            if not marker.exists():
+                return False
+            marker.unlink()
+            return True
+
+    def mark_clean_shutdown(self, broker_epoch: int = -1) -> None:
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        write_atomically(self.path / CLEAN_SHUTDOWN, content.encode())
+
+    def partitions(self) -> Iterator[tuple[str, DirectoryName]]:
+        """Every partition directory with its name taken apart; other directories are not ours to judge."""
+        with storage_errors(str(self.path)), os.scandir(self.path) as entries:
+            names = [entry.name for entry in entries if entry.is_dir()]
+        for name in names:
+            parsed = parse_directory_name(name)
+            if parsed is not None:
+                yield name, parsed
+
+    def mark_leaving(self, partition: TopicPartition, unique_id: str, state: str) -> Path:
+        """Rename a partition's directory so that it is deleted (or ignored: stray) even after a crash."""
+        target = self.path / leaving_directory_name(partition, unique_id, state)
+        with storage_errors(str(target)):
+            (self.path / directory_name(partition)).rename(target)
+        return target
+
+
+def write_partition_metadata(directory: Path | str, topic_id: UUID) -> None:
+    with open(f"{directory}/{PARTITION_METADATA}", "wb", buffering=0) as file:
+        file.write(format_partition_metadata(topic_id).encode())
+
+
+def read_meta_properties(path: Path) -> MetaProperties | None:
+    """Versions 0 (`broker.id`) and 1 (`node.id`, `directory.id`); None when the directory is new."""
+    try:
+        with storage_errors(str(path)):
+            text = (path / META_PROPERTIES).read_text(errors="replace")
+    except FileNotFoundError:
+        return None
+    lines = (line.partition("=") for line in text.splitlines() if not line.lstrip().startswith("#"))
+    fields = {key.strip(): value.strip() for key, equals, value in lines if equals}
+    version = fields.get("version")
+    if version not in ("0", "1"):
+        raise LogDirectoryUnusable(f"{path / META_PROPERTIES}: expected version 0 or 1, found {version!r}")
+    node_id = fields.get("node.id" if version == "1" else "broker.id")
+    try:
+        directory_id = _parse_uuid(fields["directory.id"]) if "directory.id" in fields else None
+        return MetaProperties(
+            cluster_id=fields.get("cluster.id"),
+            node_id=int(node_id) if node_id is not None else None,
+            directory_id=directory_id,
+        )
+    except ValueError as error:
+        raise LogDirectoryUnusable(f"{path / META_PROPERTIES}: {error}") from error
+
+
+def _format_meta_properties(meta: MetaProperties) -> str:
+    assert meta.directory_id is not None, "version 1 always names the directory"
+    directory_id = base64.urlsafe_b64encode(meta.directory_id.bytes).decode().rstrip("=")
+    return f"version=1\ncluster.id={meta.cluster_id}\nnode.id={meta.node_id}\ndirectory.id={directory_id}\n"
+
+
+def _parse_uuid(text: str) -> UUID:
+    return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+
+
+def _refuse_foreign(path: Path, found: MetaProperties | None, cluster_id: str, node_id: int) -> None:
+    if found is None:
+        return
+    if found.cluster_id not in (None, cluster_id):
+        raise LogDirectoryUnusable(
+            f"{path} belongs to cluster {found.cluster_id}, this broker to {cluster_id}: "
+            f"use another log.dirs, or remove {META_PROPERTIES} if the data may be taken over"
+        )
+    if found.node_id not in (None, node_id):
+        raise LogDirectoryUnusable(
+            f"{path} belongs to broker {found.node_id}, but broker.id is {node_id}: "
+            f"set broker.id={found.node_id} or use another log.dirs"
+        )
+
+
+def _make_usable(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise LogDirectoryOffline(f"{path} is not a directory") from error
+    except OSError as error:
+        kind = LogDirectoryForbidden if error.errno in _FORBIDDEN else LogDirectoryOffline
+        raise kind(f"{path} can't be created: {error.strerror}") from error
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise LogDirectoryForbidden(f"{path} can't be read and written by this user")
+
+
+def _lock(path: Path) -> int:
+    try:
+        descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise LogDirectoryOffline(f"{path / LOCK} can't be opened: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = _holder(descriptor, path)
+        os.close(descriptor)
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise LogDirectoryOffline(f"{path / LOCK} can't be locked: {error.strerror}") from error
+        raise LogDirectoryUnusable(f"{path} is already locked by {holder}") from error
+    return descriptor
+
+
+def _holder(descriptor: int, path: Path) -> str:
+    """Who has the lock: the kernel tells for record locks, /proc/locks for flock."""
+    query = _FLOCK_RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = _FLOCK_RECORD.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
+    if kind != fcntl.F_UNLCK and pid > 0:
+        return f"pid {pid}"
+    inode = f":{(path / LOCK).stat().st_ino}"
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return "another process"
+    for line in lines:
+        fields = line.split()
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(inode):
+            return f"pid {fields[4]}"
+    return "another process"

@@ -1,0 +1,71 @@
+"""The directory of one broker's sockets: made anew at each start, gone at its end.
+
+A locked descriptor that all children inherit says that the directory is in use; what a killed broker left
+behind is recognised by its free lock and removed at the next start.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from kafkad.adapters.links.messaging import RuntimePathTooLong, check_runtime_path
+
+PREFIX = "kafkad-"
+
+
+class RuntimeDirectoryUnusable(Exception):
+    """Why there can be no sockets there; the message is one line for the person who starts the broker."""
+
+
+class RuntimeDirectory:
+    """A fresh directory (0700) under `base`, which is created if need be. Raises `RuntimeDirectoryUnusable`."""
+
+    def __init__(self, base: Path) -> None:
+        try:
+            check_runtime_path(base / (PREFIX + "x" * 8))
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _remove_leftovers(base)
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
+        except RuntimePathTooLong as error:
+            raise RuntimeDirectoryUnusable(str(error)) from error
+        except OSError as error:
+            raise RuntimeDirectoryUnusable(
+                f"no directory for sockets can be made in {base} ({error.strerror}); set kafkad.runtime.dir"
+            ) from error
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _remove_leftovers(base: Path) -> None:
+    for path in base.glob(PREFIX + "????????"):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            # Another user's, or gone meanwhile.
+            continue
+        try:
+            if os.fstat(descriptor).st_uid == os.geteuid() and _is_free(descriptor) and _is_ours(path):
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _is_free(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_ours(path: Path) -> bool:
+    """Nothing but sockets in it: a directory of another program may have such a name, too."""
+    with os.scandir(path) as entries:
+        names = list(entries)
+    return bool(names) and not any(entry.is_file() or entry.is_dir() for entry in names)

@@ -1,0 +1,205 @@
+"""The directory of one partition as `SegmentStore`: plain files, opened on demand, written in place.
+
+Writes go to a position, never "to the end", so that a writer killed half-way is simply written over. What the
+disk refuses becomes `NoSpaceLeft` (taken back) or `StorageFailed` (the directory goes offline).
+"""
+
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from typing_extensions import Buffer
+
+from kafkad.adapters.files.file_cache import CachedFile, FileCache
+from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_TEMPORARY = ".tmp"
+
+
+@contextmanager
+def storage_errors(path: str) -> Iterator[None]:
+    """Turn what the operating system says into what the core knows; a missing file stays a missing file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        kind = NoSpaceLeft if error.errno in _FULL else StorageFailed
+        raise kind(f"{path}: {error}") from error
+
+
+class SegmentFile(CachedFile):
+    """One file behind the `LogFile` port. The hot methods handle errors in line: a context manager costs 1 µs."""
+
+    __slots__ = ()
+
+    def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
+        fd = self.fd
+        if fd < 0:
+            fd = self.descriptor()
+        self.was_used = True
+        expected = sum(map(_length, buffers))
+        try:
+            written = os.pwritev(fd, buffers, position)
+            if written != expected:
+                self._write_rest(fd, buffers, position, written)
+        except OSError as error:
+            self._take_back(fd, position, error)
+
+    def read_at(self, size: int, position: int) -> bytes:
+        if size <= 0:
+            return b""
+        read = os.pread if self._cache.may_wait else _read_from_memory
+        try:
+            data = read(self.descriptor(), size, position)
+            while len(data) < size:
+                more = read(self.fd, size - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StorageFailed(f"can't read {self.path}: {error}") from error
+        return data
+
+    def size(self) -> int:
+        fd = self.descriptor()
+        try:
+            return os.fstat(fd).st_size
+        except OSError as error:
+            raise StorageFailed(f"can't ask for the size of {self.path}: {error}") from error
+
+    def truncate(self, size: int) -> None:
+        fd = self.descriptor()
+        try:
+            os.ftruncate(fd, size)
+        except OSError as error:
+            kind = NoSpaceLeft if error.errno in _FULL else StorageFailed
+            raise kind(f"can't truncate {self.path}: {error}") from error
+
+    def sync(self) -> None:
+        """Through the descriptor that wrote, if it is open still: the kernel tells of a write that failed later to
+        those who had the file open then, and to one that opens it afterwards only if it has not forgotten it."""
+        with storage_errors(self.path):
+            if self.fd >= 0:
+                os.fsync(self.fd)
+                return
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def lend(self) -> "SegmentFile":
+        """One that is closed is opened by the sync itself: the cache belongs to the owner's thread."""
+        if self.fd < 0:
+            return SegmentFile(self.path, self._cache)
+        self.pins += 1
+        return self
+
+    def give_back(self) -> None:
+        if self.pins:
+            self.unpin()
+
+    def _write_rest(self, fd: int, buffers: Sequence[Buffer], position: int, written: int) -> None:
+        rest = memoryview(b"".join(buffers))
+        while written < len(rest):
+            count = os.pwrite(fd, rest[written:], position + written)
+            if count == 0:
+                raise OSError(errno.EIO, "the disk took no more bytes")
+            written += count
+
+    def _take_back(self, fd: int, position: int, error: OSError) -> None:
+        """Callers write at the end, or inside a preallocated index: only the former can have made it longer."""
+        if error.errno not in _FULL:
+            raise StorageFailed(f"can't write {self.path}: {error}") from error
+        try:
+            os.ftruncate(fd, position)
+        except OSError as second:
+            raise StorageFailed(f"can't take back a write to {self.path}: {second}") from error
+        raise NoSpaceLeft(f"no space left for {self.path}: {error}") from error
+
+
+def _read_from_memory(fd: int, size: int, position: int) -> bytes:
+    """Raises NotInMemory. Where the file system can't say, the read is simply made."""
+    buffer = bytearray(size)
+    try:
+        got = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)
+    except OSError as error:
+        if error.errno == errno.EAGAIN:
+            raise NotInMemory from error
+        return os.pread(fd, size, position)
+    return bytes(buffer[:got])
+
+
+def _length(buffer: Buffer) -> int:
+    return memoryview(buffer).nbytes
+
+
+class SegmentFiles:
+    """`SegmentStore` over a directory; all partitions of a process share one `FileCache`."""
+
+    def __init__(self, directory: Path | str, files: FileCache) -> None:
+        self.directory = str(directory)
+        self._files = files
+
+    def sizes(self) -> Mapping[str, int]:
+        with storage_errors(self.directory), os.scandir(self.directory) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+    def open(self, name: str, *, create: bool = False) -> SegmentFile:
+        """The file by name; its descriptor is opened when first used. With `create`, it exists afterwards."""
+        path = f"{self.directory}/{name}"
+        if create:
+            with storage_errors(path):
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        return SegmentFile(path, self._files)
+
+    def read(self, name: str) -> bytes:
+        path = f"{self.directory}/{name}"
+        with storage_errors(path), open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, name: str, content: bytes) -> None:
+        path = f"{self.directory}/{name}"
+        with storage_errors(path):
+            with open(path + _TEMPORARY, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(path + _TEMPORARY, path)
+            self.sync_directory()
+
+    def has(self, name: str) -> bool:
+        return os.access(f"{self.directory}/{name}", os.F_OK)
+
+    def modified_ms(self, name: str) -> int:
+        path = f"{self.directory}/{name}"
+        with storage_errors(path):
+            return os.stat(path).st_mtime_ns // 1_000_000
+
+    def rename(self, old: str, new: str) -> None:
+        path = f"{self.directory}/{old}"
+        with storage_errors(path):
+            os.rename(path, f"{self.directory}/{new}")
+
+    def unlink(self, name: str) -> None:
+        path = f"{self.directory}/{name}"
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageFailed(f"can't remove {path}: {error}") from error
+
+    def sync_directory(self) -> None:
+        with storage_errors(self.directory):
+            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)

@@ -1,0 +1,288 @@
+"""Messages between two processes of the broker: one ZeroMQ PAIR for each two incarnations that talk.
+
+Both incarnations are in the endpoint's name, so nothing that was queued for a dead process can reach its
+successor, and no stranger can be given a share of the messages. Nobody blocks on a send: what ZeroMQ does not
+take waits in a bounded queue here. No record byte passes here, only descriptors and control messages.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import zmq
+from zmq.backend import Socket as RawSocket
+
+from kafkad.adapters.operating_system.process_limits import OutOfResources
+from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey, ProcessState
+
+RANKS = ("controller", "worker", "network", "cleaner", "reporter")
+"""Of two linked roles the earlier one binds; of two processes of one role the one with the smaller index."""
+
+LINKED_ROLES = frozenset(
+    {
+        ("worker", "network"),
+        ("worker", "worker"),
+        ("controller", "network"),
+        ("controller", "worker"),
+        ("worker", "cleaner"),
+        ("worker", "reporter"),
+        ("controller", "cleaner"),
+        ("controller", "reporter"),
+    }
+)
+"""Which roles talk to each other; binder first."""
+
+MAX_PATH_BYTES = 107
+"""sun_path of a Unix socket, without its closing zero."""
+_LONGEST_NAME = len("/controller0.999999-reporter63.999999")
+
+_HIGH_WATER_MARK = 1000
+_BACKLOG_MESSAGES = 100_000
+_RECONNECT_MS = 2
+_RECONNECT_MAX_MS = 200
+_MESSAGES_PER_READ = 1000
+
+
+class LinkOverflow(Exception):
+    """A peer has not read for so long that the local queue is full: it hangs, and so would we."""
+
+
+class RuntimePathTooLong(Exception):
+    """The runtime directory leaves no room for the names of the sockets in it."""
+
+
+def check_runtime_path(runtime_dir: Path) -> None:
+    """Raise `RuntimePathTooLong` at start rather than fail at some later incarnation."""
+    length = len(str(runtime_dir).encode()) + _LONGEST_NAME
+    if length > MAX_PATH_BYTES:
+        longest = MAX_PATH_BYTES - _LONGEST_NAME
+        raise RuntimePathTooLong(
+            f"runtime directory {runtime_dir} is too long for Unix sockets: at most {longest} bytes; "
+            "set kafkad.runtime.dir to a shorter path"
+        )
+
+
+def is_linked(a: ProcessKey, b: ProcessKey) -> bool:
+    return (a.role, b.role) in LINKED_ROLES or (b.role, a.role) in LINKED_ROLES
+
+
+def binds(me: ProcessKey, peer: ProcessKey) -> bool:
+    """Of two linked processes exactly one binds."""
+    return _rank(me) < _rank(peer)
+
+
+def _rank(key: ProcessKey) -> tuple[int, int]:
+    return RANKS.index(key.role), key.index
+
+
+def link_endpoint(
+    runtime_dir: Path, a: ProcessKey, a_incarnation: int, b: ProcessKey, b_incarnation: int
+) -> str:
+    """The address at which these two incarnations meet, the same from both sides."""
+    sides = [(a, a_incarnation), (b, b_incarnation)]
+    sides.sort(key=lambda side: _rank(side[0]))
+    name = "-".join(f"{key.role}{key.index}.{incarnation}" for key, incarnation in sides)
+    return f"ipc://{runtime_dir}/{name}"
+
+
+class Link:
+    """One end of a pair. `needs_look` is true when its descriptor may be silent although input is waiting."""
+
+    __slots__ = ("_backlog", "_backlog_limit", "_socket", "fd", "needs_look")
+
+    def __init__(
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        endpoint: str,
+        *,
+        bind: bool,
+        high_water_mark: int = _HIGH_WATER_MARK,
+        backlog_limit: int = _BACKLOG_MESSAGES,
+    ) -> None:
+        self._socket = context.socket(zmq.PAIR)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.SNDHWM, high_water_mark)
+        self._socket.setsockopt(zmq.RCVHWM, high_water_mark)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
+        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+        if bind:
+            self._socket.bind(endpoint)
+        else:
+            self._socket.connect(endpoint)
+        self._backlog: deque[bytes] = deque()
+        self._backlog_limit = backlog_limit
+        self.fd = int(self._socket.getsockopt(zmq.FD))
+        self.needs_look = True
+
+    @property
+    def backlog(self) -> int:
+        """Messages that ZeroMQ has not taken yet."""
+        return len(self._backlog)
+
+    def send(self, frame: bytes | memoryview) -> None:
+        """Pass `frame` on, now or later, in order. Copies it. Raises `LinkOverflow`."""
+        # ZeroMQ's descriptor is edge-triggered, and a send may swallow the edge of a message that came in.
+        self.needs_look = True
+        if not self._backlog:
+            try:
+                # The plain socket's method: pyzmq's convenience layer costs as much again.
+                RawSocket.send(self._socket, frame, zmq.NOBLOCK, True, False)
+                return
+            except zmq.Again:
+                pass
+        if len(self._backlog) >= self._backlog_limit:
+            raise LinkOverflow(f"{len(self._backlog)} messages wait for a peer that does not read")
+        self._backlog.append(bytes(frame))
+
+    def flush(self) -> bool:
+        """Send on what waits here; True when nothing is left."""
+        backlog = self._backlog
+        if backlog:
+            self.needs_look = True
+        while backlog:
+            try:
+                RawSocket.send(self._socket, backlog[0], zmq.NOBLOCK, True, False)
+            except zmq.Again:
+                return False
+            backlog.popleft()
+        return True
+
+    def receive(self, limit: int = _MESSAGES_PER_READ) -> list[bytes]:
+        """Everything that has come in, up to `limit` messages; then there is more to look for."""
+        frames: list[bytes] = []
+        socket = self._socket
+        self.needs_look = True
+        try:
+            # One exception at the end costs less than asking for EVENTS before each message.
+            while len(frames) < limit:
+                frames.append(RawSocket.recv(socket, zmq.NOBLOCK, True, False))
+        except zmq.Again:
+            # ZeroMQ has handled all its commands now, the news that there is room to send among them.
+            self.needs_look = bool(self._backlog)
+        return frames
+
+    def has_input(self) -> bool:
+        """Re-read EVENTS, which also re-arms the descriptor's edge; call it before each epoll_wait."""
+        self.needs_look = False
+        events = int(self._socket.getsockopt(zmq.EVENTS))
+        return bool(events & zmq.POLLIN) or bool(self._backlog and events & zmq.POLLOUT)
+
+    def close(self) -> None:
+        """Drop the link and everything queued in either direction."""
+        self._backlog.clear()
+        self._socket.close(linger=0)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerJoined:
+    """A first incarnation of `peer` has a link now."""
+
+    peer: ProcessKey
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerReplaced:
+    """What was pending at the old incarnation fails; the link goes to the new one."""
+
+    peer: ProcessKey
+    old_incarnation: int
+    new_incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerGone:
+    """The life is over and no new one has begun yet; there is no link."""
+
+    peer: ProcessKey
+    incarnation: int
+
+
+PeerChange: TypeAlias = PeerJoined | PeerReplaced | PeerGone
+
+
+def _nobody_watches(peer: ProcessKey, link: Link) -> None:
+    """For a set whose links are not in an event loop."""
+
+
+class LinkSet:
+    """The links of one incarnation of one process, one to each incarnation of a peer that its role talks to.
+
+    `opened` and `closing` are told of each link while it is usable: they put it into an event loop and take it
+    out again.
+    """
+
+    def __init__(
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        runtime_dir: Path,
+        me: ProcessKey,
+        my_incarnation: int,
+        *,
+        opened: Callable[[ProcessKey, Link], None] = _nobody_watches,
+        closing: Callable[[ProcessKey, Link], None] = _nobody_watches,
+    ) -> None:
+        self._opened = opened
+        self._closing = closing
+        self._context = context
+        self._runtime_dir = runtime_dir
+        self._me = me
+        self._my_incarnation = my_incarnation
+        self._links: dict[ProcessKey, tuple[int, Link]] = {}
+        self._last_incarnations: dict[ProcessKey, int] = {}
+
+    def update(self, entries: Iterable[ProcessEntry]) -> list[PeerChange]:
+        """Make the links those of the process registry, and say what changed. An old link goes with all it held."""
+        changes: list[PeerChange] = []
+        for entry in entries:
+            if entry.key != self._me and is_linked(self._me, entry.key):
+                change = self._follow(entry)
+                if change is not None:
+                    changes.append(change)
+        return changes
+
+    def _follow(self, entry: ProcessEntry) -> PeerChange | None:
+        peer, incarnation = entry.key, entry.incarnation
+        known = self._links.get(peer)
+        is_live = entry.state not in (ProcessState.NONE, ProcessState.DEAD)
+        if known is not None and (known[0] != incarnation or not is_live):
+            self._closing(peer, known[1])
+            self._links.pop(peer)[1].close()
+            if not is_live:
+                return PeerGone(peer, known[0])
+        if not is_live or (known is not None and known[0] == incarnation):
+            return None
+        self._open(peer, incarnation)
+        before = self._last_incarnations.get(peer, 0)
+        self._last_incarnations[peer] = incarnation
+        return PeerReplaced(peer, before, incarnation) if before else PeerJoined(peer, incarnation)
+
+    def _open(self, peer: ProcessKey, incarnation: int) -> None:
+        endpoint = link_endpoint(self._runtime_dir, self._me, self._my_incarnation, peer, incarnation)
+        try:
+            link = Link(self._context, endpoint, bind=binds(self._me, peer))
+        except zmq.ZMQError as error:
+            raise OutOfResources(f"no socket can be made in {self._runtime_dir}: {error}") from error
+        self._links[peer] = (incarnation, link)
+        self._opened(peer, link)
+
+    def link(self, peer: ProcessKey) -> Link | None:
+        """The link to the present incarnation of `peer`; None while there is none."""
+        known = self._links.get(peer)
+        return known[1] if known is not None else None
+
+    def incarnation(self, peer: ProcessKey) -> int:
+        """The life of `peer` that the link goes to; 0 while there is none."""
+        known = self._links.get(peer)
+        return known[0] if known is not None else 0
+
+    def items(self) -> list[tuple[ProcessKey, Link]]:
+        return [(peer, link) for peer, (_, link) in self._links.items()]
+
+    def close(self) -> None:
+        for peer, (_, link) in self._links.items():
+            self._closing(peer, link)
+            link.close()
+        self._links.clear()

@@ -1,0 +1,121 @@
+"""What supervisor and children say to each other, over one socket pair for each incarnation of a child.
+
+SOCK_SEQPACKET keeps messages whole, and the pair ends with the incarnation. Each message is one msgpack value behind a
+version byte; both ends are the same program, so another version is a bug, not a peer to get along with.
+"""
+
+import socket
+from typing import TypeAlias
+
+import msgspec
+
+from kafkad.adapters.shared_memory.process_registry import ProcessEntry
+
+VERSION = 1
+MESSAGE_BYTES = 128 * 1024
+_PER_READ = 64
+
+
+class ProcessesChanged(msgspec.Struct, frozen=True, tag=True):
+    """Some process began a life, got ready or died: these are all rows now."""
+
+    entries: tuple[ProcessEntry, ...]
+
+
+class BrokerStateChanged(msgspec.Struct, frozen=True, tag=True):
+    """The broker as a whole is in another state (`kafkad.core.supervision.broker_state`)."""
+
+    state: int
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True):
+    """Finish what you do, say `Stopped`, and end; at `deadline_ms` (monotonic) you are killed."""
+
+    deadline_ms: int
+
+
+class Reload(msgspec.Struct, frozen=True, tag=True):
+    """The properties file was read again: these are its texts now, as far as they apply without a restart."""
+
+    static: dict[str, str]
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """I serve."""
+
+
+class Stopped(msgspec.Struct, frozen=True, tag=True):
+    """I am about to end in order. `is_clean`: everything of mine is on disk and checkpointed."""
+
+    is_clean: bool = True
+
+
+class Status(msgspec.Struct, frozen=True, tag=True):
+    """One line about what I am doing, for the log."""
+
+    text: str
+
+
+class Fatal(msgspec.Struct, frozen=True, tag=True):
+    """Another life of me would fail the same way: the broker has to stop, for this reason."""
+
+    text: str
+    exit_code: int = 1
+
+
+ToChild: TypeAlias = ProcessesChanged | BrokerStateChanged | Stop | Reload
+ToSupervisor: TypeAlias = Ready | Stopped | Status | Fatal
+Message: TypeAlias = ToChild | ToSupervisor
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+class ChannelClosed(Exception):
+    """The other end is gone."""
+
+
+class Channel:
+    """One end. Neither end ever waits for the other."""
+
+    __slots__ = ("_socket", "fd")
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE_BYTES)
+        self._socket = end
+        self.fd = end.fileno()
+
+    def send(self, message: Message) -> None:
+        """Raises `ChannelClosed`, also when the other end has not read for very long: it hangs."""
+        try:
+            self._socket.send(bytes((VERSION,)) + _encoder.encode(message))
+        except (BlockingIOError, BrokenPipeError, ConnectionResetError) as error:
+            raise ChannelClosed(str(error)) from error
+
+    def receive(self) -> list[Message]:
+        """What has come in, nothing if nothing has. Raises `ChannelClosed` when nothing can come any more."""
+        messages: list[Message] = []
+        while len(messages) < _PER_READ:
+            try:
+                packet = self._socket.recv(MESSAGE_BYTES)
+            except BlockingIOError:
+                break
+            except ConnectionResetError as error:
+                raise ChannelClosed(str(error)) from error
+            if not packet:
+                if messages:
+                    break
+                raise ChannelClosed("the other end is gone")
+            assert packet[0] == VERSION, f"expected supervision messages of version {VERSION}, got {packet[0]}"
+            messages.append(_decoder.decode(memoryview(packet)[1:]))
+        return messages
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def channel_pair() -> tuple[Channel, Channel]:
+    """The supervisor's end and the child's."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    return Channel(ours), Channel(theirs)

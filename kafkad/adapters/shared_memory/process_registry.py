@@ -1,0 +1,210 @@
+"""Who is alive in this broker, in which incarnation, and what each has already seen.
+
+One row of shared words per process, with one writer per word: the supervisor writes incarnation, pid and the
+states starting and dead; the process itself writes the rest of its row. Nobody waits here: a process looks,
+and asks again when it has a reason to.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from kafkad.adapters.shared_memory.shared_region import SharedRegion
+
+PROCESS_SLOTS = 64
+FIRST_INCARNATION = 1
+_ROW = 128
+_INCARNATION, _PID, _STATE, _APPLIED, _PASS, _ASLEEP, _DONE, _TOTAL = range(8)
+_SEEN = 64
+_BROKER = PROCESS_SLOTS * _ROW
+_METADATA_VERSION, _BROKER_STATE = 0, 8
+REGISTRY_BYTES = (_BROKER + _ROW) * 8
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ProcessKey:
+    """A process of the broker by what it does, through all its incarnations: `network-0`."""
+
+    role: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.role}-{self.index}"
+
+
+class ProcessState(IntEnum):
+    """Where one incarnation of a process is."""
+
+    NONE = 0
+    STARTING = 1
+    READY = 2
+    STOPPING = 3
+    DEAD = 4
+
+
+class ProcessEntry(NamedTuple):
+    """One row as others need it."""
+
+    key: ProcessKey
+    incarnation: int
+    pid: int
+    state: ProcessState
+
+
+class GraceMark(NamedTuple):
+    """Where a process was when a grace period began."""
+
+    slot: int
+    incarnation: int
+    passed: int
+
+
+class ProcessRegistry:
+    """The rows of `keys`, in that order, in a region of `REGISTRY_BYTES`."""
+
+    def __init__(self, region: SharedRegion, keys: Sequence[ProcessKey]) -> None:
+        if len(keys) > PROCESS_SLOTS:
+            raise ValueError(f"a broker has at most {PROCESS_SLOTS} processes, not {len(keys)}")
+        self.keys = tuple(keys)
+        self._slots = {key: slot for slot, key in enumerate(self.keys)}
+        self._words = region.view[:REGISTRY_BYTES].cast("Q")
+
+    def slot(self, key: ProcessKey) -> int:
+        return self._slots[key]
+
+    def role(self, role: str) -> tuple[ProcessKey, ...]:
+        """The processes of one role, by index."""
+        return tuple(key for key in self.keys if key.role == role)
+
+    def incarnation(self, key: ProcessKey) -> int:
+        """The number of the current incarnation; 0 before the first one."""
+        return self._words[self._slots[key] * _ROW + _INCARNATION]
+
+    def pid(self, key: ProcessKey) -> int:
+        return self._words[self._slots[key] * _ROW + _PID]
+
+    def state(self, key: ProcessKey) -> ProcessState:
+        return ProcessState(self._words[self._slots[key] * _ROW + _STATE])
+
+    def entries(self) -> tuple[ProcessEntry, ...]:
+        return tuple(
+            ProcessEntry(key, self.incarnation(key), self.pid(key), self.state(key)) for key in self.keys
+        )
+
+    def begin_incarnation(self, key: ProcessKey, state: ProcessState = ProcessState.STARTING) -> int:
+        """Supervisor only, after the incarnation before was reaped: the incarnation of the next one.
+
+        DEAD for a life that is counted, but starts later.
+        """
+        row = self._slots[key] * _ROW
+        # State before incarnation: somebody who looks in between must not take a dead incarnation for one that starts.
+        self._words[row + _STATE] = state
+        self._words[row + _PID] = 0
+        # A new incarnation has seen nothing, and is at rest until it says otherwise.
+        self._words[row + _APPLIED] = 0
+        self._words[row + _PASS] = 0
+        self._words[row + _ASLEEP] = 0
+        self._words[row + _DONE] = self._words[row + _TOTAL] = 0
+        for peer in range(PROCESS_SLOTS):
+            self._words[row + _SEEN + peer] = 0
+        self._words[row + _INCARNATION] += 1
+        return self._words[row + _INCARNATION]
+
+    def set_pid(self, key: ProcessKey, pid: int) -> None:
+        self._words[self._slots[key] * _ROW + _PID] = pid
+
+    def set_state(self, key: ProcessKey, state: ProcessState) -> None:
+        self._words[self._slots[key] * _ROW + _STATE] = state
+
+    def is_live(self, key: ProcessKey) -> bool:
+        """Started and not reaped: it may still touch shared memory and files."""
+        return self.state(key) in (ProcessState.STARTING, ProcessState.READY, ProcessState.STOPPING)
+
+    def mark_seen(self, me: ProcessKey, peer: ProcessKey, incarnation: int) -> None:
+        """I have switched to this incarnation of `peer`, and hold nothing of the one before."""
+        self._words[self._slots[me] * _ROW + _SEEN + self._slots[peer]] = incarnation
+
+    def seen(self, who: ProcessKey, peer: ProcessKey) -> int:
+        """The incarnation of `peer` that `who` has switched to."""
+        return self._words[self._slots[who] * _ROW + _SEEN + self._slots[peer]]
+
+    def is_seen_by_all(self, me: ProcessKey, role: str) -> bool:
+        """Every live process of `role` has switched to my present incarnation: it holds nothing of mine."""
+        incarnation = self.incarnation(me)
+        return all(self.seen(key, me) >= incarnation for key in self.role(role) if self.is_live(key))
+
+    def set_progress(self, key: ProcessKey, done: int, total: int) -> None:
+        """How much of what `key` has to do before it serves, or before it ends, is done; for people to look at."""
+        row = self._slots[key] * _ROW
+        self._words[row + _TOTAL] = total
+        self._words[row + _DONE] = done
+
+    def progress(self, key: ProcessKey) -> tuple[int, int]:
+        row = self._slots[key] * _ROW
+        return self._words[row + _DONE], self._words[row + _TOTAL]
+
+    def sleep_word(self, key: ProcessKey) -> tuple[memoryview, int]:
+        """Where `key` says that it sleeps, for its doorbell."""
+        return self._words, self._slots[key] * _ROW + _ASLEEP
+
+    @property
+    def metadata_version(self) -> int:
+        """The doorbell: the newest version that the controller has sent out."""
+        return self._words[_BROKER + _METADATA_VERSION]
+
+    @metadata_version.setter
+    def metadata_version(self, version: int) -> None:
+        self._words[_BROKER + _METADATA_VERSION] = version
+
+    @property
+    def broker_state(self) -> int:
+        return self._words[_BROKER + _BROKER_STATE]
+
+    @broker_state.setter
+    def broker_state(self, state: int) -> None:
+        self._words[_BROKER + _BROKER_STATE] = state
+
+    def applied_version(self, key: ProcessKey) -> int:
+        return self._words[self._slots[key] * _ROW + _APPLIED]
+
+    def set_applied_version(self, key: ProcessKey, version: int) -> None:
+        self._words[self._slots[key] * _ROW + _APPLIED] = version
+
+    def passed_generation(self, key: ProcessKey) -> int:
+        """For grace periods: odd while the process is inside a loop pass, even while it is at rest."""
+        return self._words[self._slots[key] * _ROW + _PASS]
+
+    def enter_pass(self, slot: int) -> None:
+        """I may read slots and hold files from now on (process slot, as this is called on each loop pass)."""
+        self._words[slot * _ROW + _PASS] |= 1
+
+    def leave_pass(self, slot: int) -> None:
+        """I hold nothing that I read before. Not called while a reply in flight still uses a file."""
+        index = slot * _ROW + _PASS
+        self._words[index] = (self._words[index] | 1) + 1
+
+    def grace_marks(self, role: str = "network") -> tuple[GraceMark, ...]:
+        """Where the live processes of `role` are; taken after the new generation was published."""
+        return tuple(
+            GraceMark(self._slots[key], self.incarnation(key), self.passed_generation(key))
+            for key in self.role(role)
+            if self.is_live(key)
+        )
+
+    def is_grace_over(self, marks: Iterable[GraceMark]) -> bool:
+        """Every marked process has passed, was at rest, or is gone. Called later than `grace_marks`.
+
+        A process that was at rest is looked at twice: its store "I am inside" may become visible to us only
+        after it has read the old generation, never later than that by more than a store buffer's delay.
+        """
+        return all(self._has_passed(mark) for mark in marks)
+
+    def _has_passed(self, mark: GraceMark) -> bool:
+        row = mark.slot * _ROW
+        if self._words[row + _INCARNATION] != mark.incarnation:
+            return True
+        if self._words[row + _STATE] == ProcessState.DEAD:
+            return True
+        passed = self._words[row + _PASS]
+        return passed > (mark.passed | 1) or (passed == mark.passed and not passed & 1)

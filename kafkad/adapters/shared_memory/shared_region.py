@@ -1,0 +1,43 @@
+"""One piece of memory that every process of the broker sees.
+
+Made by the supervisor before the fork at its largest size and inherited by the children: a page that nobody
+touched costs nothing, so nothing ever has to grow. What the bytes mean is up to arena, partition_table,
+counters and process registry.
+"""
+
+import mmap
+import os
+
+PAGE = mmap.PAGESIZE
+
+
+class SharedRegion:
+    """`size` bytes (rounded up to whole pages) of zeroes under `name`, shared with all later children."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.size = -(-size // PAGE) * PAGE
+        # A memfd, not an anonymous mapping: it has its name in /proc/PID/smaps, where memory is counted.
+        descriptor = os.memfd_create(f"kafkad-{name}", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(descriptor, self.size)
+            self.mm = mmap.mmap(descriptor, self.size, mmap.MAP_SHARED)
+        finally:
+            os.close(descriptor)
+        self.view = memoryview(self.mm)
+
+    def punch(self, offset: int, length: int) -> None:
+        """Give the whole pages inside the range back to the kernel; they read as zeroes afterwards."""
+        start = -(-offset // PAGE) * PAGE
+        end = (offset + length) // PAGE * PAGE
+        if end > start:
+            self.mm.madvise(mmap.MADV_REMOVE, start, end - start)
+
+    def close(self) -> None:
+        """Unmap here. Views that are still held elsewhere keep the mapping until they are gone."""
+        self.view.release()
+        try:
+            self.mm.close()
+        except BufferError:
+            # Casts and slices handed out are still alive; the mapping goes with the last of them.
+            return

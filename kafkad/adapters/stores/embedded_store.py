@@ -1,0 +1,245 @@
+"""The coordination store of a single broker: SQLite in the first log directory, no other service.
+
+A change is answered after the commit is on disk (WAL, synchronous=FULL); one that finds no room is taken back and
+raises `NoSpaceLeft`, and the store goes on. The session is the supervisor's:
+whoever opens the file with the same session id keeps the ephemeral nodes, another id ends the session before.
+One process at a time has the file open; watches are those of this process.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from kafkad.adapters.files.segment_files import storage_errors
+from kafkad.adapters.links.event_queue import EventQueue
+from kafkad.adapters.stores.sqlite_tree import SCHEMA, SqliteTree
+from kafkad.core.coordination_store import (
+    ANY_VERSION,
+    Change,
+    Check,
+    CoordinationError,
+    Create,
+    Delete,
+    Event,
+    Node,
+    NodeStat,
+    NoNode,
+    Operation,
+    Outcome,
+    SessionChanged,
+    SessionLost,
+    SessionState,
+    SetData,
+    WatchFired,
+    WatchKind,
+)
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
+
+FILE_NAME = "kafkad-coordination.sqlite"
+
+_PAGE_BYTES = 4096
+_SPARE_PAGES = 64
+
+Result = TypeVar("Result")
+
+
+class EmbeddedStore:
+    """`close` keeps the session: the ephemeral nodes go when the file is opened with another `session_id`."""
+
+    def __init__(self, path: Path, session_id: int) -> None:
+        self._session_id = session_id
+        self._events: EventQueue[Event] = EventQueue()
+        self._data_watches: set[str] = set()
+        self._child_watches: set[str] = set()
+        self._state = SessionState.CONNECTED
+        self._closed = False
+        try:
+            self._database = sqlite3.connect(path, isolation_level=None)
+        except sqlite3.DatabaseError as error:
+            raise StorageFailed(f"coordination store {path}: {error}") from error
+        try:
+            self._open(path)
+            self._tree = SqliteTree(self._database, session_id)
+            self._change("/", self._tree.delete_ephemerals_of_others)
+            self._keep_room(path)
+        except StorageFailed:
+            # The file is locked as long as it is open: whoever tries again would find it taken.
+            self._database.close()
+            raise
+
+    def _open(self, path: Path) -> None:
+        try:
+            # Exclusive: a second process that opens the file fails instead of deciding beside us.
+            self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            self._database.executescript(SCHEMA)
+        except sqlite3.DatabaseError as error:
+            kind = NoSpaceLeft if _is_full(error) else StorageFailed
+            raise kind(f"coordination store {path}: {error}") from error
+
+    def _keep_room(self, path: Path) -> None:
+        """Room for small changes on a full disk, so that topics can be deleted and given another retention on it:
+        free pages in the database, and a write-ahead log that has its length already (to SQLite, what is behind the
+        last change in it is nothing). On a disk that is full now there is none, and none for a store in memory."""
+        (free,) = self._database.execute("PRAGMA freelist_count").fetchone()
+        with suppress(NoSpaceLeft, FileNotFoundError):
+            if free < _SPARE_PAGES // 2:
+                self._change("/", self._free_pages)
+                self._begin_log_anew()
+            with storage_errors(f"{path}-wal"), open(f"{path}-wal", "rb+") as file:
+                os.posix_fallocate(file.fileno(), 0, _SPARE_PAGES * _PAGE_BYTES)
+
+    def _free_pages(self) -> None:
+        self._database.execute("CREATE TABLE spare (pages BLOB)")
+        self._database.execute("INSERT INTO spare VALUES (zeroblob(?))", (_SPARE_PAGES * _PAGE_BYTES,))
+        self._database.execute("DROP TABLE spare")
+
+    def get(self, path: str, *, watch: bool = False) -> Node:
+        self._require_session(path)
+        node = self._tree.find(path)
+        if node is None:
+            raise NoNode(path)
+        if watch:
+            self._data_watches.add(path)
+        return node
+
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        self._require_session(paths[0] if paths else "/")
+        return [self._tree.find(path) for path in paths]
+
+    def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
+        self._require_session(path)
+        if watch:
+            self._data_watches.add(path)
+        node = self._tree.find(path)
+        return None if node is None else node.stat
+
+    def children(self, path: str, *, watch: bool = False) -> list[str]:
+        self._require_session(path)
+        if self._tree.find(path) is None:
+            raise NoNode(path)
+        if watch:
+            self._child_watches.add(path)
+        return self._tree.children(path)
+
+    def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
+        operation = Create(path, data, ephemeral, sequence)
+        return self._change(path, lambda: self._tree.create(operation))
+
+    def set_data(self, path: str, data: bytes, version: int = ANY_VERSION) -> NodeStat:
+        return self._change(path, lambda: self._tree.set_data(SetData(path, data, version)))
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        self._change(path, lambda: self._tree.delete(Delete(path, version)))
+
+    def transaction(self, operations: Sequence[Operation]) -> list[Outcome]:
+        if not operations:
+            return []
+        return self._change(operations[0].path, lambda: [self._tree.apply(each) for each in operations])
+
+    def pipelined(
+        self, changes: Sequence[Change], *, guard: Check | None = None
+    ) -> list[Outcome | CoordinationError]:
+        if not changes:
+            return []
+        return self._change(changes[0].path, lambda: [self._attempt(each, guard) for each in changes])
+
+    def _attempt(self, change: Change, guard: Check | None) -> Outcome | CoordinationError:
+        try:
+            if guard is not None:
+                self._tree.apply(guard)
+            return self._tree.apply(change)
+        except CoordinationError as error:
+            return error
+
+    def events(self) -> list[Event]:
+        return self._events.drain()
+
+    def fileno(self) -> int:
+        return self._events.fileno()
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._state = SessionState.LOST
+            self._database.close()
+            self._events.close()
+
+    def end_session(self) -> None:
+        """The supervisor is stopping: the ephemeral nodes go now, and this store is lost."""
+        self._change("/", self._tree.delete_own_ephemerals)
+        self._state = SessionState.LOST
+        self._events.put(SessionChanged(SessionState.LOST))
+
+    def _require_session(self, path: str) -> None:
+        if self._state is SessionState.LOST:
+            raise SessionLost(path)
+
+    def _change(self, path: str, act: Callable[[], Result]) -> Result:
+        self._require_session(path)
+        try:
+            result = self._commit(act)
+        except NoSpaceLeft:
+            self._begin_log_anew()
+            result = self._commit(act)
+        # After the commit only: a transaction rolled back has changed nothing.
+        if self._data_watches or self._child_watches:
+            self._fire_watches()
+        return result
+
+    def _begin_log_anew(self) -> None:
+        """The room that is ours already: what the write-ahead log holds goes into the database, if it fits there, and
+        the log is written from its beginning again. So topics can be deleted on a full disk."""
+        try:
+            self._database.execute("PRAGMA wal_checkpoint(RESTART)")
+        except sqlite3.DatabaseError as error:
+            if not _is_full(error):
+                raise StorageFailed(f"coordination store: {error}") from error
+
+    def _commit(self, act: Callable[[], Result]) -> Result:
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                self._tree.begin()
+                result = act()
+            except CoordinationError:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            if _is_full(error):
+                # Written is all or nothing: a log that could not be made longer has no end of this change in it.
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise NoSpaceLeft(f"coordination store: {error}") from error
+            # Any other write or sync that failed is not tried again: what reached the disk is not known.
+            raise StorageFailed(f"coordination store: {error}") from error
+        return result
+
+    def _fire_watches(self) -> None:
+        for event in self._tree.changes:
+            if event.kind is not WatchKind.CHILDREN:
+                self._fire(self._data_watches, event)
+            if event.kind in (WatchKind.CHILDREN, WatchKind.DELETED):
+                self._fire(self._child_watches, event)
+
+    def _fire(self, watches: set[str], event: WatchFired) -> None:
+        if event.path in watches:
+            watches.remove(event.path)
+            self._events.put(event)
+
+
+def _is_full(error: sqlite3.DatabaseError) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL

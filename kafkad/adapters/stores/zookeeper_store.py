@@ -1,0 +1,292 @@
+"""The coordination store of a cluster: ZooKeeper through kazoo.
+
+kazoo's threads only put events into a queue. A store is one session: kazoo would open a new one by itself
+after an expiry; here a session that was LOST stays lost, so that nobody decides in a term that is over.
+What was in flight when the connection broke has an unknown outcome: SessionSuspended or SessionLost.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+)
+from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
+
+from kafkad.adapters.links.event_queue import EventQueue
+from kafkad.core.coordination_store import (
+    ANY_VERSION,
+    BadVersion,
+    Change,
+    Check,
+    CoordinationError,
+    Create,
+    Delete,
+    Event,
+    NoChildrenForEphemerals,
+    Node,
+    NodeExists,
+    NodeStat,
+    NoNode,
+    NotEmpty,
+    Operation,
+    Outcome,
+    SessionChanged,
+    SessionLost,
+    SessionState,
+    SessionSuspended,
+    SetData,
+    WatchFired,
+    WatchKind,
+)
+
+_ERRORS: tuple[tuple[type[KazooException], type[CoordinationError]], ...] = (
+    (NodeExistsError, NodeExists),
+    (NoNodeError, NoNode),
+    (BadVersionError, BadVersion),
+    (NotEmptyError, NotEmpty),
+    (NoChildrenForEphemeralsError, NoChildrenForEphemerals),
+)
+_CONNECTION_ERRORS = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
+
+_KINDS = {
+    EventType.CREATED: WatchKind.CREATED,
+    EventType.DELETED: WatchKind.DELETED,
+    EventType.CHANGED: WatchKind.CHANGED,
+    EventType.CHILD: WatchKind.CHILDREN,
+}
+
+# More requests than this in flight only grows kazoo's queue; the server answers in order anyway.
+_PIPELINE_DEPTH = 500
+
+
+class ZookeeperStore:
+    """`close` ends the session and its ephemeral nodes; a process that only dies leaves it to be resumed.
+
+    `session` (id, password) resumes the session of a process before this one, as long as it has not expired.
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        *,
+        session_timeout_s: float,
+        connect_timeout_s: float,
+        operation_timeout_s: float = 30.0,
+        session: tuple[int, bytes] | None = None,
+    ) -> None:
+        self._events: EventQueue[Event] = EventQueue()
+        self._state = SessionState.SUSPENDED
+        self._closed = False
+        self._operation_timeout_s = operation_timeout_s
+        self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session)
+        self._client.add_listener(self._state_changed)
+        self._client.start(connect_timeout_s)
+        if session is not None and self._client.client_id[0] != session[0]:
+            self._client.stop()
+            self._client.close()
+            raise SessionLost("/")
+        self._session: tuple[int, bytes] = self._client.client_id
+
+    @property
+    def session(self) -> tuple[int, bytes]:
+        """What another process needs to resume this session."""
+        return self._session
+
+    @property
+    def session_id(self) -> int:
+        return self._session[0]
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    def get(self, path: str, *, watch: bool = False) -> Node:
+        data, stat = self._call(path, self._client.get_async, path, self._data_changed if watch else None)
+        return Node(data, _stat(stat))
+
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        nodes: list[Node | None] = []
+        for path, answer in self._pipeline(paths, lambda path: self._client.get_async(path)):
+            try:
+                data, stat = self._wait(path, answer)
+                nodes.append(Node(data, _stat(stat)))
+            except NoNode:
+                nodes.append(None)
+        return nodes
+
+    def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
+        stat = self._call(path, self._client.exists_async, path, self._data_changed if watch else None)
+        return None if stat is None else _stat(stat)
+
+    def children(self, path: str, *, watch: bool = False) -> list[str]:
+        watcher = self._children_changed if watch else None
+        names: list[str] = self._call(path, self._client.get_children_async, path, watcher)
+        return sorted(names)
+
+    def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
+        made = self._call(path, self._client.create_async, path, data, ephemeral=ephemeral, sequence=sequence)
+        return str(made)
+
+    def set_data(self, path: str, data: bytes, version: int = ANY_VERSION) -> NodeStat:
+        return _stat(self._call(path, self._client.set_async, path, data, version))
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        self._call(path, self._client.delete_async, path, version)
+
+    def transaction(self, operations: Sequence[Operation]) -> list[Outcome]:
+        if not operations:
+            return []
+        results = self._call(operations[0].path, self._send, operations)
+        _raise_what_failed(operations, results)
+        return [_outcome(operation, result) for operation, result in zip(operations, results, strict=True)]
+
+    def pipelined(
+        self, changes: Sequence[Change], *, guard: Check | None = None
+    ) -> list[Outcome | CoordinationError]:
+        guards = [] if guard is None else [guard]
+        outcomes: list[Outcome | CoordinationError] = []
+        for change, answer in self._pipeline(changes, lambda change: self._send([*guards, change])):
+            try:
+                results = self._wait(change.path, answer)
+                _raise_what_failed([*guards, change], results)
+                outcomes.append(_outcome(change, results[-1]))
+            except (SessionSuspended, SessionLost):
+                raise
+            except CoordinationError as error:
+                outcomes.append(error)
+        return outcomes
+
+    def events(self) -> list[Event]:
+        return self._events.drain()
+
+    def fileno(self) -> int:
+        return self._events.fileno()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._state = SessionState.LOST
+            self._client.stop()
+            self._client.close()
+            self._events.close()
+
+    def _send(self, operations: Sequence[Operation]) -> Any:
+        request = self._client.transaction()
+        for operation in operations:
+            match operation:
+                case Create(path, data, ephemeral, sequence):
+                    request.create(path, data, ephemeral=ephemeral, sequence=sequence)
+                case SetData(path, data, version):
+                    request.set_data(path, data, version)
+                case Delete(path, version):
+                    request.delete(path, version)
+                case Check(path, version):
+                    request.check(path, version)
+        return request.commit_async()
+
+    def _pipeline(self, items: Sequence[Any], send: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
+        answers: list[tuple[Any, Any]] = []
+        for start in range(0, len(items), _PIPELINE_DEPTH):
+            part = items[start : start + _PIPELINE_DEPTH]
+            self._require_connection(str(getattr(part[0], "path", part[0])))
+            sent = [(item, send(item)) for item in part]
+            sent[-1][1].wait(self._operation_timeout_s)
+            answers.extend(sent)
+        return answers
+
+    def _call(self, path: str, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        self._require_connection(path)
+        return self._wait(path, send(*arguments, **options))
+
+    def _wait(self, path: str, answer: Any) -> Any:
+        try:
+            result = answer.get(timeout=self._operation_timeout_s)
+        except self._client.handler.timeout_exception as error:
+            raise SessionSuspended(path) from error
+        except _CONNECTION_ERRORS as error:
+            raise (SessionLost if self._is_lost() else SessionSuspended)(path) from error
+        except KazooException as error:
+            raise _translated(error, path) from error
+        # Sent just before an expiry, answered in kazoo's next session: not ours any more.
+        if self._is_lost():
+            raise SessionLost(path)
+        return result
+
+    def _require_connection(self, path: str) -> None:
+        if self._is_lost():
+            raise SessionLost(path)
+        # kazoo would keep the request until it is connected again: a decision made on old knowledge.
+        if self._state is SessionState.SUSPENDED:
+            raise SessionSuspended(path)
+
+    def _is_lost(self) -> bool:
+        return self._state is SessionState.LOST
+
+    def _state_changed(self, state: str) -> None:
+        if self._state is SessionState.LOST:
+            return
+        if state == KazooState.CONNECTED:
+            self._state = SessionState.CONNECTED
+        else:
+            self._state = SessionState.LOST if state == KazooState.LOST else SessionState.SUSPENDED
+        self._events.put(SessionChanged(self._state))
+
+    # Two callbacks, so that kazoo, which keeps a set per path, holds a data and a child watch apart.
+    def _data_changed(self, event: WatchedEvent) -> None:
+        self._watch_fired(event)
+
+    def _children_changed(self, event: WatchedEvent) -> None:
+        self._watch_fired(event)
+
+    def _watch_fired(self, event: WatchedEvent) -> None:
+        # Other types tell a watcher that the connection changed; that is said by SessionChanged.
+        if event.type in _KINDS:
+            self._events.put(WatchFired(_KINDS[event.type], event.path))
+
+
+def _stat(stat: ZnodeStat) -> NodeStat:
+    return NodeStat(
+        created_id=stat.czxid,
+        modified_id=stat.mzxid,
+        version=stat.version,
+        ephemeral_owner=stat.ephemeralOwner,
+    )
+
+
+def _outcome(operation: Operation, result: Any) -> Outcome:
+    match operation:
+        case Create():
+            return str(result)
+        case SetData():
+            return _stat(result)
+        case _:
+            return None
+
+
+def _translated(error: KazooException, path: str) -> CoordinationError:
+    for kazoo_error, ours in _ERRORS:
+        if isinstance(error, kazoo_error):
+            return ours(path)
+    raise error
+
+
+def _raise_what_failed(operations: Sequence[Operation], results: Sequence[Any]) -> None:
+    # The operation at fault carries its error; those before it say "rolled back", those after "not run".
+    for operation, result in zip(operations, results, strict=True):
+        if isinstance(result, KazooException) and not isinstance(
+            result, RolledBackError | RuntimeInconsistency
+        ):
+            raise _translated(result, operation.path)

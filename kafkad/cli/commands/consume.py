@@ -1,0 +1,178 @@
+"""`kafkad consume`: the records of a topic on standard output, without a consumer group."""
+
+import sys
+from collections.abc import Iterator
+from time import monotonic
+
+import click
+
+from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.record_format import (
+    TOKENS,
+    ConsumedRecord,
+    Formatter,
+    UnknownToken,
+    compile_format,
+    format_json,
+)
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.records import EARLIEST, LATEST, FetchedPartition, fetch, offsets
+from kafkad.core.log.records.batch import CorruptBatch, read_header, read_size
+from kafkad.core.log.records.record import MalformedRecords, iter_records, record_timestamp
+
+_FETCH_WAIT_MS = 500
+_LENGTH_AT = 12
+
+
+@click.command(
+    epilog="\b\nExample:\n  kafkad consume demo --from-beginning\n"
+    "  kafkad consume demo --partition 0 --offset 10 --max-messages 5 --json\n"
+    "  kafkad consume demo --from-beginning --exit-at-end --format '%p %o %k=%s\\n'"
+)
+@click.argument("topic")
+@click.option("--from-beginning", is_flag=True, help="Start at the oldest record instead of the next new one.")
+@click.option("--offset", type=click.IntRange(min=0), help="Start at this offset of each partition.")
+@click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Repeatable.")
+@click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--timeout-ms", type=click.IntRange(min=1), help="Stop when no record came for so long.")
+@click.option("--exit-at-end", is_flag=True, help="Stop at what is the end of the log now.")
+@click.option(
+    "--format",
+    "format_text",
+    default="%s\\n",
+    show_default=True,
+    metavar="FORMAT",
+    help=", ".join(f"{token} {meaning}" for token, (meaning, _) in TOKENS.items()),
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a record instead of --format.")
+@asks_broker
+def consume(
+    topic: str,
+    from_beginning: bool,
+    offset: int | None,
+    partitions: tuple[int, ...],
+    max_messages: int | None,
+    timeout_ms: int | None,
+    exit_at_end: bool,
+    format_text: str,
+    as_json: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """Print the records of TOPIC, from now on or from where it is said, until Ctrl-C."""
+    if from_beginning and offset is not None:
+        raise click.UsageError("--from-beginning and --offset say different things; give one of them")
+    formatter = format_json if as_json else _formatter(format_text)
+    with asking(bootstrap, timeout_s) as client:
+        known = [described.partition for described in client.topics([topic])[0].partitions]
+        reading = Reading(client, topic, list(partitions) or known)
+        reading.start_at(offset if offset is not None else EARLIEST if from_beginning else LATEST)
+        if exit_at_end:
+            reading.end_here()
+        _print(reading, formatter, max_messages, timeout_ms)
+
+
+class Reading:
+    """Where one run of the command is in each partition, and where it ends, if it does."""
+
+    def __init__(self, client: BrokerClient, topic: str, partitions: list[int]) -> None:
+        self._client = client
+        self._topic = topic
+        self._partitions = partitions
+        self._positions: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+
+    def start_at(self, start: int) -> None:
+        """`start` is an offset, EARLIEST or LATEST."""
+        if start < 0:
+            self._positions = offsets(self._client, self._topic, self._partitions, start)
+        else:
+            self._positions = dict.fromkeys(self._partitions, start)
+
+    def end_here(self) -> None:
+        """Read no further than what is in the log at this moment."""
+        self._ends = offsets(self._client, self._topic, self._partitions, LATEST)
+        self._drop_finished()
+
+    @property
+    def is_finished(self) -> bool:
+        return not self._positions
+
+    def next_records(self, max_wait_ms: int) -> Iterator[ConsumedRecord]:
+        """The records of one fetch; empty when none came within `max_wait_ms`."""
+        for fetched in fetch(self._client, self._topic, self._positions, max_wait_ms=max_wait_ms):
+            yield from self._unpack(fetched)
+        self._drop_finished()
+
+    def _drop_finished(self) -> None:
+        for partition, end in self._ends.items():
+            if self._positions.get(partition, end) >= end:
+                self._positions.pop(partition, None)
+
+    def _unpack(self, fetched: FetchedPartition) -> Iterator[ConsumedRecord]:
+        end = self._ends.get(fetched.partition)
+        for batch in whole_batches(fetched.records):
+            header = read_header(batch)
+            if not header.is_control:
+                for record in iter_records(batch):
+                    offset = header.base_offset + record.offset_delta
+                    if offset < self._positions[fetched.partition] or (end is not None and offset >= end):
+                        continue
+                    yield ConsumedRecord(
+                        topic=self._topic,
+                        partition=fetched.partition,
+                        offset=offset,
+                        timestamp=record_timestamp(header, record),
+                        key=record.key,
+                        value=record.value,
+                        headers=record.headers,
+                    )
+            self._positions[fetched.partition] = max(
+                header.next_offset, self._positions[fetched.partition]
+            )
+
+
+def whole_batches(records: bytes) -> Iterator[memoryview]:
+    """Each batch in a fetched run; one that is cut off at the end comes whole with a later fetch."""
+    view = memoryview(records)
+    position = 0
+    while len(view) - position >= _LENGTH_AT:
+        size = read_size(view, position)
+        if len(view) - position < size:
+            return
+        yield view[position : position + size]
+        position += size
+
+
+def _print(
+    reading: Reading, formatter: Formatter, max_messages: int | None, timeout_ms: int | None
+) -> None:
+    out = sys.stdout.buffer
+    printed = 0
+    deadline = _deadline(timeout_ms)
+    while not reading.is_finished:
+        left_ms = _FETCH_WAIT_MS if deadline is None else min(_FETCH_WAIT_MS, (deadline - monotonic()) * 1000)
+        if left_ms <= 0:
+            return
+        try:
+            for record in reading.next_records(int(left_ms)):
+                out.write(formatter(record))
+                printed += 1
+                deadline = _deadline(timeout_ms)
+                if printed == max_messages:
+                    return
+        except (CorruptBatch, MalformedRecords) as error:
+            raise CommandFailed(f"the broker sent a batch that can't be read: {error}") from None
+        finally:
+            out.flush()
+
+
+def _deadline(timeout_ms: int | None) -> float | None:
+    return None if timeout_ms is None else monotonic() + timeout_ms / 1000
+
+
+def _formatter(text: str) -> Formatter:
+    try:
+        return compile_format(text)
+    except UnknownToken as unknown:
+        raise click.BadParameter(str(unknown), param_hint="--format") from None

@@ -1,0 +1,99 @@
+"""`kafkad dev`: a broker that leaves nothing behind, for a terminal or for a test.
+
+The folder with all its data is removed when the broker has stopped: at Ctrl-C, at SIGTERM, after a failed
+start, and with --parent also when the starting process was killed.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from kafkad.adapters.links.free_port import LOOPBACK, free_port
+from kafkad.adapters.links.messaging import RuntimePathTooLong, check_runtime_path
+from kafkad.adapters.operating_system.parent_watch import stop_with_parent
+from kafkad.banner import Ready, banner
+from kafkad.cli.configuring import override_option, parse_overrides, read_configuration
+from kafkad.cli.options import json_option
+from kafkad.standard_streams import say
+from kafkad.startup import start_broker
+
+FOLDER_PREFIX = "kafkad-dev-"
+LONGEST_RUNTIME_NAME = "kafkad-xxxxxxxx"
+
+
+@click.command(
+    epilog="\b\nExample:\n  kafkad dev\n  kafkad dev --port 9092 --override auto.create.topics.enable=false"
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="Default: a free one.")
+@click.option("--folder", hidden=True, help="An empty folder to use, and to remove at exit.")
+@click.option("--parent", "parent_pid", type=int, hidden=True, help="Stop when this parent process ends.")
+@override_option
+@json_option
+def dev(
+    port: int | None, folder: str | None, parent_pid: int | None, overrides: tuple[str, ...], as_json: bool
+) -> None:
+    """Run a throw-away broker on a free port, with its data in a temporary folder.
+
+    Port and folder are printed; the folder is removed at exit. With --json the first line is an object with
+    `bootstrap` and `log_dir`, printed when the broker serves.
+    """
+    # Before the folder exists: from here on SIGTERM unwinds, so that the folder is always removed.
+    signal.signal(signal.SIGTERM, _unwind)
+    own_pid = os.getpid()
+    home = folder if folder is not None else tempfile.mkdtemp(prefix=FOLDER_PREFIX)
+    try:
+        if parent_pid is not None:
+            stop_with_parent(parent_pid)
+        settings = _settings(home, port if port is not None else free_port())
+        config = read_configuration(None, [*settings, *parse_overrides(overrides)])
+        sys.exit(start_broker(config, _announce_json if as_json else _announce))
+    finally:
+        # A forked child that unwinds by mistake must not take the data of the others with it.
+        if os.getpid() == own_pid:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _settings(home: str, port: int) -> list[tuple[str, str]]:
+    """What makes a broker throw-away; overrides of the command line come after and win."""
+    return [
+        ("listeners", f"PLAINTEXT://{LOOPBACK}:{port}"),
+        ("log.dirs", f"{home}/data"),
+        *_runtime_dir(Path(home)),
+        # As few processes as there can be: quick to start and to stop, also many at a time.
+        ("num.network.threads", "1"),
+        ("num.io.threads", "1"),
+        # Nobody waits for the second consumer of a group that has only one.
+        ("group.initial.rebalance.delay.ms", "0"),
+        ("group.consumer.assignment.interval.ms", "0"),
+        # Several such brokers run side by side in tests: none may hold a well-known port.
+        ("kafkad.metrics.listener", ""),
+    ]
+
+
+def _runtime_dir(home: Path) -> list[tuple[str, str]]:
+    """Below `home` if sockets can have paths of that length; else the usual place, which the broker empties."""
+    try:
+        check_runtime_path(home / LONGEST_RUNTIME_NAME)
+    except RuntimePathTooLong:
+        return []
+    return [("kafkad.runtime.dir", str(home))]
+
+
+def _announce(ready: Ready) -> None:
+    say(f"{banner(ready)}\n  everything in that folder is removed at exit", sys.stdout)
+
+
+def _announce_json(ready: Ready) -> None:
+    facts = {"bootstrap": ready.bootstrap, "log_dir": ready.config.log_dirs.log_dirs[0]}
+    say(json.dumps(facts), sys.stdout)
+
+
+def _unwind(signal_number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + signal_number)

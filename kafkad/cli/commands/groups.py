@@ -1,0 +1,259 @@
+"""`kafkad groups`: list, describe, delete and reset, printed as kafka-consumer-groups.sh prints it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.group_tables import (
+    OffsetRow,
+    deletion_lines,
+    listing_lines,
+    member_lines,
+    offset_lines,
+    offset_rows,
+    reset_lines,
+    state_lines,
+)
+from kafkad.cli.options import json_option
+from kafkad.cli.resetting import Target, offsets_to_go_to, parse_topics, partitions_of, partitions_to_reset
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.client.groups import (
+    GroupDescription,
+    ListedGroup,
+    Partition,
+    commit_offsets,
+    committed_offsets,
+    delete_group,
+    delete_offsets,
+    describe_group,
+    list_groups,
+)
+from kafkad.client.records import LATEST, offsets
+from kafkad.core.errors import ErrorCode
+
+_CONSUMER = "Consumer"
+_NOBODY = frozenset({"Empty", "Dead"})
+_MOVING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+
+
+@click.group(
+    epilog="\b\nExample:\n  kafkad groups describe billing\n"
+    "  kafkad groups reset-offsets billing --topic orders --to-earliest --execute"
+)
+def groups() -> None:
+    """List, describe and delete consumer groups, and reset their offsets."""
+
+
+@groups.command("list", epilog="\b\nExample:\n  kafkad groups list --state")
+@click.option("--state", "with_state", is_flag=True, help="Also print the type and the state of each group.")
+@json_option
+@asks_broker
+def list_command(with_state: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """Print the id of every group."""
+    with asking(bootstrap, timeout_s) as client:
+        found = list_groups(client)
+    if as_json:
+        click.echo(json.dumps([each._asdict() for each in found] if with_state else [each.group_id for each in found]))
+        return
+    _print(listing_lines(found, with_state=with_state))
+
+
+@groups.command(epilog="\b\nExample:\n  kafkad groups describe billing --members")
+@click.argument("names", metavar="[GROUP]...", nargs=-1)
+@click.option("--members", "show", flag_value="members", help="Show who is in the group.")
+@click.option("--state", "show", flag_value="state", help="Show coordinator, strategy and state.")
+@json_option
+@asks_broker
+def describe(names: tuple[str, ...], show: str | None, as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """Show how far the groups GROUP, or all, are in their partitions, and who reads them."""
+    with asking(bootstrap, timeout_s) as client:
+        found = [_describe(client, listed) for listed in _listed(client, names)]
+        rows = [_rows(client, group) for group in found] if as_json or show is None else []
+    if as_json:
+        click.echo(json.dumps([_as_json(group, of_group) for group, of_group in zip(found, rows, strict=True)]))
+        return
+    for number, group in enumerate(found):
+        _say_state(group)
+        if show == "members":
+            _print(member_lines(group))
+        elif show == "state":
+            _print(state_lines(group))
+        elif rows[number]:
+            _print(offset_lines(rows[number]))
+
+
+@groups.command(epilog="\b\nExample:\n  kafkad groups delete billing")
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@click.option("--if-exists", is_flag=True, help="Succeed when the group is not there.")
+@json_option
+@asks_broker
+def delete(names: tuple[str, ...], if_exists: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """Delete the groups GROUP, which must have no members, and their offsets."""
+    with asking(bootstrap, timeout_s) as client:
+        for name in names:
+            deleted = True
+            try:
+                delete_group(client, name)
+            except BrokerCallFailed as failed:
+                if not (if_exists and failed.code is ErrorCode.GROUP_ID_NOT_FOUND):
+                    raise
+                deleted = False
+            said = "Deleted group" if deleted else "Not there: group"
+            click.echo(json.dumps({"group": name, "deleted": deleted}) if as_json else f"{said} {name}.")
+
+
+@groups.command(
+    "reset-offsets",
+    epilog="\b\nExample:\n  kafkad groups reset-offsets billing --topic orders:0,1 --shift-by -100\n"
+    "  kafkad groups reset-offsets billing --all-topics --to-datetime 2026-01-31T12:00:00 --execute",
+)
+@click.argument("name", metavar="GROUP")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1,…]", help="What to reset; repeatable.")
+@click.option("--all-topics", is_flag=True, help="Reset everything that the group has committed.")
+@click.option("--to-earliest", is_flag=True, help="To the first record that there is.")
+@click.option("--to-latest", is_flag=True, help="To the end: only new records are read.")
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
+@click.option("--to-datetime", metavar="TIME", help="To the first record from this time on; UTC unless it says where.")
+@click.option("--shift-by", type=int, metavar="N", help="Forward by N records, back when negative.")
+@click.option("--execute", is_flag=True, help="Do it; without this the new offsets are only shown.")
+@json_option
+@asks_broker
+def reset_offsets(
+    name: str,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    execute: bool,
+    as_json: bool,
+    bootstrap: str,
+    timeout_s: float,
+    **where: Any,
+) -> None:
+    """Move the group GROUP, which must have no members, to other offsets."""
+    target = Target(**where)
+    if bool(topics) == all_topics:
+        raise click.UsageError("expected --topic or --all-topics")
+    if target.how_many != 1:
+        raise click.UsageError("expected one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by")
+    wanted = parse_topics(topics)
+    with asking(bootstrap, timeout_s) as client:
+        state = next((each.state for each in list_groups(client) if each.group_id == name), "Dead")
+        if state not in _NOBODY:
+            raise CommandFailed(f"group {name!r} has members (it is {state}): stop them first")
+        partitions = partitions_to_reset(client, name, wanted)
+        moved = offsets_to_go_to(client, name, partitions, target, _warn)
+        if execute and moved:
+            commit_offsets(client, name, moved)
+    _print_reset(name, moved, executed=execute, as_json=as_json)
+
+
+@groups.command(
+    "delete-offsets", epilog="\b\nExample:\n  kafkad groups delete-offsets billing --topic orders --topic payments:0,1"
+)
+@click.argument("name", metavar="GROUP")
+@click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:0,1,…]", help="Of what; repeatable.")
+@json_option
+@asks_broker
+def delete_offsets_command(name: str, topics: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """Forget how far the group GROUP is in topics that it does not read any more."""
+    wanted = parse_topics(topics)
+    with asking(bootstrap, timeout_s) as client:
+        partitions = partitions_of(client, wanted)
+        delete_offsets(client, name, partitions)
+    if as_json:
+        rows = [{"topic": topic, "partition": partition} for topic, partition in partitions]
+        click.echo(json.dumps({"group": name, "deleted": rows}))
+        return
+    _print(deletion_lines(name, partitions))
+
+
+def _listed(client: BrokerClient, names: Sequence[str]) -> list[ListedGroup]:
+    """The groups `names`, or all."""
+    known = {each.group_id: each for each in list_groups(client)}
+    for name in names:
+        if name not in known:
+            raise CommandFailed(f"there is no group {name!r}")
+    return [known[name] for name in names] if names else list(known.values())
+
+
+def _describe(client: BrokerClient, listed: ListedGroup) -> GroupDescription:
+    return describe_group(client, listed.group_id, is_consumer_type=listed.type == _CONSUMER)
+
+
+def _rows(client: BrokerClient, group: GroupDescription) -> list[OffsetRow]:
+    committed = committed_offsets(client, group.group_id)
+    partitions = {*committed, *(each for member in group.members for each in member.partitions)}
+    return offset_rows(group, committed, _ends(client, partitions))
+
+
+def _ends(client: BrokerClient, partitions: set[Partition]) -> dict[Partition, int]:
+    """Of those partitions that there are."""
+    ends = {}
+    for topic in client.topics():
+        numbers = [number for name, number in partitions if name == topic.name and number < len(topic.partitions)]
+        for number, end in offsets(client, topic.name, numbers, LATEST).items() if numbers else ():
+            ends[topic.name, number] = end
+    return ends
+
+
+def _say_state(group: GroupDescription) -> None:
+    if group.state in _NOBODY:
+        click.echo(f"\nConsumer group '{group.group_id}' has no active members.", err=True)
+    elif group.state in _MOVING:
+        click.echo(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.", err=True)
+
+
+def _warn(sentence: str) -> None:
+    click.echo(f"kafkad: {sentence}", err=True)
+
+
+def _print(lines: Sequence[str]) -> None:
+    click.echo("".join(f"{line}\n" for line in lines), nl=False)
+
+
+def _print_reset(name: str, moved: dict[Partition, int], *, executed: bool, as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {"topic": topic, "partition": partition, "new_offset": offset}
+            for (topic, partition), offset in sorted(moved.items())
+        ]
+        click.echo(json.dumps({"group": name, "executed": executed, "offsets": rows}))
+        return
+    _print(reset_lines(name, moved))
+    if not executed:
+        click.echo("\nNothing was changed: add --execute to do it.", err=True)
+
+
+def _as_json(group: GroupDescription, rows: Sequence[OffsetRow]) -> dict[str, object]:
+    host, port, broker_id = group.coordinator
+    return {
+        "group": group.group_id,
+        "state": group.state,
+        "strategy": group.strategy,
+        "coordinator": {"host": host, "port": port, "id": broker_id},
+        "members": [
+            {
+                "consumer_id": each.member_id,
+                "instance_id": each.instance_id,
+                "client_id": each.client_id,
+                "host": each.host,
+                "partitions": [{"topic": topic, "partition": number} for topic, number in each.partitions],
+            }
+            for each in group.members
+        ],
+        "offsets": [
+            {
+                "topic": row.topic,
+                "partition": row.partition,
+                "current_offset": row.current_offset,
+                "log_end_offset": row.log_end_offset,
+                "lag": row.lag,
+                "consumer_id": row.member.member_id if row.member else None,
+            }
+            for row in rows
+            if row.topic is not None
+        ],
+    }

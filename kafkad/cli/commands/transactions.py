@@ -1,0 +1,181 @@
+"""`kafkad transactions`: list, describe, abort and find-hanging, printed as kafka-transactions.sh prints it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from time import time_ns
+
+import click
+
+from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.hanging import hanging, overdue
+from kafkad.cli.options import json_option
+from kafkad.cli.transaction_tables import description_lines, hanging_lines, listing_lines
+from kafkad.client.broker_client import BrokerClient, PartitionDescription
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.client.transactions import (
+    Partition,
+    ProducerState,
+    abort_transaction,
+    describe_transaction,
+    list_transactions,
+    producers_of,
+)
+from kafkad.core.errors import ErrorCode
+
+_MINUTE_MS = 60_000
+
+
+@click.group(
+    epilog="\b\nExample:\n  kafkad transactions list\n"
+    "  kafkad transactions find-hanging --topic orders\n"
+    "  kafkad transactions abort --topic orders --partition 0 --start-offset 1234"
+)
+def transactions() -> None:
+    """List and describe transactions; find and abort those that hang."""
+
+
+@transactions.command("list", epilog="\b\nExample:\n  kafkad transactions list --duration-filter 60000")
+@click.option("--duration-filter", type=int, default=-1, metavar="MS", help="Only transactions open for longer.")
+@click.option("--transactional-id-pattern", metavar="REGEX", help="Only ids that match as a whole.")
+@json_option
+@asks_broker
+def list_command(
+    duration_filter: int, transactional_id_pattern: str | None, as_json: bool, bootstrap: str, timeout_s: float
+) -> None:
+    """Print every transactional id with its coordinator, producer id and state."""
+    with asking(bootstrap, timeout_s) as client:
+        rows = list_transactions(client, duration_ms=duration_filter, pattern=transactional_id_pattern)
+    _print([row._asdict() for row in rows] if as_json else listing_lines(rows))
+
+
+@transactions.command(epilog="\b\nExample:\n  kafkad transactions describe billing-1")
+@click.argument("transactional_id", metavar="TRANSACTIONAL-ID")
+@json_option
+@asks_broker
+def describe(transactional_id: str, as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """Show the transaction of TRANSACTIONAL-ID, and the partitions that are in it."""
+    with asking(bootstrap, timeout_s) as client:
+        row = describe_transaction(client, transactional_id)
+    if as_json:
+        click.echo(json.dumps(asdict(row)))
+        return
+    _print(description_lines(row, _now_ms()))
+
+
+@transactions.command(
+    epilog="\b\nExample:\n  kafkad transactions abort --topic orders --partition 0 --start-offset 1234"
+)
+@click.option("--topic", required=True, help="The topic that it hangs in.")
+@click.option("--partition", type=click.IntRange(min=0), required=True, help="The partition that it hangs in.")
+@click.option("--start-offset", type=click.IntRange(min=0), help="Where the transaction begins in the partition.")
+@click.option("--producer-id", type=click.IntRange(min=0), help="Instead of the start, with both epochs.")
+@click.option("--producer-epoch", type=click.IntRange(min=0), help="As find-hanging shows it.")
+@click.option("--coordinator-epoch", type=int, help="As find-hanging shows it.")
+@asks_broker
+def abort(
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """Abort a transaction that hangs: its producer is gone, and no coordinator knows of it."""
+    given = (producer_id, producer_epoch, coordinator_epoch)
+    if start_offset is None and None in given:
+        raise click.UsageError(
+            "expected --start-offset, or all of --producer-id, --producer-epoch and --coordinator-epoch"
+        )
+    with asking(bootstrap, timeout_s) as client:
+        if start_offset is not None:
+            row = _producer_at(client, (topic, partition), start_offset)
+            given = (row.producer_id, row.producer_epoch, row.coordinator_epoch)
+        found_id, epoch, coordinator = (value or 0 for value in given)
+        # Nobody has ended a transaction of this producer here yet: no coordinator has an epoch below 0.
+        abort_transaction(client, (topic, partition), found_id, epoch, max(0, coordinator))
+
+
+@transactions.command("find-hanging", epilog="\b\nExample:\n  kafkad transactions find-hanging --topic orders")
+@click.option("--topic", help="Look at this topic only.")
+@click.option("--partition", type=click.IntRange(min=0), help="Look at this partition of the topic only.")
+@click.option("--broker-id", type=int, help="Look at the partitions that have a replica on this broker.")
+@click.option(
+    "--max-transaction-timeout",
+    type=click.IntRange(min=0),
+    default=15,
+    show_default=True,
+    metavar="MINUTES",
+    help="Nothing younger can hang: the longest transaction that the brokers allow.",
+)
+@json_option
+@asks_broker
+def find_hanging(
+    topic: str | None,
+    partition: int | None,
+    broker_id: int | None,
+    max_transaction_timeout: int,
+    as_json: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """Print open transactions that no coordinator is going to end."""
+    if topic is None and (broker_id is None or partition is not None):
+        raise click.UsageError("expected --topic, or --broker-id without --partition")
+    with asking(bootstrap, timeout_s) as client:
+        searched = _partitions(client, topic, partition, broker_id)
+        producers = [row for each in searched for row in producers_of(client, *each)]
+        rows = _hanging(client, overdue(producers, _now_ms(), max_transaction_timeout * _MINUTE_MS))
+    _print([row._asdict() for row in rows] if as_json else hanging_lines(rows, _now_ms()))
+
+
+def _producer_at(client: BrokerClient, partition: Partition, start_offset: int) -> ProducerState:
+    for row in producers_of(client, *partition):
+        if row.start_offset == start_offset:
+            return row
+    topic, index = partition
+    raise CommandFailed(f"no open transaction begins at offset {start_offset} of {topic}-{index}")
+
+
+def _partitions(
+    client: BrokerClient, topic: str | None, partition: int | None, broker_id: int | None
+) -> Iterator[Partition]:
+    for described in client.topics(None if topic is None else [topic]):
+        for row in described.partitions:
+            if partition in (None, row.partition) and _has_replica(row, broker_id):
+                yield described.name, row.partition
+
+
+def _has_replica(row: PartitionDescription, broker_id: int | None) -> bool:
+    return broker_id is None or broker_id in row.replicas
+
+
+def _hanging(client: BrokerClient, candidates: Sequence[ProducerState]) -> list[ProducerState]:
+    if not candidates:
+        return []
+    producer_ids = sorted({row.producer_id for row in candidates})
+    id_of = {row.producer_id: row.transactional_id for row in list_transactions(client, producer_ids=producer_ids)}
+    return hanging(candidates, id_of, {name: _partitions_in(client, name) for name in id_of.values()})
+
+
+def _partitions_in(client: BrokerClient, transactional_id: str) -> Sequence[Partition]:
+    try:
+        return describe_transaction(client, transactional_id).partitions
+    except BrokerCallFailed as failed:
+        if failed.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise
+        return ()
+
+
+def _print(rows: Sequence[str] | Sequence[dict[str, object]]) -> None:
+    """Lines as they are, anything else as JSON."""
+    if rows and isinstance(rows[0], str):
+        click.echo("\n".join(map(str, rows)))
+    else:
+        click.echo(json.dumps(rows))
+
+
+def _now_ms() -> int:
+    return time_ns() // 1_000_000

@@ -1,0 +1,267 @@
+"""A small synchronous Kafka client: what the command line and the test fixture ask a running broker.
+
+Knows the cluster (which brokers, which leads what) and its topics; records are moved by
+`broker_records`. Meant for people and tests, not for throughput: one request at a time, from one thread.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic, sleep
+from typing import Self, TypeVar
+from uuid import UUID
+
+from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreateTopicsResponse
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseTopic
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i16, i32, i32Timedelta
+
+from kafkad.client.connection import BrokerCallFailed, BrokerConnection
+from kafkad.core.errors import ErrorCode
+
+DEFAULT_PORT = 9092
+BROKER_DEFAULT = -1
+"""As number of partitions or replicas: whatever the broker is configured with."""
+
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+_RETRY_PAUSE_S = 0.1
+_TOPIC = i8(2)
+_DEFAULT_CONFIG_SOURCE = 5
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """One partition as Metadata tells it; `leader` is -1 when it has none."""
+
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic as Metadata tells it; partitions in order of their number."""
+
+    name: str
+    topic_id: UUID | None
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+class BrokerClient:
+    """Talks to the cluster behind `bootstrap` ("host:port,host:port"). Raises only BrokerCallFailed."""
+
+    def __init__(self, bootstrap: str, timeout_s: float = 10.0) -> None:
+        self._timeout_s = timeout_s
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._controller = -1
+        self._leaders: dict[tuple[str, int], int] = {}
+        self._bootstrap = self._connect_to_any(parse_bootstrap(bootstrap))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    def topics(self, names: Sequence[str] | None = None, *, create: bool = False) -> list[TopicDescription]:
+        """Every topic in order of name, or those named.
+
+        With `create` the broker may auto-create what is missing; without it a missing name raises
+        UNKNOWN_TOPIC_OR_PARTITION at once.
+        """
+        if create:
+            return self.until_deadline(lambda: self._describe(names, create=True))
+        return self._describe(names, create=False)
+
+    def create_topic(
+        self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]
+    ) -> None:
+        """Create one topic. Either number may be BROKER_DEFAULT."""
+        topic = CreatableTopic(
+            name=TopicName(name),
+            num_partitions=i32(partitions),
+            replication_factor=i16(replication_factor),
+            assignments=(),
+            configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in configs.items()),
+        )
+        request = CreateTopicsRequest(topics=(topic,), timeout=self.wait)
+        response = self._controller_connection().call(request, CreateTopicsResponse, wait_s=self._timeout_s)
+        for result in response.topics:
+            raise_for(result.error_code, f"topic {name!r} was not created", result.error_message)
+
+    def delete_topic(self, name: str) -> None:
+        topic = DeleteTopicState(name=TopicName(name), topic_id=None)
+        request = DeleteTopicsRequest(topics=(topic,), timeout=self.wait)
+        response = self._controller_connection().call(request, DeleteTopicsResponse, wait_s=self._timeout_s)
+        for result in response.responses:
+            raise_for(result.error_code, f"topic {name!r} was not deleted", result.error_message)
+
+    def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """By topic, the configs that are not Kafka's defaults, wherever they were set."""
+        resources = tuple(
+            DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
+            for name in names
+        )
+        response = self._bootstrap.call(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
+        configs: dict[str, dict[str, str]] = {}
+        for result in response.results:
+            failed = f"the configs of topic {result.resource_name!r} can't be read"
+            raise_for(result.error_code, failed, result.error_message)
+            configs[result.resource_name] = {
+                config.name: config.value or ""
+                for config in result.configs
+                if config.config_source != _DEFAULT_CONFIG_SOURCE
+            }
+        return configs
+
+    @property
+    def wait(self) -> i32Timedelta:
+        """How long a broker is asked to try before it answers that time is over."""
+        return milliseconds(int(self._timeout_s * 1000))
+
+    def leader_of(self, topic: str, partition: int) -> BrokerConnection:
+        """A connection to the leader. Raises LEADER_NOT_AVAILABLE while there is none."""
+        if (topic, partition) not in self._leaders:
+            self._describe([topic], create=False)
+        leader = self._leaders.get((topic, partition))
+        if leader is None:
+            count = sum(1 for name, _ in self._leaders if name == topic)
+            # Without a code: metadata that has the topic has all of it, waiting would not help.
+            raise BrokerCallFailed(f"topic {topic!r} has no partition {partition}, it has {count}")
+        if leader not in self._addresses:
+            raise BrokerCallFailed(f"{topic}-{partition} has no leader", ErrorCode.LEADER_NOT_AVAILABLE)
+        return self._connect(*self._addresses[leader])
+
+    def any_broker(self) -> BrokerConnection:
+        """Whoever answered first: for what every broker knows."""
+        return self._bootstrap
+
+    def all_brokers(self) -> list[BrokerConnection]:
+        """A connection to each broker of the cluster."""
+        self._describe([], create=False)
+        return [self._connect(*address) for address in self._addresses.values()]
+
+    def connection_to(self, host: str, port: int) -> BrokerConnection:
+        return self._connect(host, port)
+
+    def until_deadline(self, attempt: Callable[[], Answer]) -> Answer:
+        """`attempt` again with fresh metadata while its error is one that passes, until the timeout."""
+        deadline = monotonic() + self._timeout_s
+        while True:
+            try:
+                return attempt()
+            except BrokerCallFailed as failed:
+                if failed.code not in _RETRIABLE or monotonic() > deadline:
+                    raise
+            self._leaders.clear()
+            sleep(_RETRY_PAUSE_S)
+
+    def _describe(self, names: Sequence[str] | None, *, create: bool) -> list[TopicDescription]:
+        wanted = None
+        if names is not None:
+            wanted = tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
+        request = MetadataRequest(
+            topics=wanted, allow_auto_topic_creation=create, include_topic_authorized_operations=False
+        )
+        response = self._bootstrap.call(request, MetadataResponse)
+        self._addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        self._controller = response.controller_id
+        described = [self._remember(topic) for topic in response.topics]
+        return sorted(described, key=lambda topic: topic.name)
+
+    def _remember(self, topic: MetadataResponseTopic) -> TopicDescription:
+        if int(topic.error_code) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise BrokerCallFailed(f"there is no topic {topic.name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise_for(topic.error_code, f"topic {topic.name!r} is not served", None)
+        partitions = []
+        for partition in sorted(topic.partitions, key=lambda each: each.partition_index):
+            self._leaders[str(topic.name), partition.partition_index] = partition.leader_id
+            partitions.append(
+                PartitionDescription(
+                    partition=partition.partition_index,
+                    leader=partition.leader_id,
+                    replicas=partition.replica_nodes,
+                    isr=partition.isr_nodes,
+                    offline_replicas=partition.offline_replicas,
+                )
+            )
+        return TopicDescription(
+            name=str(topic.name),
+            topic_id=topic.topic_id,
+            is_internal=topic.is_internal,
+            partitions=tuple(partitions),
+        )
+
+    def _controller_connection(self) -> BrokerConnection:
+        self._describe([], create=False)
+        address = self._addresses.get(self._controller)
+        return self._connect(*address) if address else self._bootstrap
+
+    def _connect_to_any(self, addresses: Sequence[tuple[str, int]]) -> BrokerConnection:
+        for address in addresses[:-1]:
+            try:
+                return self._connect(*address)
+            except BrokerCallFailed:
+                continue
+        return self._connect(*addresses[-1])
+
+    def _connect(self, host: str, port: int) -> BrokerConnection:
+        connection = self._connections.get((host, port))
+        if connection is None:
+            connection = self._connections[host, port] = BrokerConnection(host, port, self._timeout_s)
+        return connection
+
+
+def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
+    """ "host:port,host:port" as pairs; the port may be left out, IPv6 addresses stand in brackets."""
+    addresses = []
+    for entry in filter(None, (part.strip() for part in bootstrap.split(","))):
+        host, colon, port = entry.rpartition(":")
+        if not colon or entry.endswith("]"):
+            host, port = entry, str(DEFAULT_PORT)
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise BrokerCallFailed(f"expected host:port as bootstrap server, found {entry!r}")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise BrokerCallFailed("expected host:port as bootstrap server, found nothing")
+    return addresses
+
+
+def milliseconds(count: int) -> i32Timedelta:
+    return i32Timedelta.parse(timedelta(milliseconds=count))
+
+
+def raise_for(code: int, sentence: str, message: str | None) -> None:
+    """Raise `sentence` with the broker's own `message`, or with the name of the code, unless code is 0."""
+    if code:
+        known = ErrorCode(code)
+        reason = known.name if not message else f"{message} ({known.name})"
+        raise BrokerCallFailed(f"{sentence}: {reason}", known)

@@ -1,0 +1,134 @@
+"""Records to and from a running broker in whole batches: Produce, Fetch, ListOffsets over a `BrokerClient`.
+
+Each call goes to the partition's leader, and again to the new one when leadership moved. A Produce whose
+connection broke is not sent again: the batch may be there already.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kio.schema.fetch.v12.request import FetchPartition, FetchRequest, FetchTopic
+from kio.schema.fetch.v12.response import FetchResponse
+from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.list_offsets.v7.response import ListOffsetsResponse
+from kio.schema.produce.v9.request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kio.schema.produce.v9.response import ProduceResponse
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import Records, i8, i16, i32, i64
+
+from kafkad.client.broker_client import BrokerClient, milliseconds, raise_for
+from kafkad.client.connection import BrokerConnection
+
+EARLIEST = -2
+LATEST = -1
+
+_CONSUMER = BrokerId(-1)
+_MAX_FETCH_BYTES = i32(8 * 1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedPartition:
+    """What one fetch brought for one partition.
+
+    `records` is a run of batches: the first may start before the asked offset, the last may be cut off.
+    """
+
+    partition: int
+    high_watermark: int
+    records: bytes
+
+
+def produce(client: BrokerClient, topic: str, partition: int, batch: bytes, *, acks: int) -> int:
+    """Append one record batch; the offset of its first record, or -1 with acks=0."""
+    data = PartitionProduceData(index=i32(partition), records=Records(batch))
+    request = ProduceRequest(
+        acks=i16(acks),
+        timeout=client.wait,
+        topic_data=(TopicProduceData(name=TopicName(topic), partition_data=(data,)),),
+    )
+    if acks == 0:
+        client.until_deadline(lambda: client.leader_of(topic, partition)).send(request)
+        return -1
+
+    def attempt() -> int:
+        leader = client.leader_of(topic, partition)
+        response = leader.call(request, ProduceResponse, wait_s=client.wait.total_seconds())
+        answer = response.responses[0].partition_responses[0]
+        raise_for(answer.error_code, f"{topic}-{partition} took no records", answer.error_message)
+        return answer.base_offset
+
+    return client.until_deadline(attempt)
+
+
+def fetch(
+    client: BrokerClient, topic: str, positions: Mapping[int, int], *, max_wait_ms: int
+) -> list[FetchedPartition]:
+    """Batches from `positions` (partition to offset) on; waits up to `max_wait_ms` for the first byte."""
+
+    def attempt() -> list[FetchedPartition]:
+        by_leader: dict[BrokerConnection, dict[int, int]] = {}
+        for partition, offset in positions.items():
+            by_leader.setdefault(client.leader_of(topic, partition), {})[partition] = offset
+        share_ms = max_wait_ms // len(by_leader)
+        return [
+            fetched
+            for leader, asked in by_leader.items()
+            for fetched in _fetch_from(leader, topic, asked, share_ms)
+        ]
+
+    return client.until_deadline(attempt)
+
+
+def offsets(client: BrokerClient, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
+    """By partition, the offset at `timestamp` (milliseconds, EARLIEST or LATEST); -1 when there is none."""
+    return {partition: _offset_at(client, topic, partition, timestamp) for partition in partitions}
+
+
+def _fetch_from(
+    leader: BrokerConnection, topic: str, positions: Mapping[int, int], max_wait_ms: int
+) -> list[FetchedPartition]:
+    partitions = tuple(
+        FetchPartition(
+            partition=i32(partition), fetch_offset=i64(offset), partition_max_bytes=_MAX_FETCH_BYTES
+        )
+        for partition, offset in positions.items()
+    )
+    request = FetchRequest(
+        replica_id=_CONSUMER,
+        max_wait=milliseconds(max_wait_ms),
+        min_bytes=i32(1),
+        max_bytes=_MAX_FETCH_BYTES,
+        topics=(FetchTopic(topic=TopicName(topic), partitions=partitions),),
+        forgotten_topics_data=(),
+    )
+    response = leader.call(request, FetchResponse, wait_s=max_wait_ms / 1000)
+    raise_for(response.error_code, f"{leader.peer} did not serve a fetch of {topic!r}", None)
+    fetched = []
+    for answer in (each for answered in response.responses for each in answered.partitions):
+        asked = f"offset {positions[answer.partition_index]} of {topic}-{answer.partition_index}"
+        raise_for(answer.error_code, f"{asked} can't be read", None)
+        fetched.append(
+            FetchedPartition(
+                partition=answer.partition_index,
+                high_watermark=answer.high_watermark,
+                records=answer.records or b"",
+            )
+        )
+    return fetched
+
+
+def _offset_at(client: BrokerClient, topic: str, partition: int, timestamp: int) -> int:
+    asked = ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(timestamp))
+    request = ListOffsetsRequest(
+        replica_id=_CONSUMER,
+        isolation_level=i8(0),
+        topics=(ListOffsetsTopic(name=TopicName(topic), partitions=(asked,)),),
+    )
+
+    def attempt() -> int:
+        response = client.leader_of(topic, partition).call(request, ListOffsetsResponse)
+        answer = response.topics[0].partitions[0]
+        raise_for(answer.error_code, f"the offsets of {topic}-{partition} can't be read", None)
+        return answer.offset
+
+    return client.until_deadline(attempt)

@@ -1,0 +1,1 @@
+"""What options mean for a broker, a topic, a group; and what a topic inherits."""

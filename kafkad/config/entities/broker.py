@@ -1,0 +1,123 @@
+"""What is this broker told to be?
+
+`BrokerConfig` is the whole configuration in small frozen parts, one for each domain, so that a rule is handed the few
+values it needs. Field names are the option names with `.` as `_`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkad.config.listeners import Endpoint, Listener
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.settings.values import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkConfig:
+    """Listeners, their limits, and the processes behind them."""
+
+    listeners: tuple[Listener, ...]
+    num_network_threads: int
+    num_io_threads: int
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
+    socket_request_max_bytes: int
+    socket_listen_backlog_size: int
+    queued_max_request_bytes: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: Mapping[str, int]
+    max_connection_creation_rate: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirsConfig:
+    """Where data is, and how often it is looked after."""
+
+    log_dirs: tuple[str, ...]
+    log_cleaner_threads: int
+    log_retention_check_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_initial_task_delay_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsConfig:
+    """How topics are made and deleted."""
+
+    auto_create_topics_enable: bool
+    num_partitions: int
+    default_replication_factor: int
+    delete_topic_enable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsConfig:
+    """`listener` None is off; a default listener whose port is taken must not stop the start."""
+
+    listener: Endpoint | None
+    listener_is_default: bool
+    per_partition: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginsConfig:
+    """Which plugins are loaded, and which of the registered objects are used."""
+
+    dir: str
+    enabled: bool
+    leader_election_strategy: str
+    quota_manager: str
+    metrics_reporters: tuple[str, ...]
+    group_assignors: tuple[str, ...]
+    """The first is for members that name none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeConfig:
+    """Sockets between the processes, and shared memory."""
+
+    dir: str
+    arena_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """What was written, by whom: the later of file, cluster-wide change and change of this broker wins."""
+
+    static: Mapping[str, str]
+    cluster: Mapping[str, str]
+    broker: Mapping[str, str]
+    defaults: Mapping[str, Value]
+
+    @property
+    def written(self) -> Mapping[str, str]:
+        """Every option that somebody has set, as text."""
+        return {**self.static, **self.cluster, **self.broker}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Everything; `values` has each option's value by name, `texts` what was written and where."""
+
+    node_id: int
+    rack: str | None
+    network: NetworkConfig
+    log_dirs: LogDirsConfig
+    log: LogConfig
+    topics: TopicsConfig
+    metrics: MetricsConfig
+    plugins: PluginsConfig
+    runtime: RuntimeConfig
+    values: Mapping[str, Value]
+    texts: Texts
+    notices: tuple[str, ...]

@@ -1,0 +1,77 @@
+"""What does a topic's own configuration mean on this broker, and what may it not be?
+
+Refusals carry INVALID_CONFIG and Kafka's words. Limits are checked when an option is set; what is stored already is
+only read, so that a topic outlives a limit that becomes tighter and a cleanup policy whose plugin is gone.
+"""
+
+from collections.abc import Collection, Mapping
+
+from kafkad.config.entities.broker import BrokerConfig
+from kafkad.config.entities.log_defaults import log_config, topic_defaults
+from kafkad.config.table import TOPIC_TABLE
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.settings.option import InvalidSetting, Setting
+from kafkad.core.settings.values import Value
+
+_NO_TIERS = (
+    "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+)
+
+
+def validate_topic_config(name: str, text: str | None, cleanup_policies: Collection[str] = ()) -> Value:
+    """The value of one option of a topic; raises KafkaError.
+
+    `cleanup_policies` are the names that plugins have added to delete and compact.
+    """
+    setting = _known(name)
+    if text is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
+    value = stored_topic_value(name, text)
+    ruled = value
+    if name == "cleanup.policy" and isinstance(value, tuple):
+        ruled = tuple(policy for policy in value if policy not in cleanup_policies)
+    try:
+        setting.check(ruled)
+    except InvalidSetting as refusal:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(refusal)) from None
+    if name == "remote.storage.enable" and value is True:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, _NO_TIERS)
+    return value
+
+
+def validate_topic_configs(
+    broker: BrokerConfig, overrides: Mapping[str, str | None], cleanup_policies: Collection[str] = ()
+) -> dict[str, Value]:
+    """The values of all options of a topic, which also have to agree with what it inherits."""
+    own = {name: validate_topic_config(name, text, cleanup_policies) for name, text in overrides.items()}
+    values = {**topic_defaults(broker.values), **own}
+    least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+    assert isinstance(least, int) and isinstance(most, int), "both are integer options"
+    if least > most:
+        message = f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    return own
+
+
+def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
+    """The settings of a topic's logs; without overrides, the broker's own object."""
+    if not overrides:
+        return broker.log
+    own = {name: stored_topic_value(name, text) for name, text in overrides.items()}
+    return log_config({**topic_defaults(broker.values), **own})
+
+
+def stored_topic_value(name: str, text: str) -> Value:
+    """What `text` stands for, whatever the limits are today; raises KafkaError for what is no value at all."""
+    try:
+        return _known(name).read(text)
+    except InvalidSetting as refusal:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(refusal)) from None
+
+
+def _known(name: str) -> Setting:
+    setting = TOPIC_TABLE.get(name)
+    if setting is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+    return setting

@@ -1,0 +1,1 @@
+"""Options of clusters: replication, ZooKeeper, KRaft."""

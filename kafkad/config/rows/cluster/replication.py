@@ -1,0 +1,40 @@
+"""Options of replication between brokers."""
+
+from kafkad.config.rows.reasons import JVM, SINGLE
+from kafkad.core.settings.limits import Between
+from kafkad.core.settings.rows import CLUSTER_WIDE, HIGH, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, STRING, row
+
+# fmt: off
+SETTINGS = (
+    row("num.replica.fetchers", INT, 1, Between(1), HIGH, CLUSTER_WIDE,
+        "Processes that fetch from each other broker.", status=SINGLE),
+    row("num.replica.alter.log.dirs.threads", INT, None, None, HIGH, READ_ONLY,
+        "Threads that move replicas between directories.", status=SINGLE),
+    row("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Bytes per second for moving replicas between directories.", status=SINGLE),
+    row("leader.replication.throttled.rate", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Bytes per second that throttled leaders send to followers.", status=SINGLE),
+    row("follower.replication.throttled.rate", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Bytes per second that throttled followers read.", status=SINGLE),
+    row("replica.fetch.backoff.ms", INT, 1000, Between(0), MEDIUM, READ_ONLY,
+        "Pause after a failed fetch from a leader.", status=SINGLE),
+    row("replica.fetch.max.bytes", INT, 1_048_576, Between(0), MEDIUM, READ_ONLY,
+        "Bytes per partition that a follower asks for.", status=SINGLE),
+    row("replica.fetch.min.bytes", INT, 1, None, HIGH, READ_ONLY,
+        "Bytes that a follower waits for.", status=SINGLE),
+    row("replica.fetch.response.max.bytes", INT, 10_485_760, Between(0), MEDIUM, READ_ONLY,
+        "Bytes that a follower asks for in one request.", status=SINGLE),
+    row("replica.fetch.wait.max.ms", INT, 500, None, HIGH, READ_ONLY,
+        "How long a leader may hold a follower's fetch.", status=SINGLE),
+    row("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, None, HIGH, READ_ONLY,
+        "How often the high watermarks are written to disk."),
+    row("replica.lag.time.max.ms", LONG, 30_000, None, HIGH, READ_ONLY,
+        "How long a follower may lag before it is out of sync.", status=SINGLE),
+    row("replica.selector.class", STRING, None, None, MEDIUM, READ_ONLY,
+        "JVM class that picks the replica a consumer reads from.", status=JVM),
+    row("replica.socket.receive.buffer.bytes", INT, 65_536, None, HIGH, READ_ONLY,
+        "Receive buffer of a follower's sockets.", status=SINGLE),
+    row("replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
+        "How long a follower waits for its leader.", status=SINGLE),
+)
+# fmt: on

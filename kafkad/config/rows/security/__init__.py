@@ -1,0 +1,1 @@
+"""Options of TLS, SASL and authorization."""

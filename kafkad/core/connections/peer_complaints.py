@@ -1,0 +1,69 @@
+"""Is this the first complaint about a peer within a minute? That one has its line in the log, the others are counted.
+
+A stranger who is cut off thousands of times a second must neither fill the log nor the memory: IPv6 peers are known by
+their /64, and those beyond `MOST_PEERS` within a minute share one entry.
+"""
+
+from kafkad.core.connections.peer_address import network_of
+
+QUIET_MS = 60_000
+MOST_PEERS = 1_000
+OTHERS = "other addresses"
+
+
+class _Minute:
+    __slots__ = ("ends_ms", "unsaid")
+
+    def __init__(self, ends_ms: int) -> None:
+        self.ends_ms = ends_ms
+        self.unsaid = 0
+
+
+class PeerComplaints:
+    """The peers that were complained of in their minute, the one that ends next first."""
+
+    def __init__(self, most_peers: int = MOST_PEERS) -> None:
+        self._most_peers = most_peers
+        self._minutes: dict[str, _Minute] = {}
+        self._unsaid = 0
+
+    def __len__(self) -> int:
+        return len(self._minutes)
+
+    def may_say(self, host: str, now_ms: int) -> bool:
+        """Whether this complaint is said; if not, it is counted. `over` is called first."""
+        peer = network_of(host)
+        minute = self._minutes.get(peer)
+        if minute is None and len(self._minutes) >= self._most_peers:
+            peer = OTHERS
+            minute = self._minutes.get(peer)
+        if minute is None:
+            self._minutes[peer] = _Minute(now_ms + QUIET_MS)
+            return True
+        minute.unsaid += 1
+        self._unsaid += 1
+        return False
+
+    def over(self, now_ms: int) -> list[tuple[str, int]]:
+        """(peer, how many complaints were not said) of those whose minute is over; they are forgotten."""
+        counts = []
+        while self._minutes:
+            peer, minute = next(iter(self._minutes.items()))
+            if minute.ends_ms > now_ms:
+                break
+            counts += self._forget(peer, minute)
+        return counts
+
+    def end(self) -> list[tuple[str, int]]:
+        """The same of all of them: nothing more will come."""
+        return [count for peer, minute in list(self._minutes.items()) for count in self._forget(peer, minute)]
+
+    def _forget(self, peer: str, minute: _Minute) -> list[tuple[str, int]]:
+        del self._minutes[peer]
+        self._unsaid -= minute.unsaid
+        return [(peer, minute.unsaid)] if minute.unsaid else []
+
+    @property
+    def next_ms(self) -> int | None:
+        """When there may be a count to say; None as long as everything is said."""
+        return next(iter(self._minutes.values())).ends_ms if self._unsaid else None

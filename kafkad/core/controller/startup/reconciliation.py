@@ -1,0 +1,163 @@
+"""What the log directories hold against what the store knows: which partition is where, and what to do with the rest.
+
+Data is never lost silently: a directory whose topic the store does not know is adopted, one that belongs to another
+life of a topic is set aside, and only what a recorded deletion names is deleted. Nor is anything believed that makes
+partitions by the thousand: a folder that somebody called `orders-99999999` is set aside too.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, is_legal
+from kafkad.core.controller.topics.topics import MAX_PARTITIONS_PER_REQUEST
+from kafkad.core.types import LARGEST_PARTITION, TopicPartition
+
+# <topic>-<partition>.<unique>-delete, as Kafka and kafkad rename what is to go.
+_RENAMED_FOR_DELETION = re.compile(r"\S+-\S+\.\S+-delete")
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
+_MOST_MISSING = MAX_PARTITIONS_PER_REQUEST
+"""A topic may have this many partitions more than are known or found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDirectory:
+    """A partition directory; `topic_id` of its partition.metadata, `leader_epoch` the latest of its checkpoint."""
+
+    log_dir: int
+    name: str
+    topic_id: UUID | None = None
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    """A topic of the store: `local` are the partitions that this broker has a replica of."""
+
+    id: UUID
+    partitions: int
+    local: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class StrayDirectory:
+    """It carries another topic id than the topic of this name has, or can't be a partition of it: renamed to
+    `…-stray`, with a loud line."""
+
+    directory: FoundDirectory
+    expected_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedTopic:
+    """Found on disk only. `topic_id` None: it has none on disk either, a new one is drawn."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Reconciliation:
+    located: dict[TopicPartition, int] = field(default_factory=dict)
+    """Log directory of each partition that has one."""
+    leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    """Latest epoch on disk of each of them, -1 for none."""
+    missing: list[TopicPartition] = field(default_factory=list)
+    """In the store, not on any disk: to create, or offline while a directory is."""
+    adopted: list[AdoptedTopic] = field(default_factory=list)
+    deleting: list[tuple[FoundDirectory, str, int]] = field(default_factory=list)
+    """Directories of recorded deletions with their topic and partition."""
+    leftovers: list[FoundDirectory] = field(default_factory=list)
+    """Already renamed for deletion: remove."""
+    stray: list[StrayDirectory] = field(default_factory=list)
+    duplicates: list[tuple[TopicPartition, int, int]] = field(default_factory=list)
+    """One partition in two directories: people have to decide, the broker does not start."""
+
+
+def parse_directory(name: str) -> TopicPartition | None:
+    """`<topic>-<partition>` as Kafka writes it, or None for anything else."""
+    topic, _, number = name.rpartition("-")
+    if not (_PARTITION.fullmatch(number) and is_legal(topic)):
+        return None
+    partition = int(number)
+    return TopicPartition(topic, partition) if partition <= LARGEST_PARTITION else None
+
+
+def reconcile(
+    known: Mapping[str, KnownTopic],
+    deletions: Mapping[str, UUID | None],
+    directories: Iterable[FoundDirectory],
+) -> Reconciliation:
+    """`deletions`: topics whose deletion is recorded and their ids (None: recorded by a broker that keeps no id)."""
+    result = Reconciliation()
+    unknown: dict[str, list[tuple[int, FoundDirectory]]] = {}
+    for directory in sorted(directories, key=lambda found: (found.log_dir, found.name)):
+        if _RENAMED_FOR_DELETION.fullmatch(directory.name):
+            result.leftovers.append(directory)
+            continue
+        partition = parse_directory(directory.name)
+        if partition is None or partition.topic == CLUSTER_METADATA_TOPIC:
+            continue
+        if _is_being_deleted(partition.topic, directory, known, deletions):
+            result.deleting.append((directory, partition.topic, partition.partition))
+            continue
+        topic = known.get(partition.topic)
+        if topic is None and partition.topic in deletions:
+            # Neither the topic that is being deleted nor one of the store: it must not stand in the way.
+            result.stray.append(StrayDirectory(directory, deletions[partition.topic]))
+        elif topic is None:
+            unknown.setdefault(partition.topic, []).append((partition.partition, directory))
+        elif (
+            directory.topic_id not in (None, topic.id) or partition.partition >= topic.partitions + _MOST_MISSING
+        ):
+            result.stray.append(StrayDirectory(directory, topic.id))
+        else:
+            _locate(result, partition, directory)
+    for name in sorted(unknown):
+        _adopt(result, name, unknown[name])
+    _find_missing(result, known)
+    return result
+
+
+def _is_being_deleted(
+    topic: str,
+    directory: FoundDirectory,
+    known: Mapping[str, KnownTopic],
+    deletions: Mapping[str, UUID | None],
+) -> bool:
+    if topic not in deletions or topic in known:
+        return False
+    deleted_id = deletions[topic]
+    # No id on either side: the name is all there is to go by.
+    return deleted_id is None or directory.topic_id in (None, deleted_id)
+
+
+def _locate(result: Reconciliation, partition: TopicPartition, directory: FoundDirectory) -> None:
+    first = result.located.setdefault(partition, directory.log_dir)
+    result.leader_epochs[partition] = directory.leader_epoch
+    if first != directory.log_dir:
+        result.duplicates.append((partition, first, directory.log_dir))
+
+
+def _adopt(result: Reconciliation, name: str, found: Sequence[tuple[int, FoundDirectory]]) -> None:
+    topic_id = next((directory.topic_id for _, directory in found if directory.topic_id), None)
+    partitions = 0
+    for partition, directory in found:
+        is_another = topic_id is not None and directory.topic_id not in (None, topic_id)
+        if is_another or partition >= len(found) + _MOST_MISSING:
+            result.stray.append(StrayDirectory(directory, topic_id))
+            continue
+        _locate(result, TopicPartition(name, partition), directory)
+        partitions = max(partitions, partition + 1)
+    if partitions:
+        result.adopted.append(AdoptedTopic(name, topic_id, partitions))
+
+
+def _find_missing(result: Reconciliation, known: Mapping[str, KnownTopic]) -> None:
+    for name, topic in known.items():
+        for index in sorted(topic.local):
+            partition = TopicPartition(name, index)
+            if partition not in result.located:
+                result.missing.append(partition)

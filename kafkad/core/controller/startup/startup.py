@@ -1,0 +1,221 @@
+"""How a controller begins: from what the store and the log directories hold to the first metadata image.
+
+Whatever the incarnation before left half done is completed here: topics without partition states, deletions, leaders
+of partitions that came back. The shell carries out what `Started` lists before it lets clients in.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from kafkad.core.controller.controller import (
+    NOT_HERE,
+    OFFLINE,
+    Controller,
+    ControllerSettings,
+    PendingDeletion,
+    RandomSource,
+    make_partition,
+)
+from kafkad.core.controller.electorate import Electorate
+from kafkad.core.controller.features import first_levels
+from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, MetadataImage, Topic
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, KnownTopic, Reconciliation, reconcile
+from kafkad.core.controller.startup.repair import adopt, complete_states, extend, identify
+from kafkad.core.controller.startup.term import Term
+from kafkad.core.controller.store.tree import MetadataTree, PartitionState, StoredMetadata, StoredTopic
+from kafkad.core.controller.topics.placement import Place, Placement, SlotTable
+from kafkad.core.coordination_store import CoordinationStore
+from kafkad.core.election import LeaderElectionStrategy
+from kafkad.core.types import TopicPartition
+
+
+class StartRefused(Exception):
+    """The broker must not start with these log directories; the message says why and which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directories:
+    """The log directories as the shell found them, by their index in log.dirs."""
+
+    found: tuple[FoundDirectory, ...]
+    online: frozenset[int]
+    offline: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemoryState:
+    """What a controller process that is restarted takes over from the other processes, which live on."""
+
+    image: MetadataImage
+    slots_ever_used: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """`reconciliation`: `deleting`, `leftovers`, `stray` are for the shell to do, the rest for its log."""
+
+    controller: Controller
+    reconciliation: Reconciliation
+    extended: tuple[str, ...]
+    """Topics that had more partitions on disk than in the store; they have them all now."""
+    emptied: tuple[TopicPartition, ...] = ()
+    """Made in an earlier incarnation of the broker, and in no log directory of today: they begin anew."""
+
+
+def start(
+    store: CoordinationStore,
+    term: Term,
+    *,
+    cluster_id: str,
+    brokers: Mapping[int, Broker],
+    settings: ControllerSettings,
+    election: LeaderElectionStrategy,
+    random_source: RandomSource,
+    directories: Directories,
+    inherited: SharedMemoryState | None = None,
+) -> Started:
+    """Read, reconcile, repair. Raises `StartRefused`."""
+    tree = MetadataTree(store, term)
+    tree.prune_notifications()
+    stored = tree.load()
+    topics = identify(tree, stored.topics, random_source.new_topic_id)
+    known = {name: _known(topic, settings.broker_id) for name, topic in topics.items()}
+    deleted_ids = {name: record.topic_id for name, record in stored.deletions.items()}
+    result = reconcile(known, deleted_ids, directories.found)
+    _refuse_duplicates(result)
+    extended = extend(tree, topics, result.located, settings.broker_id)
+    topics |= adopt(tree, result.adopted, settings.broker_id, random_source.new_topic_id)
+    unavailable = frozenset(_unavailable(topics, result, directories))
+    states = complete_states(
+        tree, topics, result.leader_epochs, unavailable, Electorate(election, brokers), settings.broker_id
+    )
+    placement, places = _place(topics, result, unavailable, settings, directories, inherited)
+    image = MetadataImage(
+        version=(inherited.image.version if inherited else 0) + 1,
+        cluster_id=cluster_id,
+        brokers=dict(brokers),
+        topics={name: _topic(topic, places, states) for name, topic in topics.items()},
+        names_by_id={topic.id: name for name, topic in topics.items()},
+        broker_configs=stored.broker_configs,
+        group_configs=stored.group_configs,
+    )
+    placement.rest_inherited(image.version)
+    controller = Controller(
+        settings=settings,
+        tree=tree,
+        election=election,
+        image=_with_features(image, tree),
+        placement=placement,
+        deletions=_pending(stored, result, directories),
+    )
+    for name in list(controller.deletions):
+        controller.partitions_deleted(name, ())
+    emptied = () if inherited or directories.offline else _opened_before(stored.topics, result.missing)
+    return Started(controller=controller, reconciliation=result, extended=extended, emptied=emptied)
+
+
+def _with_features(image: MetadataImage, tree: MetadataTree) -> MetadataImage:
+    """With the levels that the cluster has agreed on; a new one begins with what this version is for."""
+    known = tree.load_features()
+    if known is None:
+        known = first_levels(), tree.set_features(first_levels())
+    return replace(image, features=known[0], features_epoch=known[1])
+
+
+def _known(topic: StoredTopic, broker_id: int) -> KnownTopic:
+    local = frozenset(at for at, replicas in enumerate(topic.assignments) if broker_id in replicas)
+    return KnownTopic(topic.id, len(topic.assignments), local)
+
+
+def _refuse_duplicates(result: Reconciliation) -> None:
+    if result.duplicates:
+        text = ", ".join(f"{partition} in log.dirs[{a}] and [{b}]" for partition, a, b in result.duplicates)
+        raise StartRefused(f"partitions found in two log directories: {text}; move one of each away")
+
+
+def _unavailable(
+    topics: Mapping[str, StoredTopic], result: Reconciliation, directories: Directories
+) -> list[TopicPartition]:
+    # A partition without a state was never opened, so it is on no disk and may be made anywhere.
+    if not directories.offline:
+        return []
+    return [each for each in result.missing if each.partition in topics[each.topic].states]
+
+
+def _opened_before(
+    stored: Mapping[str, StoredTopic], missing: Iterable[TopicPartition]
+) -> tuple[TopicPartition, ...]:
+    return tuple(each for each in missing if each.topic in stored and each.partition in stored[each.topic].states)
+
+
+def _place(
+    topics: Mapping[str, StoredTopic],
+    result: Reconciliation,
+    unavailable: frozenset[TopicPartition],
+    settings: ControllerSettings,
+    directories: Directories,
+    inherited: SharedMemoryState | None,
+) -> tuple[Placement, dict[TopicPartition, Place]]:
+    """Those that live processes know first, then those on disk, then new ones where there is most room."""
+    places = _inherited_places(topics, result, settings.workers, inherited)
+    ever_used = inherited.slots_ever_used if inherited else 0
+    slots = SlotTable((place.slot for place in places.values()), ever_used=ever_used)
+    placement = Placement(slots, settings.workers, sorted(directories.online))
+    for place in places.values():
+        placement.occupy(place)
+    new = []
+    for name, topic in topics.items():
+        for index, replicas in enumerate(topic.assignments):
+            partition = TopicPartition(name, index)
+            if settings.broker_id not in replicas or partition in places:
+                continue
+            if partition in result.located:
+                places[partition] = placement.take_in(result.located[partition])
+            elif partition in unavailable:
+                places[partition] = placement.take_in(NO_LOG_DIR)
+            else:
+                new.append(partition)
+    places.update(zip(new, placement.take(len(new)), strict=True))
+    return placement, places
+
+
+def _inherited_places(
+    topics: Mapping[str, StoredTopic], result: Reconciliation, workers: int, inherited: SharedMemoryState | None
+) -> dict[TopicPartition, Place]:
+    if inherited is None:
+        return {}
+    places = {}
+    for name, topic in inherited.image.topics.items():
+        if name not in topics or topics[name].id != topic.id:
+            continue
+        for partition in topic.partitions:
+            at = TopicPartition(name, partition.index)
+            if partition.slot != NO_SLOT and partition.owner < workers:
+                log_dir = result.located.get(at, partition.log_dir)
+                places[at] = Place(partition.slot, partition.owner, log_dir)
+    return places
+
+
+def _topic(
+    topic: StoredTopic,
+    places: Mapping[TopicPartition, Place],
+    states: Mapping[TopicPartition, PartitionState],
+) -> Topic:
+    partitions = tuple(
+        make_partition(
+            index,
+            places.get(TopicPartition(topic.name, index), NOT_HERE),
+            replicas,
+            states[TopicPartition(topic.name, index)],
+        )
+        for index, replicas in enumerate(topic.assignments)
+    )
+    return Topic(name=topic.name, id=topic.id, partitions=partitions, configs=topic.configs)
+
+
+def _pending(stored: StoredMetadata, result: Reconciliation, directories: Directories) -> dict[str, PendingDeletion]:
+    offline = {OFFLINE} if directories.offline else set()
+    pending = {name: PendingDeletion(record.partitions, set(offline)) for name, record in stored.deletions.items()}
+    for _, topic, partition in result.deleting:
+        pending[topic].remaining.add(partition)
+    return pending

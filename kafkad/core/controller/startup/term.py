@@ -1,0 +1,92 @@
+"""Is this broker the controller? The paths that must be there, the registration of the broker, and the claim.
+
+A controller process that was restarted inside the same session finds its own /controller node; raising the epoch
+fences whatever its previous life still had in flight.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkad.core.controller.image import Broker, Listener
+from kafkad.core.controller.store import nodes
+from kafkad.core.coordination_store import Check, CoordinationStore, Create, NodeExists, SetData
+from kafkad.core.errors import ErrorCode, KafkaError
+
+PLAINTEXT = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One reign of a controller; every write to the tree carries `guard`."""
+
+    epoch: int
+    guard: Check
+
+
+def ensure_paths(store: CoordinationStore) -> None:
+    for path, outcome in zip(
+        nodes.PERSISTENT_PATHS,
+        store.pipelined([Create(path) for path in nodes.PERSISTENT_PATHS]),
+        strict=True,
+    ):
+        if isinstance(outcome, Exception) and not isinstance(outcome, NodeExists):
+            raise AssertionError(f"{path} can't be made: {outcome!r}")
+
+
+def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
+    """The id of the cluster; `proposed` becomes it when there is none yet."""
+    try:
+        store.create(nodes.CLUSTER_ID, nodes.encode(nodes.ClusterIdNode(id=proposed)))
+    except NodeExists:
+        return nodes.decode_cluster_id(store.get(nodes.CLUSTER_ID).data).id
+    return proposed
+
+
+def register_broker(
+    store: CoordinationStore, broker_id: int, listeners: Mapping[str, Listener], rack: str | None, now_ms: int
+) -> Broker:
+    """Make or renew the ephemeral registration; another session's of the same id is an error."""
+    path = f"{nodes.BROKER_IDS}/{broker_id}"
+    data = nodes.encode(_registration(listeners, rack, now_ms))
+    stat = store.exists(path)
+    if stat is None:
+        # Two writes as Kafka's: the data is then at version 1, like that of any other broker.
+        store.transaction([Create(path, b"", ephemeral=True), SetData(path, data)])
+        stat = store.get(path).stat
+    elif stat.ephemeral_owner == store.session_id:
+        store.set_data(path, data)
+    else:
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"broker {broker_id} is registered by another session"
+        )
+    return Broker(id=broker_id, epoch=stat.created_id, listeners=tuple(listeners.values()), rack=rack)
+
+
+def claim(store: CoordinationStore, broker_id: int, now_ms: int) -> Term:
+    """Become the controller, or raise NOT_CONTROLLER."""
+    if store.exists(nodes.CONTROLLER_EPOCH) is None:
+        store.create(nodes.CONTROLLER_EPOCH, b"0")
+    node = store.get(nodes.CONTROLLER_EPOCH)
+    epoch = int(node.data) + 1
+    raise_epoch = SetData(nodes.CONTROLLER_EPOCH, str(epoch).encode(), node.version)
+    current = store.exists(nodes.CONTROLLER)
+    if current is None:
+        mine = nodes.ControllerNode(brokerid=broker_id, timestamp=str(now_ms))
+        store.transaction([Create(nodes.CONTROLLER, nodes.encode(mine), ephemeral=True), raise_epoch])
+    elif current.ephemeral_owner == store.session_id:
+        store.transaction([raise_epoch])
+    else:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "another broker is the controller")
+    return Term(epoch, Check(nodes.CONTROLLER_EPOCH, node.version + 1))
+
+
+def _registration(listeners: Mapping[str, Listener], rack: str | None, now_ms: int) -> nodes.BrokerNode:
+    plain = next((each for each in listeners.values() if each.security_protocol == PLAINTEXT), None)
+    return nodes.BrokerNode(
+        listener_security_protocol_map={each.name: each.security_protocol for each in listeners.values()},
+        endpoints=tuple(f"{each.name}://{each.host}:{each.port}" for each in listeners.values()),
+        rack=rack,
+        port=plain.port if plain else -1,
+        host=plain.host if plain else None,
+        timestamp=str(now_ms),
+    )

@@ -1,0 +1,1 @@
+"""What the controller keeps in the coordination store: Apache Kafka's paths and JSON, read and written."""

@@ -1,0 +1,287 @@
+"""Topics and configurations as they are written to and read from the coordination store.
+
+The order of writes is Kafka's, and each state between two writes is one that `load` understands: a topic without
+partition states is completed, a topic whose deletion is recorded does not exist any more. Writes carry the guard of
+the term.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from kafkad.core.controller.startup.term import Term
+from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.storing import HalfStored
+from kafkad.core.controller.topics.assignment import Assignment
+from kafkad.core.coordination_store import (
+    Change,
+    CoordinationError,
+    CoordinationStore,
+    Create,
+    Delete,
+    NodeExists,
+    NoNode,
+    SetData,
+)
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.core.types import NO_TOPIC_ID, TopicPartition
+
+# ZooKeeper takes 1 MB a request (jute.maxbuffer); a topic node of 100,000 partitions alone comes near it.
+_TRANSACTION_BYTES = 512 * 1024
+_NOTIFICATIONS_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """A state node; `partition_epoch` is its version."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTopic:
+    """`id` NO_TOPIC_ID: written by someone who knew none. A missing state: the creation was cut short."""
+
+    name: str
+    id: UUID
+    assignments: tuple[Assignment, ...]
+    states: Mapping[int, PartitionState]
+    configs: dict[str, str]
+
+
+class TopicToWrite(Protocol):
+    """What is written of a new topic."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def assignments(self) -> tuple[Assignment, ...]: ...
+    @property
+    def configs(self) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDeletion:
+    """`topic_id` None: recorded by a broker that leaves the node empty, the topic node gone."""
+
+    topic_id: UUID | None
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMetadata:
+    topics: Mapping[str, StoredTopic]
+    deletions: Mapping[str, RecordedDeletion]
+    broker_configs: Mapping[str, dict[str, str]]
+    group_configs: Mapping[str, dict[str, str]]
+
+
+class MetadataTree:
+    def __init__(self, store: CoordinationStore, term: Term) -> None:
+        self._store = store
+        self._term = term
+
+    def load(self) -> StoredMetadata:
+        names = self._store.children(nodes.TOPICS)
+        found = dict(zip(names, self._read([nodes.topic_path(name) for name in names]), strict=True))
+        topic_nodes = {name: nodes.decode_topic(data) for name, data in found.items() if data}
+        deletions = self._load_deletions(topic_nodes)
+        live = {name: node for name, node in topic_nodes.items() if name not in deletions}
+        configs = self._load_configs([nodes.topic_config_path(name) for name in live])
+        states = self._load_states(live)
+        topics = {
+            name: StoredTopic(
+                name=name,
+                id=nodes.decode_id(node.topic_id) if node.topic_id else NO_TOPIC_ID,
+                assignments=tuple(node.partitions[str(index)] for index in range(len(node.partitions))),
+                states=states[name],
+                configs=config,
+            )
+            for (name, node), config in zip(live.items(), configs, strict=True)
+        }
+        brokers = self._store.children(nodes.BROKER_CONFIGS)
+        broker_configs = self._load_configs([f"{nodes.BROKER_CONFIGS}/{name}" for name in brokers])
+        resource_names = ["" if name == nodes.DEFAULT_ENTITY else name for name in brokers]
+        groups = [nodes.group_of(name) for name in self._store.children(nodes.GROUP_CONFIGS)]
+        group_configs = self._load_configs([nodes.group_config_path(group) for group in groups])
+        return StoredMetadata(
+            topics,
+            deletions,
+            dict(zip(resource_names, broker_configs, strict=True)),
+            dict(zip(groups, group_configs, strict=True)),
+        )
+
+    def create_topics(self, topics: Sequence[TopicToWrite]) -> None:
+        """Topic and configuration nodes, whole topics at a time; the states follow by `create_states`."""
+        batches: list[list[Change]] = [[]]
+        size = 0
+        for topic in topics:
+            changes = [
+                self._config_change(nodes.topic_config_path(topic.name), topic.configs),
+                Create(nodes.topic_path(topic.name), _topic_data(topic.id, topic.assignments)),
+            ]
+            size += sum(len(change.data) + len(change.path) for change in changes)
+            if batches[-1] and size > _TRANSACTION_BYTES:
+                batches.append([])
+                size = 0
+            batches[-1] += changes
+        self._commit_each([batch for batch in batches if batch])
+
+    def create_states(self, states: Mapping[TopicPartition, PartitionState]) -> None:
+        """The state nodes and their parents; those that are there already stay as they are."""
+        changes: list[Change] = []
+        seen: set[str] = set()
+        for partition, state in states.items():
+            if partition.topic not in seen:
+                seen.add(partition.topic)
+                changes.append(Create(nodes.partitions_path(partition.topic)))
+            changes.append(Create(nodes.partition_path(partition.topic, partition.partition)))
+            path = nodes.state_path(partition.topic, partition.partition)
+            changes.append(Create(path, self._state_data(state)))
+        self._pipeline(changes, NodeExists)
+
+    def set_states(self, states: Mapping[TopicPartition, PartitionState]) -> None:
+        """Each at the partition epoch it was decided on; the new one is one higher."""
+        changes: list[Change] = [
+            SetData(
+                nodes.state_path(partition.topic, partition.partition),
+                self._state_data(state),
+                state.partition_epoch,
+            )
+            for partition, state in states.items()
+        ]
+        self._pipeline(changes)
+
+    def set_assignments(self, name: str, topic_id: UUID, assignments: Sequence[Assignment]) -> None:
+        self._commit([SetData(nodes.topic_path(name), _topic_data(topic_id, assignments))])
+
+    def set_config(self, path: str, entity: str, configs: Mapping[str, str]) -> None:
+        """The configuration, and the notification that other brokers watch for."""
+        notification = nodes.encode(nodes.ConfigChangeNode(entity_path=entity))
+        self._commit([self._config_change(path, configs), Create(nodes.CONFIG_CHANGE, notification, sequence=True)])
+
+    def load_features(self) -> tuple[dict[str, int], int] | None:
+        """The levels of the cluster, and how often they were changed; None in a new one."""
+        (node,) = self._store.get_many([nodes.FEATURES])
+        return None if node is None else (nodes.decode_features(node.data).features, node.version)
+
+    def set_features(self, levels: Mapping[str, int]) -> int:
+        """Returns how often they were changed by now."""
+        data = nodes.encode(nodes.FeatureNode(features=dict(levels)))
+        is_new = self._store.exists(nodes.FEATURES) is None
+        self._commit([Create(nodes.FEATURES, data) if is_new else SetData(nodes.FEATURES, data)])
+        return self._store.get(nodes.FEATURES).version
+
+    def prune_notifications(self) -> None:
+        """Remove all but the newest config notifications; whoever was away longer reads everything anyway."""
+        names = self._store.children(nodes.CONFIG_CHANGES)
+        old = [Delete(f"{nodes.CONFIG_CHANGES}/{name}") for name in names[:-_NOTIFICATIONS_KEPT]]
+        self._pipeline(old, NoNode)
+
+    def record_deletions(self, topics: Iterable[tuple[str, UUID, int]]) -> None:
+        """From here on the topics are gone, whatever happens: what is left is cleaned up."""
+        self._commit(
+            [
+                Create(
+                    nodes.deletion_path(name),
+                    nodes.encode(nodes.DeletionNode(topic_id=nodes.encode_id(topic_id), partitions=count)),
+                )
+                for name, topic_id, count in topics
+            ]
+        )
+
+    def finish_deletion(self, name: str, partitions: int) -> None:
+        """Every directory is gone: remove the nodes, the record last. May be repeated."""
+        changes: list[Change] = []
+        for partition in range(partitions):
+            changes.append(Delete(nodes.state_path(name, partition)))
+            changes.append(Delete(nodes.partition_path(name, partition)))
+        changes += [
+            Delete(nodes.partitions_path(name)),
+            Delete(nodes.topic_path(name)),
+            Delete(nodes.topic_config_path(name)),
+        ]
+        self._pipeline(changes, NoNode)
+        self._pipeline([Delete(nodes.deletion_path(name))], NoNode)
+
+    def _load_deletions(self, topic_nodes: Mapping[str, nodes.TopicNode]) -> dict[str, RecordedDeletion]:
+        names = self._store.children(nodes.DELETIONS)
+        deletions = {}
+        for name, data in zip(names, self._read([nodes.deletion_path(name) for name in names]), strict=True):
+            topic = topic_nodes.get(name)
+            if data:
+                record = nodes.decode_deletion(data)
+                deletions[name] = RecordedDeletion(nodes.decode_id(record.topic_id), record.partitions)
+            elif topic is not None and topic.topic_id:
+                deletions[name] = RecordedDeletion(nodes.decode_id(topic.topic_id), len(topic.partitions))
+            else:
+                deletions[name] = RecordedDeletion(None, len(topic.partitions) if topic else 0)
+        return deletions
+
+    def _load_states(self, topics: Mapping[str, nodes.TopicNode]) -> dict[str, dict[int, PartitionState]]:
+        wanted = [(name, index) for name, node in topics.items() for index in range(len(node.partitions))]
+        found = self._store.get_many([nodes.state_path(name, index) for name, index in wanted])
+        states: dict[str, dict[int, PartitionState]] = {name: {} for name in topics}
+        for (name, index), node in zip(wanted, found, strict=True):
+            if node is not None and node.data:
+                state = nodes.decode_state(node.data)
+                states[name][index] = PartitionState(
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    isr=state.isr,
+                    partition_epoch=node.version,
+                )
+        return states
+
+    def _load_configs(self, paths: Sequence[str]) -> list[dict[str, str]]:
+        return [nodes.decode_config(data).config if data else {} for data in self._read(paths)]
+
+    def _read(self, paths: Sequence[str]) -> list[bytes]:
+        return [b"" if node is None else node.data for node in self._store.get_many(paths)]
+
+    def _state_data(self, state: PartitionState) -> bytes:
+        return nodes.encode(
+            nodes.StateNode(
+                controller_epoch=self._term.epoch,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=state.isr,
+            )
+        )
+
+    def _config_change(self, path: str, configs: Mapping[str, str]) -> Create | SetData:
+        data = nodes.encode(nodes.ConfigNode(config=dict(configs)))
+        # A node without its topic is what a deletion by an older broker leaves behind.
+        return Create(path, data) if self._store.exists(path) is None else SetData(path, data)
+
+    def _commit(self, changes: Sequence[Change]) -> None:
+        self._store.transaction([self._term.guard, *changes])
+
+    def _commit_each(self, batches: Sequence[Sequence[Change]]) -> None:
+        for number, batch in enumerate(batches):
+            try:
+                self._commit(batch)
+            except NoSpaceLeft as error:
+                if number == 0:
+                    raise
+                raise HalfStored(f"{number} of {len(batches)} parts of a change are stored: {error}") from error
+
+    def _pipeline(self, changes: Iterable[Change], fine: type[CoordinationError] | None = None) -> None:
+        for outcome in self._store.pipelined(list(changes), guard=self._term.guard):
+            if isinstance(outcome, CoordinationError) and not (fine and isinstance(outcome, fine)):
+                raise outcome
+
+
+def _topic_data(topic_id: UUID, assignments: Sequence[Assignment]) -> bytes:
+    return nodes.encode(
+        nodes.TopicNode(
+            partitions={str(index): replicas for index, replicas in enumerate(assignments)},
+            topic_id=nodes.encode_id(topic_id),
+        )
+    )

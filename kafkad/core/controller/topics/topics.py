@@ -1,0 +1,170 @@
+"""May this topic, or these additional partitions, be made, and which brokers hold them? Kafka's rules and words.
+
+Pure decisions on one topic at a time; writing them down and telling the processes is controller.py's affair.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkad.core.controller.image import Broker, Topic
+from kafkad.core.controller.topics.assignment import Assignment, RandomBelow, assign_replicas, validate_manual
+from kafkad.core.errors import ErrorCode, KafkaError
+
+DEFAULT = -1
+MAX_PARTITIONS_PER_REQUEST = 10_000
+"""Apache Kafka 4 refuses more in one request, and so do we."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """What a client asked for; `assignments` are (partition, brokers) in the order they came."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: tuple[tuple[int, Assignment], ...] = ()
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPartitions:
+    """`count` is the total afterwards; `assignments` are for the additional ones, None to let us choose."""
+
+    name: str
+    count: int
+    assignments: tuple[Assignment, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDefaults:
+    """num.partitions and default.replication.factor."""
+
+    partitions: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicResult:
+    """What became of one topic of a request: `topic` as it is (or would be, validate-only) when no error."""
+
+    name: str
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    topic: Topic | None = None
+
+
+def assign_topic(
+    new: NewTopic, brokers: Mapping[int, Broker], defaults: TopicDefaults, random_below: RandomBelow
+) -> list[Assignment]:
+    """The replicas of each partition of a new topic."""
+    if new.assignments:
+        return _manual_assignment(new, brokers)
+    if new.replication_factor < DEFAULT or new.replication_factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if new.partitions < DEFAULT or new.partitions == 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    partitions = defaults.partitions if new.partitions == DEFAULT else new.partitions
+    factor = defaults.replication_factor if new.replication_factor == DEFAULT else new.replication_factor
+    return assign_replicas(
+        _racks(brokers),
+        partitions,
+        factor,
+        start_index=random_below(max(1, len(brokers))),
+        shift=random_below(max(1, len(brokers))),
+    )
+
+
+def assign_more_partitions(topic: Topic, new: NewPartitions, brokers: Mapping[int, Broker]) -> list[Assignment]:
+    """The replicas of the partitions that a topic gets in addition."""
+    have = len(topic.partitions)
+    if new.count == have:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
+    if new.count < have:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {have} partition(s); {new.count} would not be an increase.",
+        )
+    additional = new.count - have
+    factor = len(topic.partitions[0].replicas)
+    if new.assignments is None:
+        return _continue_assignment(topic, additional, factor, brokers)
+    if len(new.assignments) != additional:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(new.assignments)} "
+            "assignment(s) were specified.",
+        )
+    return [validate_manual(replicas, brokers, factor) for replicas in new.assignments]
+
+
+def configs_to_set(new: NewTopic) -> dict[str, str]:
+    """The configs of a new topic by key; Kafka refuses a null value."""
+    without_value = [name for name, value in new.configs if value is None]
+    if without_value:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(without_value)}"
+        )
+    return {name: value for name, value in new.configs if value is not None}
+
+
+def asks_for_too_many(topics: Sequence[NewTopic], defaults: TopicDefaults) -> bool:
+    """Whether a request makes more partitions than one request may."""
+    total = 0
+    for topic in topics:
+        if topic.assignments:
+            total += len(topic.assignments)
+        else:
+            total += defaults.partitions if topic.partitions == DEFAULT else topic.partitions
+    return total > MAX_PARTITIONS_PER_REQUEST
+
+
+def adds_too_many(requested: Sequence[NewPartitions], topics: Mapping[str, Topic]) -> bool:
+    """Whether a request adds more partitions than one request may; Apache Kafka answers UNKNOWN_SERVER_ERROR then."""
+    known = ((new.count, topics[new.name]) for new in requested if new.name in topics)
+    return sum(max(0, count - len(topic.partitions)) for count, topic in known) > MAX_PARTITIONS_PER_REQUEST
+
+
+def _manual_assignment(new: NewTopic, brokers: Mapping[int, Broker]) -> list[Assignment]:
+    for value, what in ((new.replication_factor, "replication factor"), (new.partitions, "numPartitions")):
+        if value != DEFAULT:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    assigned: dict[int, Assignment] = {}
+    factor = None
+    for partition, replicas in new.assignments:
+        if partition in assigned:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {partition}",
+            )
+        assigned[partition] = validate_manual(replicas, brokers, factor)
+        factor = len(replicas)
+    if sorted(assigned) != list(range(len(assigned))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [assigned[partition] for partition in range(len(assigned))]
+
+
+def _continue_assignment(topic: Topic, additional: int, factor: int, brokers: Mapping[int, Broker]) -> list[Assignment]:
+    # As if the topic had been made with all of them: the start is the first replica of partition 0.
+    first_replica = topic.partitions[0].replicas[0]
+    start = next((at for at, broker in enumerate(sorted(brokers)) if broker >= first_replica), 0)
+    return assign_replicas(
+        _racks(brokers),
+        additional,
+        factor,
+        start_index=start,
+        shift=start,
+        first_partition=len(topic.partitions),
+    )
+
+
+def _racks(brokers: Mapping[int, Broker]) -> dict[int, str | None]:
+    return {broker.id: broker.rack for broker in brokers.values()}

@@ -1,0 +1,113 @@
+"""May this client join the classic group, as whom, and what does its join set off?
+
+A new client is given an id; from version 4 it has to come back with it before it counts (KIP-394). A known member
+that changes what it can, or leads and comes again, makes the group rebalance; one that only missed the answer is
+told it once more. Static members that come back without an id are in classic_static.py.
+"""
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.member import ClassicMember
+from kafkad.core.groups.classic.messages import NO_MEMBER_ID, Joined, JoinGroup
+from kafkad.core.groups.classic.rebalance import rebalance_or_complete
+from kafkad.core.groups.classic.state import ClassicState
+from kafkad.core.groups.classic.static_members import return_static_member
+from kafkad.core.groups.classic.step import Step, joined
+
+
+def join(group: ClassicGroup, request: JoinGroup, token: int, new_member_id: str, step: Step) -> None:
+    """`new_member_id` is taken when the client has none."""
+    if not _has_room(group, request.member_id, step.config.max_size):
+        step.remove(group, request.member_id)
+        step.reply(token, Joined(code=ErrorCode.GROUP_MAX_SIZE_REACHED))
+    elif group.state is ClassicState.DEAD:
+        step.reply(token, Joined(code=ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=request.member_id))
+    elif not group.supports(request.protocol_type, request.protocol_names):
+        step.reply(token, Joined(code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id))
+    elif request.member_id == NO_MEMBER_ID:
+        _join_without_id(group, request, token, new_member_id, step)
+    elif request.member_id in group.pending_join:
+        _join_with_pending_id(group, request, token, step)
+    else:
+        _join_again(group, request, token, step)
+
+
+def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
+    if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
+        return True
+    if group.state is ClassicState.PREPARING_REBALANCE:
+        # Those who wait count, not those who are known: so the last to rejoin a group that is too large go.
+        member = group.members.get(member_id)
+        return (member is not None and member.join_token is not None) or group.awaiting_join < max_size
+    return member_id in group.members or len(group.members) < max_size
+
+
+def _join_without_id(group: ClassicGroup, request: JoinGroup, token: int, new_member_id: str, step: Step) -> None:
+    if request.instance_id is not None and group.static_member_id(request.instance_id) is not None:
+        return_static_member(group, request, token, new_member_id, step)
+    elif request.instance_id is None and request.requires_known_member_id:
+        group.pending_join.add(new_member_id)
+        step.start_session(group, new_member_id, request.session_timeout_ms)
+        step.reply(token, Joined(code=ErrorCode.MEMBER_ID_REQUIRED, member_id=new_member_id))
+    else:
+        _add_member(group, request, token, new_member_id, step)
+
+
+def _join_with_pending_id(group: ClassicGroup, request: JoinGroup, token: int, step: Step) -> None:
+    if request.instance_id is not None:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{request.member_id} is not the id of a static member")
+    _add_member(group, request, token, request.member_id, step)
+
+
+def _add_member(group: ClassicGroup, request: JoinGroup, token: int, member_id: str, step: Step) -> None:
+    member = ClassicMember(
+        member_id=member_id,
+        instance_id=request.instance_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocols=request.protocols,
+    )
+    member.is_new = True
+    if group.is_initial_rebalance:
+        group.new_member_added = True
+    group.add(member, request.protocol_type, token)
+    step.start_session(group, member_id, step.config.new_member_join_timeout_ms)
+    static = f" (static, {request.instance_id})" if request.instance_id is not None else ""
+    rebalance_or_complete(group, f"new member {member_id}{static} joins: {request.shown_reason}", step)
+
+
+def _join_again(group: ClassicGroup, request: JoinGroup, token: int, step: Step) -> None:
+    try:
+        group.check_member(request.member_id, request.instance_id)
+    except KafkaError as error:
+        step.reply(token, Joined(code=error.code, member_id=request.member_id))
+        return
+    member = group.members[request.member_id]
+    is_leader = group.leader == member.member_id
+    has_changed = member.protocols != request.protocols
+    match group.state:
+        case ClassicState.PREPARING_REBALANCE:
+            _rejoin(group, member, request, token, "joins", step)
+        case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE if has_changed:
+            _rejoin(group, member, request, token, "joins with other metadata", step)
+        case ClassicState.STABLE if is_leader:
+            _rejoin(group, member, request, token, "leads and joins again", step)
+        case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
+            # The answer to its last join was lost.
+            step.reply(token, joined(group, member.member_id, with_members=is_leader))
+        case _:
+            step.reply(token, Joined(code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id))
+
+
+def _rejoin(group: ClassicGroup, member: ClassicMember, request: JoinGroup, token: int, what: str, step: Step) -> None:
+    step.supersede_join(group, member)
+    group.update(
+        member,
+        request.protocols,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        join_token=token,
+    )
+    rebalance_or_complete(group, f"member {member.member_id} {what}: {request.shown_reason}", step)

@@ -1,0 +1,56 @@
+"""Members that say that they are alive, and members that go: heartbeats and leaves of classic groups."""
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.messages import NO_MEMBER_ID, Heartbeat, LeaveGroup, LeavingMember, Left, LeftMember
+from kafkad.core.groups.classic.rebalance import complete_if_all_joined, prepare_rebalance
+from kafkad.core.groups.classic.state import ClassicState
+from kafkad.core.groups.classic.step import Step, some_of
+
+
+def heartbeat(group: ClassicGroup, request: Heartbeat, token: int, step: Step) -> None:
+    """The session goes on; while the group prepares a rebalance the member is told to join. Raises KafkaError."""
+    if group.state is ClassicState.DEAD:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    group.check_member(request.member_id, request.instance_id)
+    if request.generation != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    step.keep_session(group, group.members[request.member_id])
+    rejoin = group.state is ClassicState.PREPARING_REBALANCE
+    step.reply(token, ErrorCode.REBALANCE_IN_PROGRESS if rejoin else ErrorCode.NONE)
+
+
+def leave(group: ClassicGroup, request: LeaveGroup, token: int, step: Step) -> None:
+    """Each is answered by itself; the group rebalances once for all that went."""
+    if group.state is ClassicState.DEAD:
+        step.reply(token, Left(code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return
+    answers = []
+    gone = []
+    for leaving in request.members:
+        code = ErrorCode.NONE
+        try:
+            gone.append(f"{_leave_one(group, leaving, step)} ({leaving.shown_reason})")
+        except KafkaError as error:
+            code = error.code
+        answers.append(LeftMember(member_id=leaving.member_id, instance_id=leaving.instance_id, code=code))
+    step.reply(token, Left(members=tuple(answers)))
+    if not gone:
+        return
+    if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
+        prepare_rebalance(group, f"left: {some_of(gone)}", step)
+    else:
+        complete_if_all_joined(group, step)
+
+
+def _leave_one(group: ClassicGroup, leaving: LeavingMember, step: Step) -> str:
+    member_id = leaving.member_id
+    if member_id == NO_MEMBER_ID:
+        found = None if leaving.instance_id is None else group.static_member_id(leaving.instance_id)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        member_id = found
+    elif member_id not in group.pending_join:
+        group.check_member(member_id, leaving.instance_id)
+    step.remove(group, member_id)
+    return member_id

@@ -1,0 +1,164 @@
+"""Who is in a classic group, and what they have in common?
+
+The sums (how many wait for a join, how many speak each protocol) always agree with the members, so that a join costs
+the same in a group of ten and of a thousand. What a membership means at a given moment is the group's affair.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.classic.member import ClassicMember, Protocols
+
+
+class ClassicMembership:
+    """Slotted and mutable: there are thousands."""
+
+    __slots__ = (
+        "_members_by_protocol",
+        "_static",
+        "awaiting_join",
+        "leader",
+        "members",
+        "pending_join",
+        "pending_sync",
+        "protocol_type",
+    )
+
+    def __init__(self) -> None:
+        self.members: dict[str, ClassicMember] = {}
+        self.protocol_type: str | None = None
+        """What the first member said that the group is for; None: only offsets were ever kept in it."""
+        self.leader: str | None = None
+        self.pending_join: set[str] = set()
+        """Ids given out (KIP-394) to members that have not come back with them yet."""
+        self.pending_sync: set[str] = set()
+        """Members of this generation that have not asked for their assignment yet."""
+        self.awaiting_join = 0
+        self._static: dict[str, str] = {}
+        self._members_by_protocol: Counter[str] = Counter()
+
+    @property
+    def have_all_joined(self) -> bool:
+        return self.awaiting_join == len(self.members) and not self.pending_join
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that a member asked for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def add(self, member: ClassicMember, protocol_type: str, join_token: int | None = None) -> None:
+        if not self.members:
+            self.protocol_type = protocol_type
+        if member.instance_id is not None:
+            assert member.instance_id not in self._static
+            self._static[member.instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count(member.protocols, 1)
+        self.pending_join.discard(member.member_id)
+        self._set_join_token(member, join_token)
+
+    def remove(self, member_id: str) -> ClassicMember | None:
+        """Forget a member, pending ones included; the caller answers what still waits for it."""
+        self.pending_join.discard(member_id)
+        self.pending_sync.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        self._count(member.protocols, -1)
+        self.awaiting_join -= member.join_token is not None
+        if member.instance_id is not None:
+            del self._static[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def update(
+        self,
+        member: ClassicMember,
+        protocols: Protocols,
+        *,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        join_token: int | None,
+    ) -> None:
+        """What the member said this time."""
+        self._count(member.protocols, -1)
+        member.protocols = protocols
+        self._count(protocols, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        self._set_join_token(member, join_token)
+
+    def replace_static(self, old_member_id: str, new_member_id: str) -> ClassicMember:
+        """A static member came back: all that it was goes on under the new id. The caller fences the old one."""
+        old = self.members.pop(old_member_id)
+        assert old.instance_id is not None and old.join_token is None and old.sync_token is None
+        new = self.members[new_member_id] = old.renamed(new_member_id)
+        self._static[old.instance_id] = new_member_id
+        if self.leader == old_member_id:
+            self.leader = new_member_id
+        if old_member_id in self.pending_sync:
+            self.pending_sync.discard(old_member_id)
+            self.pending_sync.add(new_member_id)
+        return new
+
+    def take_join_token(self, member: ClassicMember) -> int | None:
+        """The join of this member is going to be answered."""
+        token = member.join_token
+        self._set_join_token(member, None)
+        return token
+
+    def static_member_id(self, instance_id: str) -> str | None:
+        return self._static.get(instance_id)
+
+    def check_member(self, member_id: str, instance_id: str | None) -> None:
+        """Is the caller who it says? A static member is known by its instance id (KIP-345)."""
+        if instance_id is not None:
+            existing = self._static.get(instance_id)
+            if existing is None:
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if existing != member_id:
+                raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)
+        if member_id not in self.members:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def not_rejoined(self) -> Iterator[ClassicMember]:
+        return (member for member in self.members.values() if member.join_token is None)
+
+    def elect_joined_leader(self) -> bool:
+        """Let somebody who has joined lead; False: nobody has."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].join_token is not None:
+            return True
+        joined = next((each for each in self.members.values() if each.join_token is not None), None)
+        if joined is None:
+            return False
+        self.leader = joined.member_id
+        return True
+
+    def have_common_protocol(self, protocols: Iterable[str]) -> bool:
+        """Whether one of these is spoken by everybody."""
+        everybody = len(self.members)
+        return any(self._members_by_protocol[name] == everybody for name in protocols)
+
+    def select_protocol(self) -> str:
+        """Each member votes for its favourite among those that all can speak."""
+        everybody = len(self.members)
+        candidates = {name for name, count in self._members_by_protocol.items() if count == everybody}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return max(votes, key=votes.__getitem__)
+
+    def _count(self, protocols: Protocols, change: int) -> None:
+        # A name that a member gives twice counts once: it has one vote.
+        for name in {name for name, _ in protocols}:
+            self._members_by_protocol[name] += change
+            if not self._members_by_protocol[name]:
+                del self._members_by_protocol[name]
+
+    def _set_join_token(self, member: ClassicMember, token: int | None) -> None:
+        self.awaiting_join += (token is not None) - (member.join_token is not None)
+        member.join_token = token

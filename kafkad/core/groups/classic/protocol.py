@@ -1,0 +1,209 @@
+"""The classic group protocol (JoinGroup, SyncGroup, Heartbeat, LeaveGroup) on all groups of one internal partition.
+
+Finds or makes the group that a request is about, runs the rules on it, and turns their refusals into answers. What a
+member of a KIP-848 group says in the classic protocol goes to `ModernGroups`.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kafkad.core.coordinator.shard import Moment, Outcome
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.join import join
+from kafkad.core.groups.classic.leave import heartbeat, leave
+from kafkad.core.groups.classic.messages import (
+    NO_MEMBER_ID,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    Left,
+    LeftMember,
+    Synced,
+    SyncGroup,
+)
+from kafkad.core.groups.classic.rebalance import join_wait_ended, loaded_over_capacity, session_ended, sync_wait_ended
+from kafkad.core.groups.classic.records import new_group_record
+from kafkad.core.groups.classic.state import ClassicState
+from kafkad.core.groups.classic.step import Step
+from kafkad.core.groups.classic.sync import sync
+from kafkad.core.groups.classic.timers import ClassicTimer, ClassicTimerKey
+from kafkad.core.groups.config import GroupConfig
+from kafkad.core.groups.group import Group, GroupType
+from kafkad.core.groups.records import GroupRecord
+from kafkad.core.groups.registry import Groups
+
+GroupOutcome = Outcome[GroupRecord]
+
+
+class ModernGroups(Protocol):
+    """Classic requests about a group of KIP-848 that has members. The answers are those of this module."""
+
+    def classic_join(self, group: Group, request: JoinGroup, token: int, moment: Moment) -> GroupOutcome: ...
+
+    def classic_sync(self, group: Group, request: SyncGroup, token: int, moment: Moment) -> GroupOutcome:
+        """Raises KafkaError to refuse, like the two below."""
+
+    def classic_heartbeat(self, group: Group, request: Heartbeat, token: int, moment: Moment) -> GroupOutcome: ...
+
+    def classic_leave(self, group: Group, request: LeaveGroup, token: int, moment: Moment) -> GroupOutcome: ...
+
+
+class ClassicProtocol:
+    """`new_id` gives a text that was never given before; `modern` is there when KIP-848 is."""
+
+    def __init__(
+        self, groups: Groups, config: GroupConfig, new_id: Callable[[], str], modern: ModernGroups | None = None
+    ) -> None:
+        self._groups = groups
+        self._config = config
+        self._new_id = new_id
+        self._modern = modern
+
+    # Requests.
+
+    def join(self, request: JoinGroup, token: int, moment: Moment) -> GroupOutcome:
+        group = self._groups.get(request.group_id)
+        if group is not None and not isinstance(group, ClassicGroup) and not group.is_empty:
+            if group.type is GroupType.CONSUMER and self._modern is not None:
+                return self._modern.classic_join(group, request, token, moment)
+            return _answer(token, Joined(code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        if isinstance(group, ClassicGroup):
+            return self._join_group(group, request, token, moment)
+        if request.member_id != NO_MEMBER_ID:
+            return _answer(token, Joined(code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id))
+        return self._join_new_group(group, request, token, moment)
+
+    def sync(self, request: SyncGroup, token: int, moment: Moment) -> GroupOutcome:
+        try:
+            group = self._group_with_members(request.group_id)
+            if isinstance(group, ClassicGroup):
+                step = Step(self._config, moment)
+                sync(group, request, token, step)
+                return step.outcome
+            return self._ask_modern(group).classic_sync(group, request, token, moment)
+        except KafkaError as error:
+            return _answer(token, Synced(code=error.code))
+
+    def heartbeat(self, request: Heartbeat, token: int, moment: Moment) -> GroupOutcome:
+        """Answered with an `ErrorCode`."""
+        try:
+            group = self._group_with_members(request.group_id)
+            if isinstance(group, ClassicGroup):
+                step = Step(self._config, moment)
+                heartbeat(group, request, token, step)
+                return step.outcome
+            return self._ask_modern(group).classic_heartbeat(group, request, token, moment)
+        except KafkaError as error:
+            return _answer(token, error.code)
+
+    def leave(self, request: LeaveGroup, token: int, moment: Moment) -> GroupOutcome:
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ClassicGroup):
+            step = Step(self._config, moment)
+            leave(group, request, token, step)
+            return step.outcome
+        if group is not None and group.type is GroupType.CONSUMER and self._modern is not None:
+            return self._modern.classic_leave(group, request, token, moment)
+        unknown = tuple(
+            LeftMember(member_id=each.member_id, instance_id=each.instance_id, code=ErrorCode.UNKNOWN_MEMBER_ID)
+            for each in request.members
+        )
+        return _answer(token, Left(members=unknown))
+
+    # Events.
+
+    def expired(self, key: ClassicTimerKey, moment: Moment) -> GroupOutcome:
+        group = self._groups.get(key.group_id)
+        step = Step(self._config, moment)
+        if isinstance(group, ClassicGroup):
+            match key.kind:
+                case ClassicTimer.SESSION:
+                    session_ended(group, key.member_id, step)
+                case ClassicTimer.JOIN:
+                    join_wait_ended(group, step)
+                case ClassicTimer.SYNC:
+                    sync_wait_ended(group, step)
+        return step.outcome
+
+    def loaded(self, moment: Moment) -> GroupOutcome:
+        """Everybody who was in a group when the log ends is given a whole session to be heard of."""
+        step = Step(self._config, moment)
+        for group in self._groups:
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    step.keep_session(group, member)
+                loaded_over_capacity(group, step)
+        return step.outcome
+
+    def unloaded(self) -> GroupOutcome:
+        """Whoever waits is to look for the new coordinator."""
+        # No time is needed: nothing that is set here lives on.
+        step = Step(self._config, Moment(0, 0))
+        for group in self._groups:
+            if not isinstance(group, ClassicGroup):
+                continue
+            for member in group.members.values():
+                step.answer_join(group, member, Joined(code=ErrorCode.NOT_COORDINATOR, member_id=member.member_id))
+                step.answer_sync(member, Synced(code=ErrorCode.NOT_COORDINATOR))
+            group.move_to(ClassicState.DEAD, 0)
+        return Outcome(replies=step.outcome.replies)
+
+    # Parts.
+
+    def _join_group(self, group: ClassicGroup, request: JoinGroup, token: int, moment: Moment) -> GroupOutcome:
+        step = Step(self._config, moment)
+        try:
+            join(group, request, token, self._member_id_for(request), step)
+        except KafkaError as error:
+            return _answer(token, Joined(code=error.code))
+        return step.outcome
+
+    def _join_new_group(self, replaced: Group | None, request: JoinGroup, token: int, moment: Moment) -> GroupOutcome:
+        """The group is written down at once; `replaced` is an empty one of another type, which ends with that."""
+        group = ClassicGroup(request.group_id, moment.wall_ms)
+        self._groups.add(group)
+        outcome = self._join_group(group, request, token, moment)
+        assert not outcome.records and outcome.after is None
+        if replaced is not None:
+            outcome.records += replaced.tombstones()
+        outcome.records.append(new_group_record(group))
+
+        def written(code: ErrorCode, later: Moment) -> GroupOutcome:
+            if code is ErrorCode.NONE or group.is_logged:
+                return Outcome()
+            return self._take_back(group, replaced, code, later)
+
+        outcome.after = written
+        return outcome
+
+    def _take_back(self, group: ClassicGroup, replaced: Group | None, code: ErrorCode, moment: Moment) -> GroupOutcome:
+        """A new group that could not be written: nobody was told that it is there."""
+        self._groups.remove(group.group_id)
+        if replaced is not None:
+            self._groups.add(replaced)
+        step = Step(self._config, moment)
+        for member in group.members.values():
+            step.answer_join(group, member, Joined(code=code))
+        return step.outcome
+
+    def _group_with_members(self, group_id: str) -> Group:
+        group = self._groups.get(group_id)
+        if group is None or group.is_empty:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
+        return group
+
+    def _ask_modern(self, group: Group) -> ModernGroups:
+        if group.type is not GroupType.CONSUMER or self._modern is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group.group_id} not found.")
+        return self._modern
+
+    def _member_id_for(self, request: JoinGroup) -> str:
+        if request.member_id != NO_MEMBER_ID:
+            return request.member_id
+        return f"{request.client_id if request.instance_id is None else request.instance_id}-{self._new_id()}"
+
+
+def _answer(token: int, reply: object) -> GroupOutcome:
+    return Outcome(replies=[(token, reply)])

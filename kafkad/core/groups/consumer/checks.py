@@ -1,0 +1,45 @@
+"""What is wrong with a heartbeat before anybody has looked at its group? In Apache Kafka's order and words."""
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.consumer.config import ConsumerConfig
+from kafkad.core.groups.consumer.member import JOINING, LEFT_FOR_NOW
+from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
+
+
+def check_request(request: ConsumerHeartbeat, config: ConsumerConfig) -> None:
+    """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
+    problem = _problem(request)
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    if request.assignor is not None and request.assignor not in config.assignors:
+        text = (
+            f"ServerAssignor {request.assignor} is not supported. Supported assignors: {', '.join(config.assignors)}."
+        )
+        raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
+
+
+def _problem(request: ConsumerHeartbeat) -> str | None:
+    if not request.group_id.strip():
+        return "GroupId can't be empty."
+    if request.instance_id is not None and not request.instance_id.strip():
+        return "InstanceId can't be empty."
+    if request.rack_id is not None and not request.rack_id.strip():
+        return "RackId can't be empty."
+    names_itself = bool(request.member_id.strip())
+    if not names_itself and (request.version >= 1 or request.member_epoch != JOINING):
+        return "MemberId can't be empty."
+    if request.member_epoch == JOINING:
+        return _joining_problem(request)
+    if request.member_epoch == LEFT_FOR_NOW and request.instance_id is None:
+        return "InstanceId can't be null."
+    return "MemberEpoch is invalid." if request.member_epoch < LEFT_FOR_NOW else None
+
+
+def _joining_problem(request: ConsumerHeartbeat) -> str | None:
+    if request.rebalance_timeout_ms == -1:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if request.owned is None or request.owned:
+        return "TopicPartitions must be empty when (re-)joining."
+    if request.topics is None and request.regex is None:
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    return None

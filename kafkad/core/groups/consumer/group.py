@@ -1,0 +1,333 @@
+"""A group whose members ask and whose broker decides (KIP-848), as its records have made it.
+
+Three epochs say how far it is: the group's, of the target assignment, and of each member. Everything here comes of
+replayed records, but when the metadata was looked at last. What is to be done about a heartbeat is
+consumer_heartbeat.py's affair.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from uuid import UUID
+
+from kafkad.core.coordinator.shard import Moment
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
+from kafkad.core.groups.consumer.member import JOINING, ConsumerMember, MemberState, epochs_of, to_assignment
+from kafkad.core.groups.group import Expiration, GroupType, PartitionCheck
+from kafkad.core.groups.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupCurrentMemberAssignmentRemoved,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMemberMetadataRemoved,
+    ConsumerGroupMetadata,
+    ConsumerGroupMetadataRemoved,
+    ConsumerGroupPartitionMetadata,
+    ConsumerGroupPartitionMetadataRemoved,
+    ConsumerGroupRegularExpression,
+    ConsumerGroupRegularExpressionRemoved,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMemberRemoved,
+    ConsumerGroupTargetAssignmentMetadata,
+    ConsumerGroupTargetAssignmentMetadataRemoved,
+    GroupRecord,
+)
+
+ConsumerRecord = (
+    ConsumerGroupMetadata
+    | ConsumerGroupMetadataRemoved
+    | ConsumerGroupPartitionMetadata
+    | ConsumerGroupPartitionMetadataRemoved
+    | ConsumerGroupMemberMetadata
+    | ConsumerGroupMemberMetadataRemoved
+    | ConsumerGroupTargetAssignmentMetadata
+    | ConsumerGroupTargetAssignmentMetadataRemoved
+    | ConsumerGroupTargetAssignmentMember
+    | ConsumerGroupTargetAssignmentMemberRemoved
+    | ConsumerGroupCurrentMemberAssignment
+    | ConsumerGroupCurrentMemberAssignmentRemoved
+    | ConsumerGroupRegularExpression
+    | ConsumerGroupRegularExpressionRemoved
+)
+REMOVALS = (
+    ConsumerGroupMetadataRemoved
+    | ConsumerGroupPartitionMetadataRemoved
+    | ConsumerGroupMemberMetadataRemoved
+    | ConsumerGroupTargetAssignmentMetadataRemoved
+    | ConsumerGroupTargetAssignmentMemberRemoved
+    | ConsumerGroupCurrentMemberAssignmentRemoved
+    | ConsumerGroupRegularExpressionRemoved
+)
+COMMIT_WITH_EPOCHS_FROM = 9
+"""OffsetCommit from this version on tells a member that its epoch is old."""
+
+
+class ConsumerGroup:
+    """A `Group`. Slotted and mutable: `replay` changes it, `copy` is what a rule tries its records on."""
+
+    __slots__ = (
+        "assignment_epoch",
+        "assignment_timestamp",
+        "epoch",
+        "group_id",
+        "held",
+        "members",
+        "metadata_hash",
+        "patterns",
+        "seen_version",
+        "static",
+        "target",
+        "told_to_join",
+    )
+
+    type = GroupType.CONSUMER
+    protocol_type = "consumer"
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        # Above the epoch of a member that joins: also one whose topics are not there yet is a member then.
+        self.epoch = 1
+        self.metadata_hash = 0
+        self.assignment_epoch = 1
+        self.assignment_timestamp = 0
+        """When partitions were divided last, wall time in ms; 0: not known."""
+        self.members: dict[str, ConsumerMember] = {}
+        self.static: dict[str, str] = {}
+        """Member id by instance id."""
+        self.target: dict[str, Assignment] = {}
+        self.held: dict[tuple[UUID, int], str] = {}
+        """Who has a partition or has not given it up yet."""
+        self.patterns: dict[str, ConsumerGroupRegularExpression] = {}
+        self.seen_version = -1
+        """The metadata as of which subscriptions were looked at; not in records, so looked at again after a load."""
+        self.told_to_join: set[str] = set()
+        """Classic members that were told to join again and have a time limit for it; not in records either."""
+
+    def copy(self) -> "ConsumerGroup":
+        other = ConsumerGroup(self.group_id)
+        for name in ("epoch", "metadata_hash", "assignment_epoch", "assignment_timestamp", "seen_version"):
+            setattr(other, name, getattr(self, name))
+        for name in ("members", "static", "target", "held", "patterns"):
+            setattr(other, name, dict(getattr(self, name)))
+        other.told_to_join = set(self.told_to_join)
+        return other
+
+    # What others ask of any group.
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def has_member(self, member_id: str) -> bool:
+        return member_id in self.members
+
+    def find_member(self, member_id: str) -> ConsumerMember:
+        member = self.members.get(member_id)
+        if member is None:
+            text = f"Member {member_id} is not a member of group {self.group_id}."
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, text)
+        return member
+
+    def check_offset_commit(
+        self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
+    ) -> PartitionCheck | None:
+        if generation < 0 and not self.members:
+            return None
+        if is_transactional and generation < 0 and not member_id and instance_id is None:
+            return None
+        member = self.find_member(member_id)
+        if not is_transactional and member.classic is None and version < COMMIT_WITH_EPOCHS_FROM:
+            text = f"OffsetCommit version {COMMIT_WITH_EPOCHS_FROM} or above must be used by members of the protocol"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
+        if generation >= member.epoch:
+            _check_epoch(member, generation)
+            return None
+        return _since(member, generation)
+
+    def check_offset_fetch(self, member_id: str | None, epoch: int) -> None:
+        if member_id is None and epoch < 0:
+            return
+        _check_epoch(self.find_member(member_id or ""), epoch)
+
+    def check_offset_delete(self) -> None:
+        """Always: what is subscribed to is refused one by one."""
+
+    def check_delete(self) -> None:
+        if self.members:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"Group {self.group_id} is not empty.")
+
+    def is_subscribed(self, topic: str) -> bool:
+        return any(topic in member.topics for member in self.members.values()) or any(
+            topic in pattern.topics for pattern in self.patterns.values()
+        )
+
+    def expiration(self) -> Expiration | None:
+        return Expiration(None)
+
+    def session_timer(self, member_id: str, moment: Moment) -> tuple[Hashable, int] | None:
+        return None
+
+    def tombstones(self) -> list[GroupRecord]:
+        group_id = self.group_id
+        records: list[GroupRecord] = []
+        for member_id in self.members:
+            records.append(ConsumerGroupCurrentMemberAssignmentRemoved(group_id=group_id, member_id=member_id))
+        for member_id in self.target:
+            records.append(ConsumerGroupTargetAssignmentMemberRemoved(group_id=group_id, member_id=member_id))
+        records.append(ConsumerGroupTargetAssignmentMetadataRemoved(group_id=group_id))
+        for member_id in self.members:
+            records.append(ConsumerGroupMemberMetadataRemoved(group_id=group_id, member_id=member_id))
+        for pattern in self.patterns:
+            records.append(ConsumerGroupRegularExpressionRemoved(group_id=group_id, regular_expression=pattern))
+        records.append(ConsumerGroupPartitionMetadataRemoved(group_id=group_id))
+        records.append(ConsumerGroupMetadataRemoved(group_id=group_id))
+        return records
+
+    # Replay.
+
+    def replay(self, records: Iterable[ConsumerRecord]) -> None:
+        for record in records:
+            self._replay(record)
+
+    def _replay(self, record: ConsumerRecord) -> None:
+        match record:
+            case ConsumerGroupMetadata():
+                self.epoch, self.metadata_hash = record.epoch, record.metadata_hash
+            case ConsumerGroupMemberMetadata():
+                self._put(_described(self.members.get(record.member_id), record))
+            case ConsumerGroupMemberMetadataRemoved(member_id=member_id):
+                self._drop(member_id)
+            case ConsumerGroupTargetAssignmentMetadata():
+                self.assignment_epoch = record.assignment_epoch
+                self.assignment_timestamp = record.assignment_timestamp
+            case ConsumerGroupTargetAssignmentMetadataRemoved():
+                self.assignment_epoch, self.assignment_timestamp = -1, 0
+            case ConsumerGroupTargetAssignmentMember(member_id=member_id):
+                self.target[member_id] = to_assignment(record.topic_partitions)
+            case ConsumerGroupTargetAssignmentMemberRemoved(member_id=member_id):
+                self.target.pop(member_id, None)
+            case ConsumerGroupCurrentMemberAssignment(member_id=member_id):
+                before = self.members.get(member_id) or ConsumerMember(member_id=member_id)
+                self._put(_assigned(before, record))
+            case ConsumerGroupCurrentMemberAssignmentRemoved(member_id=member_id):
+                member = self.members.get(member_id)
+                if member is not None:
+                    self._put(replace(member, epoch=JOINING, previous_epoch=JOINING, state=MemberState.STABLE,
+                                      assigned=NOTHING, pending_revocation=NOTHING, since={}))  # fmt: skip
+            case ConsumerGroupRegularExpression():
+                self.patterns[record.regular_expression] = record
+            case ConsumerGroupRegularExpressionRemoved(regular_expression=pattern):
+                self.patterns.pop(pattern, None)
+            case _:
+                # The partition metadata of Apache Kafka 3.7 to 4.0; what removes the group itself is the registry's.
+                pass
+
+    def _put(self, member: ConsumerMember) -> None:
+        before = self.members.get(member.member_id)
+        if before is not None:
+            self._release(before)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+        for assignment in (member.assigned, member.pending_revocation):
+            for topic, indexes in assignment.items():
+                for index in indexes:
+                    self.held[topic, index] = member.member_id
+
+    def _drop(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._release(member)
+        if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
+            del self.static[member.instance_id]
+
+    def _release(self, member: ConsumerMember) -> None:
+        for assignment in (member.assigned, member.pending_revocation):
+            for topic, indexes in assignment.items():
+                for index in indexes:
+                    if self.held.get((topic, index)) == member.member_id:
+                        del self.held[topic, index]
+
+    # What rules ask.
+
+    def is_held(self, topic: UUID, partition: int) -> bool:
+        return (topic, partition) in self.held
+
+    def subscribed_names(self) -> frozenset[str]:
+        names = {topic for member in self.members.values() for topic in member.topics}
+        for member in self.members.values():
+            if member.regex is not None and member.regex in self.patterns:
+                names.update(self.patterns[member.regex].topics)
+        return frozenset(names)
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        pattern = self.patterns.get(member.regex) if member.regex is not None else None
+        return frozenset(member.topics) | frozenset(pattern.topics if pattern is not None else ())
+
+    def may_be_assigned(self, interval_ms: int, wall_ms: int) -> bool:
+        """Whether the partitions may be divided anew already. Without an interval always: clocks are set back, too."""
+        if not self.assignment_timestamp or not interval_ms:
+            return True
+        return wall_ms >= self.assignment_timestamp + interval_ms
+
+    def preferred_assignor(self, assignors: Iterable[str]) -> str:
+        """That of `assignors` which most members name, and the first of equals: a name may be known no more."""
+        named = Counter(member.assignor for member in self.members.values())
+        return max(assignors, key=lambda name: named[name])
+
+
+def _check_epoch(member: ConsumerMember, epoch: int) -> None:
+    if epoch != member.epoch:
+        code = ErrorCode.ILLEGAL_GENERATION if member.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
+        raise KafkaError(code, f"The received member epoch {epoch} does not match the expected one {member.epoch}.")
+
+
+def _since(member: ConsumerMember, epoch: int) -> PartitionCheck:
+    """A member that has not heard of its new epoch yet may commit for what it has had all the time (KIP-1251)."""
+
+    def check(topic: UUID, partition: int) -> None:
+        since = member.since.get((topic, partition))
+        if since is None or epoch < since:
+            code = ErrorCode.ILLEGAL_GENERATION if member.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
+            raise KafkaError(code, f"Epoch {epoch} is older than that in which {topic}-{partition} was assigned.")
+
+    return check
+
+
+def _described(before: ConsumerMember | None, record: ConsumerGroupMemberMetadata) -> ConsumerMember:
+    return replace(
+        before or ConsumerMember(member_id=record.member_id),
+        instance_id=record.instance_id,
+        rack_id=record.rack_id,
+        rebalance_timeout_ms=record.rebalance_timeout_ms,
+        client_id=record.client_id,
+        client_host=record.client_host,
+        topics=record.subscribed_topic_names,
+        regex=record.subscribed_topic_regex,
+        assignor=record.server_assignor,
+        classic=record.classic_member_metadata,
+    )
+
+
+def _assigned(before: ConsumerMember, record: ConsumerGroupCurrentMemberAssignment) -> ConsumerMember:
+    known = record.state in (MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS)
+    return replace(
+        before,
+        epoch=record.member_epoch,
+        previous_epoch=record.previous_member_epoch,
+        state=MemberState(record.state) if known else MemberState.UNKNOWN,
+        assigned=to_assignment(record.assigned_partitions),
+        pending_revocation=to_assignment(record.partitions_pending_revocation),
+        since=epochs_of((*record.assigned_partitions, *record.partitions_pending_revocation), record.member_epoch),
+    )

@@ -1,0 +1,282 @@
+"""What follows from a heartbeat of a KIP-848 member: join, change, move on, leave.
+
+Each rule makes records and tries them on a copy of the group (`GroupUpdate`), so that what comes next in the same
+heartbeat sees what came before. Nothing here changes the group itself; replay does.
+"""
+
+from dataclasses import replace
+
+from kafkad.core.coordinator.shard import Moment
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.consumer.assignors import NOTHING, Assignment, IllegalAssignment, assign
+from kafkad.core.groups.consumer.config import ConsumerConfig
+from kafkad.core.groups.consumer.group import ConsumerGroup, ConsumerRecord
+from kafkad.core.groups.consumer.member import JOINING, LEFT_FOR_NOW, ConsumerMember, is_within, to_topic_partitions
+from kafkad.core.groups.consumer.messages import ConsumerHeartbeat
+from kafkad.core.groups.consumer.reconciliation import Target, reconcile
+from kafkad.core.groups.consumer.topics import Subscriptions
+from kafkad.core.groups.records import (
+    ConsumerGroupCurrentMemberAssignmentRemoved,
+    ConsumerGroupMemberMetadataRemoved,
+    ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
+    ConsumerGroupRegularExpressionRemoved,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMemberRemoved,
+    ConsumerGroupTargetAssignmentMetadata,
+)
+
+
+class NotDivided(KafkaError):
+    """The group's assignor has failed, which is no member's fault. `line` is for people: the draft goes with this."""
+
+    def __init__(self, text: str, line: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, text)
+        self.line = line
+
+
+class GroupUpdate:
+    """The group as it will be, and the records that make it so. The copy is made with the first of them."""
+
+    def __init__(
+        self, group: ConsumerGroup, config: ConsumerConfig, subscriptions: Subscriptions, moment: Moment
+    ) -> None:
+        self.group = group
+        self.records: list[ConsumerRecord] = []
+        self.log_lines: list[str] = []
+        self.config = config
+        self.subscriptions = subscriptions
+        self.moment = moment
+
+    def add(self, *records: ConsumerRecord) -> None:
+        if not self.records:
+            self.group = self.group.copy()
+        self.records += records
+        self.group.replay(records)
+
+    def tell(self, text: str) -> None:
+        self.log_lines.append(self.line(text))
+
+    def line(self, text: str) -> str:
+        """Clients choose names; a line stays one line whatever is in them."""
+        line = f"group {self.group.group_id}: {text}"
+        return line if line.isprintable() else "".join(each if each.isprintable() else "?" for each in line)
+
+
+def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
+    """A member that is behind by one may have lost the answer that told it; everybody else begins anew.
+
+    Who was told to begin anew comes with the epoch of one that joins, and is taken as it is.
+    """
+    received, known = heartbeat.member_epoch, member.epoch
+    if received in (known, JOINING):
+        return
+    relation = "greater" if received > known else "smaller"
+    lost_answer = (
+        received < known
+        and received == member.previous_epoch
+        and heartbeat.owned is not None
+        and is_within(heartbeat.owned, member.assigned)
+    )
+    if not lost_answer:
+        text = (
+            f"The consumer group member has a {relation} member epoch ({received}) than the one known by the group "
+            f"coordinator ({known}). The member must abandon all its partitions and rejoin."
+        )
+        raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, text)
+
+
+def find_or_subscribe(update: GroupUpdate, heartbeat: ConsumerHeartbeat, member_id: str) -> ConsumerMember:
+    """The member that the heartbeat is of, as it is known; a new one, or the successor of a static one."""
+    if heartbeat.instance_id is None:
+        return _find_dynamic(update, heartbeat, member_id)
+    existing_id = update.group.static.get(heartbeat.instance_id)
+    existing = update.group.members.get(existing_id) if existing_id is not None else None
+    if heartbeat.member_epoch == JOINING:
+        if existing is None:
+            update.tell(f"static member {member_id} ({heartbeat.instance_id}) joins")
+            return ConsumerMember(member_id=member_id)
+        return _succeed(update, heartbeat, existing, member_id)
+    check_static(existing, heartbeat)
+    assert existing is not None
+    check_epoch(existing, heartbeat)
+    return existing
+
+
+def check_static(existing: ConsumerMember | None, heartbeat: ConsumerHeartbeat) -> None:
+    if existing is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {heartbeat.instance_id} is unknown.")
+    if existing.member_id != heartbeat.member_id:
+        text = (
+            f"Static member {heartbeat.member_id} with instance id {heartbeat.instance_id} "
+            f"was fenced by member {existing.member_id}."
+        )
+        raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, text)
+
+
+def _find_dynamic(update: GroupUpdate, heartbeat: ConsumerHeartbeat, member_id: str) -> ConsumerMember:
+    member = update.group.members.get(member_id)
+    if member is None:
+        if heartbeat.member_epoch != JOINING:
+            update.group.find_member(member_id)
+        update.tell(f"member {member_id} joins")
+        return ConsumerMember(member_id=member_id)
+    check_epoch(member, heartbeat)
+    return member
+
+
+def _succeed(
+    update: GroupUpdate, heartbeat: ConsumerHeartbeat, existing: ConsumerMember, member_id: str
+) -> ConsumerMember:
+    """A static member is back under another id: it takes over what the old one had, once that one has left."""
+    if existing.epoch != LEFT_FOR_NOW and existing.classic is None:
+        text = (
+            f"Static member {member_id} with instance id {heartbeat.instance_id} cannot join the group because the "
+            f"instance id is owned by {existing.member_id} member."
+        )
+        raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
+    return succeed(update, existing, member_id)
+
+
+def succeed(update: GroupUpdate, existing: ConsumerMember, member_id: str) -> ConsumerMember:
+    """Everything of a static member goes on under another id."""
+    group_id = update.group.group_id
+    target = update.group.target.get(existing.member_id, NOTHING)
+    successor = replace(existing, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+    remove_member(update, existing.member_id)
+    update.add(
+        successor.subscription_record(group_id),
+        ConsumerGroupTargetAssignmentMember(
+            group_id=group_id, member_id=member_id, topic_partitions=to_topic_partitions(target)
+        ),
+        successor.assignment_record(group_id),
+    )
+    update.tell(f"static member {existing.member_id} ({existing.instance_id}) is back as {member_id}")
+    return successor
+
+
+def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
+    """What the member says of itself; its records, and those of its pattern."""
+    timeout_ms = heartbeat.rebalance_timeout_ms
+    updated = replace(
+        member,
+        instance_id=heartbeat.instance_id if heartbeat.instance_id is not None else member.instance_id,
+        rack_id=heartbeat.rack_id if heartbeat.rack_id is not None else member.rack_id,
+        rebalance_timeout_ms=timeout_ms if timeout_ms != -1 else member.rebalance_timeout_ms,
+        assignor=heartbeat.assignor if heartbeat.assignor is not None else member.assignor,
+        topics=tuple(sorted(set(heartbeat.topics))) if heartbeat.topics is not None else member.topics,
+        # An empty pattern takes it back.
+        regex=(heartbeat.regex or None) if heartbeat.regex is not None else member.regex,
+        client_id=heartbeat.client_id,
+        client_host=heartbeat.client_host,
+        classic=None,
+    )
+    group_id = update.group.group_id
+    known = update.group.members.get(updated.member_id)
+    record = updated.subscription_record(group_id)
+    if known is None or known.subscription_record(group_id) != record:
+        if updated.regex is not None and updated.regex not in update.group.patterns:
+            update.subscriptions.check_pattern(updated.regex)
+            update.add(record, _resolved(update, updated.regex))
+        else:
+            update.add(record)
+        drop_unused_patterns(update)
+    return updated
+
+
+def _resolved(update: GroupUpdate, pattern: str) -> ConsumerGroupRegularExpression:
+    return ConsumerGroupRegularExpression(
+        group_id=update.group.group_id,
+        regular_expression=pattern,
+        topics=update.subscriptions.matching(pattern),
+        version=max(0, update.subscriptions.version()),
+        timestamp=update.moment.wall_ms,
+    )
+
+
+def drop_unused_patterns(update: GroupUpdate) -> None:
+    used = {member.regex for member in update.group.members.values()}
+    for pattern in [pattern for pattern in update.group.patterns if pattern not in used]:
+        update.add(ConsumerGroupRegularExpressionRemoved(group_id=update.group.group_id, regular_expression=pattern))
+
+
+def refresh_topics(update: GroupUpdate, *, subscriptions_changed: bool) -> bool:
+    """Look at the topics again if anything may have changed; a change, which the answer tells of, is a new epoch."""
+    group, version = update.group, update.subscriptions.version()
+    if not subscriptions_changed and group.seen_version == version:
+        return False
+    if group.seen_version != version:
+        for pattern in list(group.patterns.values()):
+            resolved = _resolved(update, pattern.regular_expression)
+            if resolved.topics != pattern.topics:
+                update.add(resolved)
+    metadata_hash = update.subscriptions.hash_of(update.group.subscribed_names())
+    is_new = subscriptions_changed or metadata_hash != update.group.metadata_hash
+    if is_new:
+        bump(update, metadata_hash)
+    return is_new
+
+
+def bump(update: GroupUpdate, metadata_hash: int) -> None:
+    group = update.group
+    update.add(ConsumerGroupMetadata(group_id=group.group_id, epoch=group.epoch + 1, metadata_hash=metadata_hash))
+
+
+def update_target(update: GroupUpdate) -> None:
+    """Have partitions divided anew when the group has come to an epoch that they were not divided for.
+
+    Not within the interval since the last time: the first heartbeat after it does it, for all that has come meanwhile.
+    """
+    group = update.group
+    interval_ms = update.config.assignment_interval_of(group.group_id)
+    if group.epoch <= group.assignment_epoch or not group.may_be_assigned(interval_ms, update.moment.wall_ms):
+        return
+    name = group.preferred_assignor(update.config.assignors)
+    members, partitions = update.subscriptions.assigning(group)
+    try:
+        decided = assign(update.config.assignors[name], members, partitions)
+    except IllegalAssignment as error:
+        text = f"Failed to compute a new target assignment for epoch {group.epoch}: {error}"
+        raise NotDivided(text, update.line(f"no new assignment for epoch {group.epoch}: {error}")) from error
+    changed = [
+        ConsumerGroupTargetAssignmentMember(
+            group_id=group.group_id, member_id=member_id, topic_partitions=to_topic_partitions(assignment)
+        )
+        for member_id, assignment in decided.items()
+        if group.target.get(member_id) != assignment
+    ]
+    done = ConsumerGroupTargetAssignmentMetadata(
+        group_id=group.group_id, assignment_epoch=group.epoch, assignment_timestamp=update.moment.wall_ms
+    )
+    update.add(*changed, done)
+    update.tell(f"epoch {group.epoch}: {len(members)} member(s), {len(changed)} assignment(s) changed by {name!r}")
+
+
+def move_on(
+    update: GroupUpdate, member: ConsumerMember, owned: Assignment | None, *, is_subscribed_anew: bool
+) -> ConsumerMember:
+    """One step of the member, which says that it has `owned`, towards its target; its record when it made one."""
+    group = update.group
+    if not is_subscribed_anew and member.is_reconciled_to(group.assignment_epoch):
+        return member
+    target = Target(
+        epoch=group.assignment_epoch,
+        assignment=group.target.get(member.member_id, NOTHING),
+        subscribed=update.subscriptions.ids_of(group.topics_of(member)),
+        is_held=group.is_held,
+    )
+    moved = reconcile(member, target, owned, is_subscribed_anew=is_subscribed_anew)
+    known = group.members.get(member.member_id)
+    record = moved.assignment_record(group.group_id)
+    if known is None or known.assignment_record(group.group_id) != record:
+        update.add(record)
+    return moved
+
+
+def remove_member(update: GroupUpdate, member_id: str) -> None:
+    group_id = update.group.group_id
+    update.add(
+        ConsumerGroupCurrentMemberAssignmentRemoved(group_id=group_id, member_id=member_id),
+        ConsumerGroupTargetAssignmentMemberRemoved(group_id=group_id, member_id=member_id),
+        ConsumerGroupMemberMetadataRemoved(group_id=group_id, member_id=member_id),
+    )

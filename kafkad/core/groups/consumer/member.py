@@ -1,0 +1,144 @@
+"""One member of a group of KIP-848: what it asked for, what it has, and what it is to give up.
+
+A value: whatever happens to a member makes a new one. It is written in two records, one for what it asked for and
+one for what it has.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from uuid import UUID
+
+from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
+from kafkad.core.groups.records import (
+    AssignedPartitions,
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    TopicPartitions,
+)
+
+JOINING = 0
+LEFT = -1
+LEFT_FOR_NOW = -2
+"""The epoch of a static member that is expected back (KIP-848): nobody gets its partitions meanwhile."""
+
+
+class MemberState(IntEnum):
+    """Numbers as in the records."""
+
+    STABLE = 0
+    """Has what the target assignment gives it (it may not have taken it yet)."""
+    UNREVOKED_PARTITIONS = 1
+    """Was told to give partitions up, and has not said that it did."""
+    UNRELEASED_PARTITIONS = 2
+    """Waits for partitions that others have not given up."""
+    UNKNOWN = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMember:
+    """`classic` is set while the member speaks the classic protocol (it is being migrated)."""
+
+    member_id: str
+    epoch: int = JOINING
+    previous_epoch: int = JOINING
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    topics: tuple[str, ...] = ()
+    """Names, sorted; by pattern: see `regex`."""
+    regex: str | None = None
+    assignor: str | None = None
+    assigned: Assignment = field(default_factory=lambda: NOTHING)
+    pending_revocation: Assignment = field(default_factory=lambda: NOTHING)
+    since: Mapping[tuple[UUID, int], int] = field(default_factory=dict)
+    """The epoch in which the member got each partition that it has or is to give up (KIP-1251)."""
+    classic: ClassicMemberMetadata | None = None
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == assignment_epoch
+
+    def subscription_record(self, group_id: str) -> ConsumerGroupMemberMetadata:
+        return ConsumerGroupMemberMetadata(
+            group_id=group_id,
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            subscribed_topic_names=self.topics,
+            subscribed_topic_regex=self.regex,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            server_assignor=self.assignor,
+            classic_member_metadata=self.classic,
+        )
+
+    def assignment_record(self, group_id: str) -> ConsumerGroupCurrentMemberAssignment:
+        return ConsumerGroupCurrentMemberAssignment(
+            group_id=group_id,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=self.state,
+            assigned_partitions=self._with_epochs(self.assigned),
+            partitions_pending_revocation=self._with_epochs(self.pending_revocation),
+        )
+
+    def _with_epochs(self, assignment: Assignment) -> tuple[AssignedPartitions, ...]:
+        return tuple(
+            AssignedPartitions(
+                topic_id=topic,
+                partitions=tuple(sorted(indexes)),
+                assignment_epochs=tuple(self.since.get((topic, index), self.epoch) for index in sorted(indexes)),
+            )
+            for topic, indexes in sorted(assignment.items())
+        )
+
+
+def to_topic_partitions(assignment: Assignment) -> tuple[TopicPartitions, ...]:
+    return tuple(
+        TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes)))
+        for topic, indexes in sorted(assignment.items())
+    )
+
+
+def to_assignment(rows: Iterable[TopicPartitions | AssignedPartitions]) -> Assignment:
+    return {row.topic_id: frozenset(row.partitions) for row in rows}
+
+
+def without(assignment: Assignment, taken: Assignment) -> Assignment:
+    left = {topic: indexes - taken.get(topic, frozenset()) for topic, indexes in assignment.items()}
+    return {topic: indexes for topic, indexes in left.items() if indexes}
+
+
+def common(first: Assignment, second: Assignment) -> Assignment:
+    both = {topic: indexes & second.get(topic, frozenset()) for topic, indexes in first.items()}
+    return {topic: indexes for topic, indexes in both.items() if indexes}
+
+
+def together(first: Assignment, second: Assignment) -> Assignment:
+    topics = {**first, **second}
+    return {topic: first.get(topic, frozenset()) | second.get(topic, frozenset()) for topic in topics}
+
+
+def is_within(inner: Assignment, outer: Assignment) -> bool:
+    return all(indexes <= outer.get(topic, frozenset()) for topic, indexes in inner.items())
+
+
+def places(*assignments: Assignment) -> Iterator[tuple[UUID, int]]:
+    return ((topic, index) for assignment in assignments for topic, indexes in assignment.items() for index in indexes)
+
+
+def epochs_of(rows: Iterable[AssignedPartitions], member_epoch: int) -> dict[tuple[UUID, int], int]:
+    """Where a record does not say since when, the member's epoch in it is believed."""
+    return {
+        (row.topic_id, index): epoch
+        for row in rows
+        for index, epoch in zip(
+            row.partitions, row.assignment_epochs or (member_epoch,) * len(row.partitions), strict=True
+        )
+    }

@@ -1,0 +1,314 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe on all groups of one internal partition (KIP-848).
+
+Finds or makes the group, runs the rules of consumer_heartbeat.py, sets the timers, and turns refusals into answers.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kafkad.core.coordinator.shard import Moment, Outcome
+from kafkad.core.coordinator.topics import Topics
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.classic.group import ClassicGroup
+from kafkad.core.groups.classic.messages import Joined, Synced
+from kafkad.core.groups.classic.step import Step
+from kafkad.core.groups.config import GroupConfig
+from kafkad.core.groups.consumer.assignors import NOTHING
+from kafkad.core.groups.consumer.checks import check_request
+from kafkad.core.groups.consumer.config import ConsumerConfig
+from kafkad.core.groups.consumer.fencing import Fencing
+from kafkad.core.groups.consumer.group import ConsumerGroup
+from kafkad.core.groups.consumer.heartbeat import (
+    GroupUpdate,
+    NotDivided,
+    check_static,
+    find_or_subscribe,
+    move_on,
+    refresh_topics,
+    update_member,
+    update_target,
+)
+from kafkad.core.groups.consumer.member import JOINING, LEFT, LEFT_FOR_NOW, ConsumerMember, MemberState, places
+from kafkad.core.groups.consumer.messages import (
+    ConsumerHeard,
+    ConsumerHeartbeat,
+    DescribedConsumer,
+    DescribedConsumerGroup,
+)
+from kafkad.core.groups.consumer.timers import ConsumerTimer, ConsumerTimerKey
+from kafkad.core.groups.consumer.topics import Subscriptions
+from kafkad.core.groups.migration import check_upgrade, upgraded
+from kafkad.core.groups.records import GroupRecord
+from kafkad.core.groups.registry import Groups
+
+GroupOutcome = Outcome[GroupRecord]
+After = Callable[[ErrorCode, Moment], GroupOutcome]
+
+
+class ConsumerProtocol:
+    """`new_id` gives a text that was never given before, for clients that leave their ids to the broker."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        classic_config: GroupConfig,
+        config: ConsumerConfig,
+        subscriptions: Subscriptions,
+        fencing: Fencing,
+        new_id: Callable[[], str],
+        rebalanced: Callable[[], None],
+    ) -> None:
+        self._groups = groups
+        self._classic_config = classic_config
+        self.config = config
+        self._subscriptions = subscriptions
+        self._fencing = fencing
+        self._new_id = new_id
+        self._rebalanced = rebalanced
+
+    @property
+    def topics(self) -> Topics:
+        return self._subscriptions.topics
+
+    # Requests.
+
+    def heartbeat(self, request: ConsumerHeartbeat, token: int, moment: Moment) -> GroupOutcome:
+        try:
+            check_request(request, self.config)
+            if request.member_epoch in (LEFT, LEFT_FOR_NOW):
+                return self._leave(request, token, moment)
+            return self._heartbeat(request, token, moment)
+        except KafkaError as error:
+            heard = ConsumerHeard(code=error.code, message=error.message)
+            lines = [error.line] if isinstance(error, NotDivided) else []
+            return Outcome(replies=[(token, heard)], log_lines=lines)
+
+    def _heartbeat(self, request: ConsumerHeartbeat, token: int, moment: Moment) -> GroupOutcome:
+        group, outcome = self._group_for(request, moment)
+        if len(group.members) >= self.config.max_size and request.member_id not in group.members:
+            text = f"The consumer group has reached its maximum capacity of {self.config.max_size} members."
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+        known = group.members.get(request.member_id)
+        if known is not None and self._is_usual(group, known, request):
+            return self._usual(group, known, token, moment)
+        update = GroupUpdate(group, self.config, self._subscriptions, moment)
+        before = find_or_subscribe(update, request, request.member_id or self._new_id())
+        updated = update_member(update, before, request)
+        changed = (before.topics, before.regex) != (updated.topics, updated.regex)
+        if refresh_topics(update, subscriptions_changed=changed):
+            self._rebalanced()
+        update_target(update)
+        member = move_on(update, updated, request.owned, is_subscribed_anew=changed)
+        outcome.records += update.records
+        outcome.log_lines += update.log_lines
+        outcome.timers.append(self._session(group, member, moment))
+        if member != updated:
+            outcome.timers.append(_revocation(group.group_id, member, moment))
+        outcome.after = self._heard(group.group_id, member.member_id, outcome.after)
+        has_changed = member.assigned != before.assigned
+        heard = ConsumerHeard(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self.config.heartbeat_interval_of(group.group_id),
+            assignment=member.assigned if request.is_full or has_changed else None,
+        )
+        outcome.replies.append((token, heard))
+        return outcome
+
+    def _heard(self, group_id: str, member_id: str, after: After | None) -> After:
+        """What is left to do when the log has taken a heartbeat's records, or has not."""
+        version = self._subscriptions.version()
+
+        def written(code: ErrorCode, moment: Moment) -> GroupOutcome:
+            outcome = after(code, moment) if after is not None else Outcome()
+            group = self._groups.get(group_id)
+            member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+            if member is None:
+                return outcome
+            assert isinstance(group, ConsumerGroup)
+            if code is ErrorCode.NONE:
+                group.seen_version = version
+            else:
+                # It is alive, whatever the log says.
+                outcome.timers.append(self._session(group, member, moment))
+            return outcome
+
+        return written
+
+    def _is_usual(self, group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
+        """Nothing is asked for and nothing is new: all that the other rules would find, by far the most often."""
+        return (
+            request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
+            and member.state is MemberState.STABLE
+            and request.says_nothing_new
+            and request.instance_id in (None, member.instance_id)
+            and (request.client_id, request.client_host) == (member.client_id, member.client_host)
+            and member.classic is None
+            and (request.instance_id is not None or member.instance_id is None)
+            and group.seen_version == self._subscriptions.version()
+        )
+
+    def _usual(self, group: ConsumerGroup, member: ConsumerMember, token: int, moment: Moment) -> GroupOutcome:
+        heard = ConsumerHeard(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self.config.heartbeat_interval_of(group.group_id),
+        )
+        return Outcome(replies=[(token, heard)], timers=[self._session(group, member, moment)])
+
+    def _group_for(self, request: ConsumerHeartbeat, moment: Moment) -> tuple[ConsumerGroup, GroupOutcome]:
+        """The group; who joins has it made where there is none, and a classic one changed where that may be."""
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group, Outcome()
+        if request.member_epoch != JOINING:
+            self._groups.find(request.group_id)
+        elif group is None or group.is_empty:
+            return ConsumerGroup(request.group_id), Outcome(records=group.tombstones() if group is not None else [])
+        elif isinstance(group, ClassicGroup):
+            return self._upgrade(group, moment)
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
+
+    def _upgrade(self, group: ClassicGroup, moment: Moment) -> tuple[ConsumerGroup, GroupOutcome]:
+        check_upgrade(group, self.config)
+        records = upgraded(group, self._subscriptions)
+        changed = ConsumerGroup(group.group_id)
+        changed.replay(records)
+        step = Step(self._classic_config, moment)
+        step.end_wait_for_joins(group)
+        step.end_wait_for_syncs(group)
+        for member in group.members.values():
+            step.end_session(group, member.member_id)
+        outcome = step.outcome
+        outcome.records += [*group.tombstones(), *records]
+        outcome.timers += [self._session(changed, member, moment) for member in changed.members.values()]
+        step.tell(f"group {group.group_id}: {len(group.members)} member(s) go over to the consumer protocol")
+        outcome.after = self._upgraded(group)
+        return changed, outcome
+
+    def _upgraded(self, group: ClassicGroup) -> After:
+        """Who waits in the classic group is to join again, but not when the log refused to have it replaced."""
+
+        def written(_code: ErrorCode, moment: Moment) -> GroupOutcome:
+            step = Step(self._classic_config, moment)
+            if self._groups.get(group.group_id) is not group:
+                for member in group.members.values():
+                    again = Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+                    step.answer_join(group, member, again)
+                    step.answer_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
+            return step.outcome
+
+        return written
+
+    def _leave(self, request: ConsumerHeartbeat, token: int, moment: Moment) -> GroupOutcome:
+        group = self.find(request.group_id)
+        if request.instance_id is None:
+            member = group.find_member(request.member_id)
+        else:
+            existing = group.members.get(group.static.get(request.instance_id, ""))
+            check_static(existing, request)
+            assert existing is not None
+            member = existing
+        heard = ConsumerHeard(member_id=request.member_id, member_epoch=request.member_epoch)
+        if request.member_epoch == LEFT_FOR_NOW:
+            # Whoever comes back in its place has had its partitions from the first epoch on (KIP-1251).
+            since = dict.fromkeys(places(member.assigned), 0)
+            away = replace(member, epoch=LEFT_FOR_NOW, pending_revocation=NOTHING, since=since)
+            return Outcome(
+                records=[away.assignment_record(group.group_id)],
+                replies=[(token, heard)],
+                timers=[(_key(ConsumerTimer.REBALANCE, group.group_id, member.member_id), None)],
+                log_lines=[f"group {group.group_id}: static member {member.member_id} left for now"],
+            )
+        outcome = self._fencing.fence(group, [member], "it left", moment)
+        outcome.replies.append((token, heard))
+        return outcome
+
+    def describe(self, group_id: str) -> DescribedConsumerGroup:
+        """Raises nothing: what is wrong is in the answer."""
+        if not group_id:
+            return DescribedConsumerGroup(group_id=group_id, code=ErrorCode.INVALID_GROUP_ID)
+        try:
+            group = self.find(group_id)
+        except KafkaError as error:
+            return DescribedConsumerGroup(group_id=group_id, code=error.code, message=error.message)
+        return DescribedConsumerGroup(
+            group_id=group_id,
+            state=group.state_name,
+            group_epoch=group.epoch,
+            assignment_epoch=group.assignment_epoch,
+            assignor=group.preferred_assignor(self.config.assignors),
+            members=tuple(_describe(group, member) for member in group.members.values()),
+        )
+
+    def find(self, group_id: str) -> ConsumerGroup:
+        """Raises GROUP_ID_NOT_FOUND."""
+        group = self._groups.find(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return group
+
+    # Events.
+
+    def expired(self, key: ConsumerTimerKey, moment: Moment) -> GroupOutcome:
+        group = self._groups.get(key.group_id)
+        member = group.members.get(key.member_id) if isinstance(group, ConsumerGroup) else None
+        if member is None:
+            return Outcome()
+        assert isinstance(group, ConsumerGroup)
+        match key.kind:
+            case ConsumerTimer.SESSION:
+                return self._fencing.fence(group, [member], "its session expired", moment)
+            case ConsumerTimer.REBALANCE if member.state is not MemberState.UNREVOKED_PARTITIONS:
+                return Outcome()
+            case ConsumerTimer.REBALANCE:
+                reason = f"it did not give partitions up within {member.rebalance_timeout_ms} ms"
+            case ConsumerTimer.JOIN:
+                reason = f"it did not join again within {member.rebalance_timeout_ms} ms"
+            case ConsumerTimer.SYNC:
+                reason = f"it did not ask for its assignment within {member.rebalance_timeout_ms} ms"
+        return self._fencing.fence(group, [member], reason, moment)
+
+    def loaded(self, moment: Moment) -> GroupOutcome:
+        """Everybody is given a whole session to be heard of."""
+        outcome: GroupOutcome = Outcome()
+        for group in self._groups:
+            if isinstance(group, ConsumerGroup):
+                for member in group.members.values():
+                    outcome.timers.append(self._session(group, member, moment))
+                    if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                        outcome.timers.append(_revocation(group.group_id, member, moment))
+        return outcome
+
+    def _session(self, group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> tuple[ConsumerTimerKey, int]:
+        timeout_ms = self.config.session_timeout_of(group.group_id)
+        if member.classic is not None:
+            timeout_ms = member.classic.session_timeout_ms
+        return _key(ConsumerTimer.SESSION, group.group_id, member.member_id), moment.monotonic_ms + timeout_ms
+
+
+def _key(kind: ConsumerTimer, group_id: str, member_id: str) -> ConsumerTimerKey:
+    return ConsumerTimerKey(kind, group_id, member_id)
+
+
+def _revocation(group_id: str, member: ConsumerMember, moment: Moment) -> tuple[ConsumerTimerKey, int | None]:
+    key = _key(ConsumerTimer.REBALANCE, group_id, member.member_id)
+    if member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return key, None
+    return key, moment.monotonic_ms + member.rebalance_timeout_ms
+
+
+def _describe(group: ConsumerGroup, member: ConsumerMember) -> DescribedConsumer:
+    return DescribedConsumer(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=member.topics,
+        regex=member.regex,
+        assignment=member.assigned,
+        target=group.target.get(member.member_id, NOTHING),
+        is_classic=member.classic is not None,
+    )

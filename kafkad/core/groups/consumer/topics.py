@@ -1,0 +1,75 @@
+"""Which topics does a group of KIP-848 come to: by name, by pattern, and have they changed since?
+
+Patterns are RE2's, as in Apache Kafka: they match in time proportional to the text, whatever a client sends.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from uuid import UUID
+from zlib import crc32
+
+from crc32c import crc32c
+
+from kafkad.core.coordinator.topics import Topics
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.consumer.assignors import AssigningMember
+from kafkad.core.groups.consumer.group import ConsumerGroup
+from kafkad.core.groups.consumer.member import ConsumerMember
+from kafkad.core.ports import CompilePattern
+
+
+class Subscriptions:
+    """`compile_pattern` is RE2, which is outside of the core; `version` counts the changes of `topics`."""
+
+    def __init__(self, topics: Topics, version: Callable[[], int], compile_pattern: CompilePattern) -> None:
+        self.topics = topics
+        self.version = version
+        self._compile = lru_cache(maxsize=256)(compile_pattern)
+
+    def check_pattern(self, pattern: str) -> None:
+        """Raises INVALID_REGULAR_EXPRESSION."""
+        try:
+            self._compile(pattern)
+        except ValueError as error:
+            text = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
+            raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from error
+
+    def matching(self, pattern: str) -> tuple[str, ...]:
+        """All topics whose whole name matches, sorted."""
+        compiled = self._compile(pattern)
+        return tuple(sorted(name for name in self.topics.names() if compiled.fullmatch(name) is not None))
+
+    def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
+        """Of those that exist."""
+        ids = map(self.topics.id_of, names)
+        return frozenset(topic_id for topic_id in ids if topic_id is not None)
+
+    def hash_of(self, names: Iterable[str]) -> int:
+        """A number that changes when one of these topics is made, deleted, made anew or gets partitions; 0: none."""
+        found = [(name, self.topics.id_of(name), self.topics.partitions_of(name)) for name in sorted(names)]
+        there = [row for row in found if row[1] is not None]
+        if not there:
+            return 0
+        said = repr(there).encode()
+        return crc32c(said) << 31 ^ crc32(said) or 1
+
+    def assigning(self, group: ConsumerGroup) -> tuple[dict[str, AssigningMember], dict[UUID, int]]:
+        """The members as an assignor sees them, and the partitions of all their topics that exist."""
+        ids: dict[str, UUID] = {}
+        partitions: dict[UUID, int] = {}
+        for name in group.subscribed_names():
+            topic_id, count = self.topics.id_of(name), self.topics.partitions_of(name)
+            if topic_id is not None and count is not None:
+                ids[name] = topic_id
+                partitions[topic_id] = count
+        members = {member.member_id: self._assigning(group, member, ids) for member in group.members.values()}
+        return members, partitions
+
+    def _assigning(self, group: ConsumerGroup, member: ConsumerMember, ids: dict[str, UUID]) -> AssigningMember:
+        return AssigningMember(
+            member_id=member.member_id,
+            topics=frozenset(ids[name] for name in group.topics_of(member) if name in ids),
+            assigned=group.target.get(member.member_id, {}),
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+        )

@@ -1,0 +1,139 @@
+"""The same number of partitions for everybody, with as few as possible moved: Kafka's uniform assignor (KIP-848).
+
+Balance comes before stickiness. Where all members have the same topics the numbers differ by one at most; where
+they have not, no single partition could move from a member to one that has two fewer.
+"""
+
+from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush
+from uuid import UUID
+
+from kafkad.core.groups.consumer.assignors import AssigningMember, Assignment
+
+Place = tuple[UUID, int]
+
+_ROUNDS = 16
+"""Subscriptions that overlap in part can take many rounds for the last bit of balance; each about halves the rest."""
+
+
+def uniform_assignment(members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
+    """What each member should have."""
+    topics = {member.topics for member in members.values()}
+    sharing = _Distribution(members, partitions)
+    if len(topics) == 1:
+        sharing.keep_up_to_quota()
+        sharing.hand_out()
+    else:
+        sharing.keep_all()
+        sharing.hand_out()
+        sharing.balance()
+    return {member_id: _by_topic(places) for member_id, places in sharing.held.items()}
+
+
+class _Distribution:
+    """An assignment in the making. Members go in the order of their ids, so that the outcome is always the same."""
+
+    def __init__(self, members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]) -> None:
+        self._members = [members[member_id] for member_id in sorted(members)]
+        self._partitions = partitions
+        self.held: dict[str, dict[Place, None]] = {member.member_id: {} for member in self._members}
+        self._free: dict[Place, None] = {}
+        self._subscribers: dict[UUID, list[str]] = {}
+        for member in self._members:
+            for topic in member.topics:
+                self._subscribers.setdefault(topic, []).append(member.member_id)
+        # The fewest choices first: what only few may have is not to find them full.
+        self._topics = sorted(self._subscribers, key=self._choices)
+        for topic in self._topics:
+            for index in range(partitions[topic]):
+                self._free[topic, index] = None
+
+    def _choices(self, topic: UUID) -> tuple[float, int, UUID]:
+        subscribers = len(self._subscribers[topic])
+        return -self._partitions[topic] / subscribers, subscribers, topic
+
+    def _wanted(self, member: AssigningMember) -> Iterable[Place]:
+        """What the member has and may keep, if nobody before it has it."""
+        for topic in sorted(member.assigned):
+            if topic in member.topics:
+                for index in sorted(member.assigned[topic]):
+                    if (topic, index) in self._free:
+                        yield topic, index
+
+    def _take(self, member_id: str, place: Place) -> None:
+        del self._free[place]
+        self.held[member_id][place] = None
+
+    def keep_all(self) -> None:
+        for member in self._members:
+            for place in list(self._wanted(member)):
+                self._take(member.member_id, place)
+
+    def keep_up_to_quota(self) -> None:
+        """Everybody may keep the common number; the one more goes to those who would lose something otherwise."""
+        least, one_more = divmod(len(self._free), len(self._members))
+        for member in self._members:
+            wanted = list(self._wanted(member))
+            quota = least
+            if one_more and len(wanted) > least:
+                quota, one_more = least + 1, one_more - 1
+            for place in wanted[:quota]:
+                self._take(member.member_id, place)
+
+    def hand_out(self) -> None:
+        """Each free partition to whoever of its subscribers has the fewest."""
+        for topic in self._topics:
+            free = [(topic, index) for index in range(self._partitions[topic]) if (topic, index) in self._free]
+            if not free:
+                continue
+            loads = [(len(self.held[member_id]), member_id) for member_id in self._subscribers[topic]]
+            heapify(loads)
+            for place in free:
+                load, member_id = heappop(loads)
+                self._take(member_id, place)
+                heappush(loads, (load + 1, member_id))
+
+    def balance(self) -> None:
+        """Move partitions of one topic after the other, until a whole round has moved none."""
+        for _ in range(_ROUNDS):
+            if not sum(map(self._balance_topic, self._topics)):
+                return
+
+    def _balance_topic(self, topic: UUID) -> bool:
+        subscribers = self._subscribers[topic]
+        own = {member_id: [place for place in self.held[member_id] if place[0] == topic] for member_id in subscribers}
+        fullest = [(-len(self.held[member_id]), member_id) for member_id in subscribers if own[member_id]]
+        emptiest = [(len(self.held[member_id]), member_id) for member_id in subscribers]
+        heapify(fullest)
+        heapify(emptiest)
+        has_moved = False
+        while fullest:
+            negative, giver = heappop(fullest)
+            if -negative != len(self.held[giver]) or not own[giver]:
+                continue
+            load, taker = self._emptiest(emptiest)
+            if -negative - load <= 1:
+                break
+            place = own[giver].pop()
+            del self.held[giver][place]
+            self.held[taker][place] = None
+            heappop(emptiest)
+            for member_id in (giver, taker):
+                heappush(emptiest, (len(self.held[member_id]), member_id))
+            heappush(fullest, (-len(self.held[giver]), giver))
+            own[taker].append(place)
+            heappush(fullest, (-len(self.held[taker]), taker))
+            has_moved = True
+        return has_moved
+
+    def _emptiest(self, emptiest: list[tuple[int, str]]) -> tuple[int, str]:
+        while emptiest[0][0] != len(self.held[emptiest[0][1]]):
+            heappop(emptiest)
+        return emptiest[0]
+
+
+def _by_topic(places: Iterable[Place]) -> Assignment:
+    topics: dict[UUID, set[int]] = {}
+    for topic, index in places:
+        topics.setdefault(topic, set()).add(index)
+    return {topic: frozenset(indexes) for topic, indexes in topics.items()}

@@ -1,0 +1,1 @@
+"""Committed offsets: commits plain and in transactions, fetches, expiration."""

@@ -1,0 +1,159 @@
+"""May these offsets be committed, and which records say so? Of both kinds of commits, plain and transactional.
+
+Changes nothing. A topic that is not there costs its partitions their commit, a member that may not commit costs all.
+"""
+
+from collections.abc import Hashable
+from typing import NamedTuple, Protocol
+
+from kafkad.core.coordinator.shard import Moment
+from kafkad.core.coordinator.topics import Topics
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.config import GroupConfig
+from kafkad.core.groups.group import Group, PartitionCheck
+from kafkad.core.groups.offsets.messages import NO_RETENTION, OffsetCommit, TopicCommit, TopicResult, TxnOffsetCommit
+from kafkad.core.groups.offsets.results import Results
+from kafkad.core.groups.records import OffsetCommitted
+from kafkad.core.types import NO_LEADER_EPOCH, NO_TIMESTAMP, NO_TOPIC_ID
+
+BY_TOPIC_ID_FROM = 10
+_GROUP_ID_NOT_FOUND_FROM = 9
+
+
+class OffsetGroups(Protocol):
+    """The groups beside the offsets."""
+
+    def get(self, group_id: str) -> Group | None: ...
+
+    def ids(self) -> list[str]: ...
+
+    def replay_offset(self, group_id: str) -> None:
+        """Makes the group unless it is there: offsets are kept for who is in no group."""
+
+
+class Committing(NamedTuple):
+    """What a commit leads to. `timer` is the session that it keeps alive, `makes_group` whether there was no group."""
+
+    records: list[OffsetCommitted]
+    results: list[TopicResult]
+    timer: tuple[Hashable, int] | None = None
+    makes_group: bool = False
+
+
+class OffsetCommitRules:
+    def __init__(self, groups: OffsetGroups, topics: Topics, config: GroupConfig) -> None:
+        self._groups = groups
+        self._topics = topics
+        self._max_metadata = config.offset_metadata_max_bytes
+
+    def commit(self, request: OffsetCommit, version: int, moment: Moment) -> Committing:
+        known, results = self._resolve(request.topics, by_id=version >= BY_TOPIC_ID_FROM)
+        if not known:
+            return Committing([], results.rows())
+        missing = ErrorCode.ILLEGAL_GENERATION
+        if version >= _GROUP_ID_NOT_FOUND_FROM:
+            missing = ErrorCode.GROUP_ID_NOT_FOUND
+        try:
+            group, check = self._check(request, version, missing=missing, is_transactional=False)
+            _check_partitions(known, check)
+        except KafkaError as error:
+            return _refused(known, error.code, results)
+        expires = NO_TIMESTAMP if request.retention_ms == NO_RETENTION else moment.wall_ms + request.retention_ms
+        records = self._records(request.group_id, known, moment.wall_ms, expires, results)
+        timer = None if group is None else group.session_timer(request.member_id, moment)
+        return Committing(records, results.rows(), timer, makes_group=group is None)
+
+    def txn_commit(self, request: TxnOffsetCommit, version: int, moment: Moment) -> Committing:
+        known, results = self._resolve(request.topics, by_id=False)
+        if not known:
+            return Committing([], results.rows())
+        if not request.group_id:
+            return _refused(known, ErrorCode.INVALID_GROUP_ID, results)
+        try:
+            _, check = self._check(request, version, missing=ErrorCode.ILLEGAL_GENERATION, is_transactional=True)
+            _check_partitions(known, check)
+        except KafkaError as error:
+            # Producers don't know the codes of KIP-848.
+            is_stale = error.code is ErrorCode.STALE_MEMBER_EPOCH
+            return _refused(known, ErrorCode.ILLEGAL_GENERATION if is_stale else error.code, results)
+        records = self._records(request.group_id, known, moment.wall_ms, NO_TIMESTAMP, results)
+        # Apache Kafka writes no topic id into the offsets of transactions.
+        return Committing([each._replace(topic_id=NO_TOPIC_ID) for each in records], results.rows())
+
+    def _check(
+        self, request: OffsetCommit | TxnOffsetCommit, version: int, *, missing: ErrorCode, is_transactional: bool
+    ) -> tuple[Group | None, PartitionCheck | None]:
+        """No group: there is none yet, and whoever commits wants no more of it than to keep offsets."""
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.generation >= 0:
+                raise KafkaError(missing)
+            return None, None
+        check = group.check_offset_commit(
+            request.member_id,
+            request.instance_id,
+            request.generation,
+            is_transactional=is_transactional,
+            version=version,
+        )
+        return group, check
+
+    def _resolve(self, topics: list[TopicCommit], *, by_id: bool) -> tuple[list[TopicCommit], Results]:
+        """What there is of `topics`, each with its name and its id; the rest has its results."""
+        known, results = [], Results()
+        for name, partitions, topic_id in topics:
+            if by_id:
+                name = self._topics.name_of(topic_id) or ""
+            else:
+                topic_id = self._topics.id_of(name) or NO_TOPIC_ID
+            count = self._topics.partitions_of(name) if name else None
+            if count is None:
+                code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                results.unknown(name, topic_id, [each.partition for each in partitions], code)
+                continue
+            there = [each for each in partitions if 0 <= each.partition < count]
+            if len(there) != len(partitions):
+                gone = [each.partition for each in partitions if not 0 <= each.partition < count]
+                results.unknown(name, topic_id, gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if there:
+                known.append(TopicCommit(name, there, topic_id))
+        return known, results
+
+    def _records(
+        self, group_id: str, topics: list[TopicCommit], now_ms: int, expires: int, results: Results
+    ) -> list[OffsetCommitted]:
+        records = []
+        for name, partitions, topic_id in topics:
+            row = results.of(name, topic_id)
+            for partition, offset, leader_epoch, metadata in partitions:
+                if metadata and _java_length(metadata) > self._max_metadata:
+                    row.append((partition, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                    continue
+                if expires != NO_TIMESTAMP:
+                    # The only version of the record that has a time to expire at has neither of these.
+                    leader_epoch, topic_id = NO_LEADER_EPOCH, NO_TOPIC_ID
+                note = metadata or ""
+                records.append(
+                    OffsetCommitted(group_id, name, partition, offset, leader_epoch, note, now_ms, expires, topic_id)
+                )
+                row.append((partition, ErrorCode.NONE))
+        return records
+
+
+def _check_partitions(topics: list[TopicCommit], check: PartitionCheck | None) -> None:
+    """One that fails fails the whole commit."""
+    if check is not None:
+        for _, partitions, topic_id in topics:
+            for each in partitions:
+                check(topic_id, each.partition)
+
+
+def _refused(topics: list[TopicCommit], code: ErrorCode, results: Results) -> Committing:
+    for name, partitions, topic_id in topics:
+        results.of(name, topic_id).extend((each.partition, code) for each in partitions)
+    return Committing([], results.rows())
+
+
+def _java_length(text: str) -> int:
+    """UTF-16 units, in which Apache Kafka measures metadata."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

@@ -1,0 +1,89 @@
+"""Where is a group? The committed offsets that it asks for, or all of them (OffsetFetch).
+
+An offset that was committed for another topic of the same name is as good as none. With `pending`, a partition for
+which a transaction holds offsets is unstable: the client is to ask again when it has ended (KIP-447).
+"""
+
+from kafkad.core.coordinator.topics import Topics
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.groups.group import Group
+from kafkad.core.groups.offsets.messages import FetchedGroup, FetchedPartition, FetchedTopic, GroupFetch, TopicFetch
+from kafkad.core.groups.offsets.pending import PendingOffsets
+from kafkad.core.groups.offsets.store import CommittedOffsets, Packed, is_of_topic, position
+from kafkad.core.groups.offsets.store import Topics as CommittedTopics
+from kafkad.core.types import NO_TOPIC_ID
+
+
+def fetch_group(
+    wanted: GroupFetch,
+    group: Group | None,
+    committed: CommittedOffsets,
+    pending: PendingOffsets | None,
+    topics: Topics | None,
+) -> FetchedGroup:
+    """`group` None: there is none, so nothing is committed. `topics`: the client speaks of topics by their ids."""
+    group_id = wanted.group_id
+    offsets: CommittedTopics = {}
+    if group is not None:
+        try:
+            group.check_offset_fetch(wanted.member_id, wanted.member_epoch)
+        except KafkaError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                return FetchedGroup(group_id, [], error.code)
+            # A group on its way out is as good as none.
+        else:
+            offsets = committed.of_group(group_id)
+    unstable = _Unstable(group_id, pending)
+    if wanted.topics is None:
+        return FetchedGroup(group_id, _everything(offsets, unstable, topics))
+    rows, unknown = [], []
+    for each in wanted.topics:
+        name = each.name if topics is None else topics.name_of(each.topic_id)
+        if name is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            parts = [FetchedPartition(partition, code=code) for partition in each.partitions]
+            unknown.append(FetchedTopic("", each.topic_id, parts))
+        else:
+            rows.append(_one_topic(name, each, offsets.get(name, {}), unstable))
+    return FetchedGroup(group_id, rows + unknown)
+
+
+class _Unstable:
+    __slots__ = ("_group_id", "_pending")
+
+    def __init__(self, group_id: str, pending: PendingOffsets | None) -> None:
+        self._group_id = group_id
+        self._pending = pending if pending is not None and pending.has_group(group_id) else None
+
+    def has(self, topic: str, partition: int) -> bool:
+        return self._pending is not None and self._pending.has(self._group_id, topic, partition)
+
+
+def _one_topic(name: str, wanted: TopicFetch, offsets: dict[int, Packed], unstable: _Unstable) -> FetchedTopic:
+    rows = []
+    for partition in wanted.partitions:
+        packed = offsets.get(partition)
+        if unstable.has(name, partition):
+            rows.append(FetchedPartition(partition, code=ErrorCode.UNSTABLE_OFFSET_COMMIT))
+        elif packed is None or not is_of_topic(packed, wanted.topic_id):
+            rows.append(FetchedPartition(partition))
+        else:
+            rows.append(FetchedPartition(partition, *position(packed)))
+    return FetchedTopic(name, wanted.topic_id, rows)
+
+
+def _everything(offsets: CommittedTopics, unstable: _Unstable, topics: Topics | None) -> list[FetchedTopic]:
+    rows = []
+    for name, partitions in offsets.items():
+        topic_id = NO_TOPIC_ID if topics is None else topics.id_of(name)
+        if topic_id is None:
+            # The topic is gone; its offsets are about to be.
+            continue
+        parts = [
+            FetchedPartition(partition, code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            if unstable.has(name, partition)
+            else FetchedPartition(partition, *position(packed))
+            for partition, packed in partitions.items()
+        ]
+        rows.append(FetchedTopic(name, topic_id, parts))
+    return rows

@@ -1,0 +1,71 @@
+"""Which offsets wait for the end of a transaction? They are nobody's to see until it commits.
+
+Each producer has one transaction, in which it may commit for several groups; several producers may have the same
+partition of a group pending. Both ways of asking cost the same however much is pending.
+"""
+
+from collections.abc import Iterator
+
+from kafkad.core.groups.offsets.store import Packed
+
+Key = tuple[str, str, int]
+"""Group, topic, partition."""
+
+
+class PendingOffsets:
+    __slots__ = ("_by_group", "_by_producer")
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, dict[Key, Packed]] = {}
+        self._by_group: dict[str, dict[tuple[str, int], set[int]]] = {}
+
+    def put(self, producer_id: int, key: Key, packed: Packed) -> None:
+        self._by_producer.setdefault(producer_id, {})[key] = packed
+        group_id, topic, partition = key
+        self._by_group.setdefault(group_id, {}).setdefault((topic, partition), set()).add(producer_id)
+
+    def has(self, group_id: str, topic: str, partition: int) -> bool:
+        return (topic, partition) in self._by_group.get(group_id, {})
+
+    def has_group(self, group_id: str) -> bool:
+        return group_id in self._by_group
+
+    def of_group(self, group_id: str) -> list[tuple[str, int]]:
+        """(topic, partition)."""
+        return list(self._by_group.get(group_id, {}))
+
+    def groups(self) -> Iterator[str]:
+        return iter(self._by_group)
+
+    def of(self, key: Key) -> Iterator[Packed]:
+        """One for each open transaction that has the offset."""
+        group_id, topic, partition = key
+        for producer_id in self._by_group.get(group_id, {}).get((topic, partition), ()):
+            yield self._by_producer[producer_id][key]
+
+    def forget(self, key: Key) -> None:
+        """The offset was removed: no open transaction brings it back."""
+        group_id, topic, partition = key
+        waiting = self._by_group.get(group_id)
+        if waiting is None:
+            return
+        for producer_id in waiting.pop((topic, partition), ()):
+            offsets = self._by_producer[producer_id]
+            del offsets[key]
+            if not offsets:
+                del self._by_producer[producer_id]
+        if not waiting:
+            del self._by_group[group_id]
+
+    def take(self, producer_id: int) -> dict[Key, Packed]:
+        """What the producer's transaction held; it has ended."""
+        offsets = self._by_producer.pop(producer_id, {})
+        for group_id, topic, partition in offsets:
+            waiting = self._by_group[group_id]
+            producers = waiting[topic, partition]
+            producers.discard(producer_id)
+            if not producers:
+                del waiting[topic, partition]
+            if not waiting:
+                del self._by_group[group_id]
+        return offsets

@@ -1,0 +1,111 @@
+"""What is remembered of one producer id in one partition: its epoch, its last five batches, its open transaction."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from kafkad.core.log.records.batch import BatchHeader
+from kafkad.core.types import NO_SEQUENCE, NO_TIMESTAMP
+
+RETAINED_BATCHES: Final = 5
+"""Clients may have five requests in flight; an older repetition can't be told from a gap."""
+NO_PRODUCER_EPOCH: Final = -1
+NO_COORDINATOR_EPOCH: Final = -1
+MAX_SEQUENCE: Final = 2**31 - 1
+
+
+class Appended(NamedTuple):
+    """A batch that is in the log. A tuple: one is made for each batch of an idempotent producer."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        if self.last_sequence < 0:
+            return NO_SEQUENCE
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicate:
+    """The batch is in the log already: the answer is the one that its first arrival got."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerEntry:
+    """The state of one producer id; mutable and slotted, since each append touches it."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        *,
+        coordinator_epoch: int = NO_COORDINATOR_EPOCH,
+        last_timestamp: int = NO_TIMESTAMP,
+        current_txn_first_offset: int | None = None,
+        batches: Iterable[Appended] = (),
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.current_txn_first_offset = current_txn_first_offset
+        self.batches: deque[Appended] = deque(batches, RETAINED_BATCHES)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def next_sequence(self) -> int:
+        return (self.batches[-1].last_sequence + 1) & MAX_SEQUENCE if self.batches else 0
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.batches[-1].offset_delta if self.batches else 0
+
+    def move_to_epoch(self, producer_epoch: int) -> None:
+        """Batches of another epoch are forgotten: sequences start over with each epoch."""
+        if producer_epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+    def find_duplicate(self, header: BatchHeader) -> Duplicate | None:
+        """The batch of the present epoch with exactly these sequences, if it is one of the last."""
+        last, delta = header.last_sequence, header.last_offset_delta
+        for batch in self.batches:
+            if batch.last_sequence == last and batch.offset_delta == delta:
+                return Duplicate(
+                    base_offset=batch.first_offset,
+                    last_offset=batch.last_offset,
+                    timestamp=batch.timestamp,
+                )
+        return None
+
+    def has_open_transaction(self, producer_epoch: int) -> bool:
+        """Whether a transaction is open that a batch of this epoch belongs to."""
+        return self.current_txn_first_offset is not None and self.producer_epoch == producer_epoch

@@ -1,0 +1,89 @@
+"""How is the state of the producers found again? The newest snapshot that counts, then the batches after it.
+
+Headers are enough, except for the markers that end transactions: their batches are read. Where the transaction index
+can't be believed it is made anew on the way: which transaction a marker ends, the producers know.
+"""
+
+from collections.abc import Sequence
+
+from kafkad.core.log.producers.producer_state import ProducerStates
+from kafkad.core.log.records.batch import BatchHeader
+from kafkad.core.log.records.batch_scan import walk_batches
+from kafkad.core.log.records.end_markers import read_end_marker
+from kafkad.core.log.records.record import MalformedRecords
+from kafkad.core.log.recovery.state_files import correct_producers, read_producers
+from kafkad.core.log.segments.log_segments import Segments
+from kafkad.core.log.segments.segment import Segment
+from kafkad.core.log.segments.transaction_index import AbortedTransaction
+from kafkad.core.ports import SegmentStore
+
+
+def rebuild_producers(
+    store: SegmentStore,
+    segments: Segments,
+    producers: ProducerStates,
+    snapshots: Sequence[int],
+    log_start_offset: int,
+    log_end_offset: int,
+    now_ms: int,
+    *,
+    index_from: int | None = None,
+) -> None:
+    """Bring `producers` to what they were when the log ended at `log_end_offset`.
+
+    `snapshots` are the offsets of those on file, ascending. The transaction indexes of the segments from
+    `index_from` on, a segment's first offset, are made anew.
+    """
+    producers.truncate_full()
+    start = log_start_offset
+    newest = log_end_offset if index_from is None else min(index_from, log_end_offset)
+    for snapshot in reversed(snapshots):
+        if snapshot <= newest:
+            entries = read_producers(store, snapshot)
+            if entries is not None:
+                producers.load(entries, now_ms)
+                start = snapshot
+                break
+    if start >= log_end_offset and index_from is None:
+        return
+    for segment in segments.from_offset(start if index_from is None else min(start, index_from)):
+        is_indexed = index_from is not None and segment.base_offset >= index_from
+        if is_indexed and segment.base_offset > start and segment.base_offset in snapshots:
+            # It may tell of batches that were lost since: a lost tail does not take the next segment along.
+            correct_producers(store, producers, segment.base_offset)
+        aborted: list[AbortedTransaction] | None = [] if is_indexed else None
+        _replay_segment(segment, producers, start, aborted)
+        if aborted is not None:
+            segment.aborted.rebuild(aborted)
+
+
+def _replay_segment(
+    segment: Segment, producers: ProducerStates, start: int, aborted: list[AbortedTransaction] | None
+) -> None:
+    position = segment.position_of(start) if start > segment.base_offset else 0
+    for at, header in walk_batches(segment.log, position, segment.size):
+        if header.producer_id >= 0 and header.base_offset >= start:
+            _replay_batch(segment, producers, at, header, aborted)
+
+
+def _replay_batch(
+    segment: Segment,
+    producers: ProducerStates,
+    position: int,
+    header: BatchHeader,
+    aborted: list[AbortedTransaction] | None,
+) -> None:
+    """Take up one batch that lies at `position` of `segment`, and note what it aborts."""
+    if not header.is_control:
+        producers.replay(header)
+        return
+    try:
+        marker = read_end_marker(memoryview(segment.log.read_at(header.size, position)))
+    except MalformedRecords:
+        # Its checksum was right, so somebody wrote it so: it ends no transaction that we know of.
+        marker = None
+    if aborted is not None and marker is not None:
+        entry = producers.aborted_by(header.producer_id, marker, header.base_offset)
+        if entry is not None:
+            aborted.append(entry)
+    producers.replay(header, marker)

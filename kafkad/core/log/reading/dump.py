@@ -1,0 +1,200 @@
+"""What do the files of a partition directory hold, and do they agree with each other?
+
+The rules behind `kafkad dump-log`: each function reads one kind of file and yields lines of named fields
+(Kafka's DumpLogSegments prints the same names) and problems. Nothing is changed, and damage never stops the
+rest from being shown. Index checks are in `dump_indexes`; opening files and printing is the command's.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkad.core.log.epochs import CorruptCheckpoint, parse_checkpoint
+from kafkad.core.log.producers.snapshot import CorruptSnapshot, decode_snapshot
+from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, Codec, CorruptBatch, has_valid_crc, iter_headers
+from kafkad.core.log.records.end_markers import read_end_marker
+from kafkad.core.log.records.record import MalformedRecords, Record, iter_records, record_timestamp
+from kafkad.core.log.segments.transaction_index import ENTRY_LAYOUT
+from kafkad.core.types import NO_SEQUENCE
+
+_MAX_SEQUENCE = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A file to look at: `read_at(size, position)` returns fewer bytes only at the end."""
+
+    name: str
+    size: int
+    read_at: Callable[[int, int], bytes]
+
+    def content(self) -> bytes:
+        return self.read_at(self.size, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One thing found; `kind` is batch, record, gap, index, empty, timeindex, txnindex, producer or epoch."""
+
+    kind: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A check that failed."""
+
+    message: str
+
+
+Found = Iterator[Line | Problem]
+
+
+def dump_log(log: Source, base_offset: int, *, deep: bool = False, with_data: bool = False) -> Found:
+    """Every batch of a segment; `deep` adds the records, `with_data` their keys and values too."""
+    expected = base_offset
+    previous: int | None = None
+    try:
+        for position, header in iter_headers(log.read_at, 0, log.size):
+            batch = memoryview(log.read_at(header.size, position))
+            is_valid = has_valid_crc(batch, 0, header)
+            yield Line(kind="batch", fields=_batch_fields(header, position, is_valid))
+            if not is_valid:
+                yield Problem(message=f"the batch at byte {position} does not match its checksum")
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                yield Problem(
+                    message=f"the batch at byte {position} has offsets {header.base_offset} to "
+                    f"{header.last_offset}, expected {expected} or later"
+                )
+            if deep or with_data:
+                for found in _dump_records(batch, header, position, with_data=with_data):
+                    if isinstance(found, Line):
+                        offset = found.fields["offset"]
+                        if previous is not None and offset != previous + 1:
+                            yield Line(kind="gap", fields={"offset": previous, "next": offset})
+                        previous = offset
+                    yield found
+            expected = max(expected, header.next_offset)
+    except CorruptBatch as error:
+        yield Problem(
+            message=f"Found {log.size - error.position} invalid bytes at the end of {log.name} ({error.reason})"
+        )
+
+
+def dump_txn_index(index: Source) -> Found:
+    """The aborted transactions of a segment."""
+    content = index.content()
+    whole = len(content) - len(content) % ENTRY_LAYOUT.size
+    names = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
+    for values in ENTRY_LAYOUT.iter_unpack(memoryview(content)[:whole]):
+        yield Line(kind="txnindex", fields=dict(zip(names, values, strict=True)))
+        if values[0] != 0:
+            yield Problem(message=f"expected entries of version 0, found {values[0]}")
+    if whole != len(content):
+        yield Problem(message=f"{len(content) - whole} bytes at the end are not a whole entry")
+
+
+def dump_snapshot(snapshot: Source) -> Found:
+    """The producers in a `.snapshot` file."""
+    try:
+        entries = decode_snapshot(snapshot.content())
+    except CorruptSnapshot as error:
+        yield Problem(message=str(error))
+        return
+    for entry in entries:
+        fields: dict[str, Any] = {
+            "producerId": entry.producer_id,
+            "producerEpoch": entry.producer_epoch,
+            "coordinatorEpoch": entry.coordinator_epoch,
+            "currentTxnFirstOffset": entry.current_txn_first_offset,
+            "lastTimestamp": entry.last_timestamp,
+        }
+        if entry.batches:
+            batch = entry.batches[0]
+            fields["firstSequence"] = batch.first_sequence
+            fields["lastSequence"] = batch.last_sequence
+            fields["lastOffset"] = batch.last_offset
+            fields["offsetDelta"] = batch.offset_delta
+            fields["timestamp"] = batch.timestamp
+        yield Line(kind="producer", fields=fields)
+
+
+def dump_epochs(checkpoint: Source) -> Found:
+    """The entries of `leader-epoch-checkpoint`, which must grow in both numbers."""
+    try:
+        entries = parse_checkpoint(checkpoint.content().decode("utf-8", "replace"))
+    except CorruptCheckpoint as error:
+        yield Problem(message=str(error))
+        return
+    last_epoch, last_start = -1, -1
+    for epoch, start_offset in entries:
+        yield Line(kind="epoch", fields={"epoch": epoch, "startOffset": start_offset})
+        if epoch <= last_epoch or start_offset <= last_start:
+            yield Problem(message=f"epoch {epoch} from {start_offset} follows epoch {last_epoch} from {last_start}")
+        last_epoch, last_start = epoch, start_offset
+
+
+def _dump_records(batch: memoryview, header: BatchHeader, position: int, *, with_data: bool) -> Found:
+    try:
+        for record in iter_records(batch):
+            yield Line(kind="record", fields=_record_fields(batch, header, record, with_data))
+            if not 0 <= record.offset_delta <= header.last_offset_delta:
+                yield Problem(
+                    message=f"the batch at byte {position} ends at offset {header.last_offset}, "
+                    f"it has a record at {header.base_offset + record.offset_delta}"
+                )
+    except MalformedRecords as error:
+        yield Problem(message=f"the records of the batch at byte {position} can't be read: {error}")
+
+
+def _batch_fields(header: BatchHeader, position: int, is_valid: bool) -> dict[str, Any]:
+    bits = header.codec_bits
+    return {
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "count": header.records_count,
+        "baseSequence": header.base_sequence,
+        "lastSequence": header.last_sequence,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "partitionLeaderEpoch": header.partition_leader_epoch,
+        "isTransactional": header.is_transactional,
+        "isControl": header.is_control,
+        "deleteHorizonMs": header.delete_horizon_ms,
+        "position": position,
+        _timestamp_type(header): header.max_timestamp,
+        "size": header.size,
+        "magic": header.magic,
+        "compresscodec": Codec(bits).name.lower() if bits <= max(Codec) else f"unknown({bits})",
+        "crc": header.crc,
+        "isvalid": is_valid,
+    }
+
+
+def _record_fields(batch: memoryview, header: BatchHeader, record: Record, with_data: bool) -> dict[str, Any]:
+    sequence = NO_SEQUENCE
+    if header.base_sequence >= 0:
+        sequence = (header.base_sequence + record.offset_delta) & _MAX_SEQUENCE
+    fields: dict[str, Any] = {
+        "offset": header.base_offset + record.offset_delta,
+        _timestamp_type(header): record_timestamp(header, record),
+        "keySize": -1 if record.key is None else len(record.key),
+        "valueSize": -1 if record.value is None else len(record.value),
+        "sequence": sequence,
+        "headerKeys": [key for key, _ in record.headers],
+    }
+    if header.attributes & CONTROL_FLAG:
+        marker = read_end_marker(batch)
+        if marker is not None:
+            fields["endTxnMarker"] = "COMMIT" if marker.commit else "ABORT"
+            fields["coordinatorEpoch"] = marker.coordinator_epoch
+    elif with_data:
+        if record.key is not None:
+            fields["key"] = record.key
+        if record.value is not None:
+            fields["payload"] = record.value
+    return fields
+
+
+def _timestamp_type(header: BatchHeader) -> str:
+    return "LogAppendTime" if header.is_log_append_time else "CreateTime"

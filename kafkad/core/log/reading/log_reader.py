@@ -1,0 +1,304 @@
+"""Where are the bytes that a fetch, a timestamp or an epoch asks for? For processes that only read. (S0-106)
+
+A `LogReader` knows one generation's manifest; how far it may read comes with each question, from the shared slot.
+A fetch gets whole batches from the one that holds its offset on, out of one segment; the bytes themselves are
+sent from the file. Files that are gone and segments that the manifest lacks raise `ManifestStale`: ask again.
+A log may have thousands of segments: few are open at a time, and a search over all of them is made in steps.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.epochs import LeaderEpochCache
+from kafkad.core.log.reading.aborted_transactions import AbortedLookup
+from kafkad.core.log.reading.segment_facts import SegmentFacts
+from kafkad.core.log.records.batch import BatchHeader
+from kafkad.core.log.records.batch_scan import find_batch, largest_timestamp, walk_batches
+from kafkad.core.log.records.compression import READ_BYTES
+from kafkad.core.log.records.record import TooManyRecords, iter_records, record_timestamp
+from kafkad.core.log.records.record_checks import READ_RECORDS
+from kafkad.core.log.segments.index import first_offset_from, last_timestamp, lookup_timestamp
+from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name
+from kafkad.core.log.segments.manifest import LogManifest
+from kafkad.core.log.segments.offset_lookup import OffsetLookup
+from kafkad.core.ports import LogFile, SegmentStore
+from kafkad.core.types import NO_TIMESTAMP, LogPosition
+
+_REMEMBERED_ENDS = 64
+"""Consumers at the end of the log ask for exactly what was the end before: their place needs no look-up."""
+
+
+MOST_OPEN = 16
+"""Segments that a reader keeps: readers that go forward are in a few places of a log, however long it is."""
+SEGMENTS_A_STEP = 64
+"""A search by time opens no more new segments than this before others have their turn."""
+
+
+class SearchGoesOn(Exception):
+    """A search by time has opened as many segments as it may in one step; asked again, it goes on from there."""
+
+
+class ManifestStale(Exception):
+    """The log's files are no longer those of this manifest; the owner has a newer one."""
+
+
+class Extent(NamedTuple):
+    """`length` bytes from byte `position` of the segment file `segment_base`."""
+
+    segment_base: int
+    position: int
+    length: int
+
+
+class FoundOffset(NamedTuple):
+    """An offset found by time, with its record's timestamp and leader epoch (-1: unknown)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class _SegmentReader:
+    """The three files of one segment, opened when first read."""
+
+    __slots__ = ("_looked_at", "base_offset", "index", "is_sealed", "log", "max_timestamp", "offsets", "timeindex")
+
+    def __init__(self, store: SegmentStore, base_offset: int, *, is_sealed: bool) -> None:
+        self.base_offset = base_offset
+        self.is_sealed = is_sealed
+        self.log: LogFile = store.open(file_name(base_offset, LOG))
+        self.index: LogFile = store.open(file_name(base_offset, OFFSET_INDEX))
+        self.timeindex: LogFile = store.open(file_name(base_offset, TIME_INDEX))
+        self.offsets = OffsetLookup(self.index, base_offset)
+        self.max_timestamp = NO_TIMESTAMP
+        self._looked_at = 0
+        """The largest timestamp below this byte is known: batches without one are in no index."""
+
+    def find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
+        """The first batch below byte `end` that holds `offset` or comes after it."""
+        near = self.offsets.at_or_before(offset)
+        return find_batch(self.log, min(near.position, end), end, offset)
+
+    def largest_timestamp(self, end: int) -> int:
+        """At least the largest timestamp below byte `end`: from the time index and the batches after its last entry."""
+        if self._looked_at < end:
+            known = last_timestamp(self.timeindex, self.timeindex.size(), self.base_offset)
+            if known.timestamp > self.max_timestamp:
+                self.max_timestamp = known.timestamp
+                self._looked_at = max(self._looked_at, self.offsets.at_or_before(known.offset).position)
+            if not (self.is_sealed and known.timestamp >= 0):
+                found = largest_timestamp(self.log, min(self._looked_at, end), end)
+                self.max_timestamp = max(self.max_timestamp, found.timestamp)
+            self._looked_at = end
+        return self.max_timestamp
+
+    def close(self) -> None:
+        for file in (self.log, self.index, self.timeindex):
+            file.close()
+
+
+class LogReader:
+    """Reads one partition's files for one generation; made anew when the generation changes."""
+
+    def __init__(self, store: SegmentStore, manifest: LogManifest, facts: SegmentFacts | None = None) -> None:
+        self.store = store
+        self._segments: dict[int, _SegmentReader] = {}
+        """The ones read last, the one read longest ago first."""
+        self._epochs = LeaderEpochCache(manifest.epochs)
+        self._ends: dict[int, tuple[int, int]] = {}
+        self.facts = facts or SegmentFacts(manifest)
+        self._aborted = AbortedLookup(store, self.facts, manifest.segment_bases[-1])
+        self.manifest = manifest
+
+    def apart(self, store: SegmentStore) -> "LogReader":
+        """One with files of its own, for another thread; what it learns of the segments, this one knows."""
+        return LogReader(store, self.manifest, self.facts)
+
+    def locate(self, offset: int, upper: LogPosition, max_bytes: int, *, minimum_one_batch: bool = True) -> Extent:
+        """The bytes to answer a fetch at `offset` with; empty at `upper`. Raises `KafkaError`, `ManifestStale`.
+
+        Never past `upper`, nor past the end of the segment that holds the offset. `max_bytes` is kept unless the
+        first batch alone is larger and `minimum_one_batch` asks for it (T5, KIP-74).
+        """
+        if offset == upper.offset:
+            return Extent(upper.segment_base, upper.position, 0)
+        if offset > upper.offset or self.manifest.segment_number(offset) < 0:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in the log")
+        remembered = self._ends.get(offset)
+        if remembered is not None and remembered[0] == upper.segment_base:
+            length = upper.position - remembered[1]
+            if length <= max_bytes:
+                self._remember(upper)
+                return Extent(upper.segment_base, remembered[1], length)
+        try:
+            return self._look_up(offset, upper, max_bytes, minimum_one_batch)
+        except FileNotFoundError as error:
+            raise ManifestStale(f"{error} is gone") from error
+
+    def _look_up(self, offset: int, upper: LogPosition, max_bytes: int, minimum_one_batch: bool) -> Extent:
+        bases = self.manifest.segment_bases
+        for number in range(self.manifest.segment_number(offset), len(bases)):
+            base = bases[number]
+            segment = self._segment(base)
+            end = self._end(segment, upper)
+            found = segment.find(offset, end)
+            if found is not None:
+                position, header = found
+                if end - position <= max_bytes and base == upper.segment_base:
+                    self._remember(upper)
+                if header.size > max_bytes and not minimum_one_batch:
+                    return Extent(base, position, 0)
+                return Extent(base, position, min(end - position, max(max_bytes, header.size)))
+            if base == upper.segment_base:
+                return Extent(base, end, 0)
+        raise ManifestStale(f"offset {offset} is in no segment of generation {self.manifest.generation}")
+
+    def aborted(self, offset: int, extent: Extent, upper: LogPosition) -> list[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions that a reader of `extent` has to know of, where
+        `offset` was asked for. Raises `ManifestStale`."""
+        end = extent.position + extent.length
+        try:
+            bound = upper.offset
+            if extent.segment_base != upper.segment_base or end < upper.position:
+                bound = self._bound_after(extent.segment_base, end, upper)
+            found = self._aborted.between(extent.segment_base, offset, bound)
+        except FileNotFoundError as error:
+            raise ManifestStale(f"{error} is gone") from error
+        return [(aborted.producer_id, aborted.first_offset) for aborted in found]
+
+    def _bound_after(self, base: int, position: int, upper: LogPosition) -> int:
+        """No offset before byte `position` of the segment is above this one."""
+        index = self._segment(base).index
+        indexed = first_offset_from(index, index.size(), base, position)
+        if indexed is not None:
+            return min(indexed, upper.offset)
+        after = self.manifest.segment_number(base) + 1
+        later = self.manifest.segment_bases[after : after + 1]
+        return min(later[0], upper.offset) if later else upper.offset
+
+    def log_file(self, segment_base: int) -> LogFile:
+        """The file that an `Extent` is in, to send it from."""
+        return self._segment(segment_base).log
+
+    def offset_for_timestamp(self, timestamp: int, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
+        """The first record with this timestamp or a later one, from `log_start` to `upper` (ListOffsets).
+
+        Raises SearchGoesOn.
+        """
+        try:
+            for base, largest in self._largest_timestamps(upper):
+                if largest >= timestamp:
+                    found = self._first_at_or_after(base, upper, timestamp, log_start)
+                    if found is not None:
+                        return found
+        except FileNotFoundError as error:
+            raise ManifestStale(f"{error} is gone") from error
+        return None
+
+    def max_timestamp(self, upper: LogPosition, log_start: int = 0) -> FoundOffset | None:
+        """The first record that has the largest timestamp of all below `upper` (ListOffsets -3).
+
+        Where no record has one it is the first, as in Apache Kafka. Raises SearchGoesOn.
+        """
+        try:
+            # Of equal ones the first: `max` keeps it.
+            base, largest = max(self._largest_timestamps(upper), key=lambda row: row[1])
+            return self._first_at_or_after(base, upper, largest, log_start)
+        except FileNotFoundError as error:
+            raise ManifestStale(f"{error} is gone") from error
+
+    def _largest_timestamps(self, upper: LogPosition) -> Iterator[tuple[int, int]]:
+        """(segment, largest timestamp in it below `upper`) of every segment, most of them without opening it."""
+        manifest, known = self.manifest, self.facts.max_timestamps
+        if not manifest.has_segment(upper.segment_base):
+            raise ManifestStale(f"segment {upper.segment_base} is not in generation {manifest.generation}")
+        looked = 0
+        for base in manifest.segment_bases[: manifest.segment_number(upper.segment_base) + 1]:
+            largest = known.get(base) if base != upper.segment_base else None
+            if largest is None:
+                if looked == SEGMENTS_A_STEP:
+                    raise SearchGoesOn
+                looked += 1
+                segment = self._segment(base)
+                largest = segment.largest_timestamp(self._end(segment, upper))
+                if base != upper.segment_base:
+                    known[base] = largest
+            yield base, largest
+
+    def _first_at_or_after(
+        self, base: int, upper: LogPosition, timestamp: int, log_start: int
+    ) -> FoundOffset | None:
+        segment = self._segment(base)
+        return _first_at_or_after(segment, self._end(segment, upper), timestamp, log_start)
+
+    def epoch_end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(largest known epoch ≤ `epoch`, where it ended), for OffsetForLeaderEpoch."""
+        return self._epochs.end_offset_for(epoch, log_end_offset)
+
+    def leader_epoch_at(self, offset: int) -> int:
+        """The epoch that wrote `offset`; -1 when it is not known."""
+        return self.manifest.leader_epoch_at(offset)
+
+    def latest_epoch(self) -> int:
+        epoch = self._epochs.latest_epoch
+        return -1 if epoch is None else epoch
+
+    def close(self) -> None:
+        for segment in self._segments.values():
+            segment.close()
+        self._segments.clear()
+        self._aborted.close()
+
+    def _segment(self, base: int) -> _SegmentReader:
+        segment = self._segments.pop(base, None)
+        if segment is None:
+            if not self.manifest.has_segment(base):
+                raise ManifestStale(f"segment {base} is not in generation {self.manifest.generation}")
+            if len(self._segments) == MOST_OPEN:
+                self._segments.pop(next(iter(self._segments))).close()
+            segment = _SegmentReader(self.store, base, is_sealed=self.manifest.is_sealed(base))
+        self._segments[base] = segment
+        return segment
+
+    def _end(self, segment: _SegmentReader, upper: LogPosition) -> int:
+        return upper.position if segment.base_offset == upper.segment_base else segment.log.size()
+
+    def _remember(self, upper: LogPosition) -> None:
+        ends = self._ends
+        if upper.offset not in ends:
+            if len(ends) >= _REMEMBERED_ENDS:
+                del ends[next(iter(ends))]
+            ends[upper.offset] = (upper.segment_base, upper.position)
+
+
+def _first_at_or_after(segment: _SegmentReader, end: int, timestamp: int, log_start: int) -> FoundOffset | None:
+    """The first record ≥ `timestamp` at or after `log_start`: both indexes, headers, then one batch's records."""
+    times = lookup_timestamp(segment.timeindex, segment.timeindex.size(), segment.base_offset, timestamp)
+    offset = max(times.offset, log_start)
+    start = segment.offsets.at_or_before(offset).position
+    for position, header in walk_batches(segment.log, min(start, end), end):
+        if header.max_timestamp < timestamp or header.last_offset < log_start:
+            continue
+        found = _first_record(segment.log, position, header, timestamp, log_start)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_record(
+    log: LogFile, position: int, header: BatchHeader, timestamp: int, log_start: int
+) -> FoundOffset | None:
+    """A batch with too much to read, while others wait, is found as a whole: who reads on from there misses none."""
+    whole = FoundOffset(header.max_timestamp, max(header.base_offset, log_start), header.partition_leader_epoch)
+    if header.records_count > READ_RECORDS:
+        return whole
+    try:
+        for record in iter_records(memoryview(log.read_at(header.size, position)), max_bytes=READ_BYTES):
+            offset = header.base_offset + record.offset_delta
+            record_time = record_timestamp(header, record)
+            if record_time >= timestamp and offset >= log_start:
+                return FoundOffset(record_time, offset, header.partition_leader_epoch)
+    except TooManyRecords:
+        return whole
+    return None

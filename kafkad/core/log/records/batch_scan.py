@@ -1,0 +1,48 @@
+"""What lies in a segment file from a given byte on, seen by batch headers alone?
+
+Small batches are read many at a time, of large ones only the header: the window is worth its copy as long as
+several headers lie in it. Nothing is checked beyond what a header must be to lead to the next one.
+"""
+
+from collections.abc import Iterator
+
+from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, read_header_within
+from kafkad.core.log.segments.index import TimestampOffset
+from kafkad.core.ports import LogFile
+from kafkad.core.types import NO_TIMESTAMP
+
+_WINDOW = 8192
+
+
+def walk_batches(file: LogFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch from `position` to byte `end`. Raises `CorruptBatch` where none can be."""
+    window = b""
+    window_start = position
+    wanted = _WINDOW
+    while position < end:
+        at = position - window_start
+        if at + HEADER_SIZE > len(window):
+            window = file.read_at(min(wanted, end - position), position)
+            window_start, at = position, 0
+        header = read_header_within(window[at : at + HEADER_SIZE], position, end)
+        yield position, header
+        size = header.size
+        wanted = HEADER_SIZE if size > _WINDOW // 2 else _WINDOW
+        position += size
+
+
+def find_batch(file: LogFile, position: int, end: int, offset: int) -> tuple[int, BatchHeader] | None:
+    """The first batch from `position` on that holds `offset` or comes after it (compaction leaves gaps)."""
+    for found in walk_batches(file, position, end):
+        if found[1].last_offset >= offset:
+            return found
+    return None
+
+
+def largest_timestamp(file: LogFile, position: int, end: int) -> TimestampOffset:
+    """The largest timestamp of the batches from `position` on, with its batch's last offset."""
+    largest = TimestampOffset(NO_TIMESTAMP, -1)
+    for _, header in walk_batches(file, position, end):
+        if header.largest_timestamp > largest.timestamp:
+            largest = TimestampOffset(header.largest_timestamp, header.last_offset)
+    return largest

@@ -1,0 +1,205 @@
+"""How are the records of a batch compressed, so that every client reads them? (gzip, snappy, lz4, zstd)
+
+Nothing decompresses beyond the limit that the caller names, so a small batch can't take the memory of the
+broker. When to compress is decided elsewhere: most batches pass through as they came.
+"""
+
+import itertools
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cramjam
+
+from kafkad.core.log.records.batch import Codec
+
+MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
+"""Above what any client makes of a batch of `max.message.bytes`."""
+READ_BYTES = 16 * 1024 * 1024
+"""What a batch may decompress to where a broker has to read it at once, while others wait: a twentieth of a second."""
+DEFAULT_LZ4_LEVEL = 9
+DEFAULT_ZSTD_LEVEL = 3
+
+_FIRST_GUESS = 64 * 1024
+_GZIP_WINDOW = 31
+# snappy-java's stream: magic, version, oldest compatible version, then blocks behind an int32 length each
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK = 32 * 1024
+_INT32 = struct.Struct(">i")
+_PIECE = 1024 * 1024
+"""Compressed at once: in between it is seen whether it gets too large."""
+_NO_ROOM = "failed to write whole buffer"
+"""What cramjam says when all is well with a frame but the room for its content."""
+
+
+class CannotDecompress(Exception):
+    """The bytes are not what the codec says, or grow beyond the limit."""
+
+
+class GrowsTooLarge(CannotDecompress):
+    """They grow beyond the limit."""
+
+
+class StaysTooLarge(Exception):
+    """What was to be compressed takes more than the limit."""
+
+
+def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """The records behind `data`, at most `max_bytes` of them; raises `CannotDecompress`."""
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            return _gunzip(data, max_bytes)
+        case Codec.SNAPPY:
+            return _decompress_snappy(data, max_bytes)
+        case Codec.LZ4:
+            return _decompress_growing(cramjam.lz4.decompress_into, data, max_bytes)
+        case Codec.ZSTD:
+            return _decompress_growing(cramjam.zstd.decompress_into, data, max_bytes)
+    raise CannotDecompress(f"no codec has the number {codec}")
+
+
+def compress(codec: int, data: bytes, level: int | None = None, max_bytes: int | None = None) -> bytes:
+    """`data` as Kafka's own clients frame it; `level` None is Kafka's default.
+
+    With `max_bytes` it is given up, at the latest a piece beyond them, by raising `StaysTooLarge`.
+    """
+    match codec:
+        case Codec.NONE:
+            return data
+        case Codec.GZIP:
+            gzip = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
+            return _joined(itertools.chain(map(gzip.compress, _pieces(data)), _at_last(gzip.flush)), max_bytes)
+        case Codec.SNAPPY:
+            return _joined(_snappy_blocks(data), max_bytes)
+        case Codec.LZ4:
+            # Java's reader refuses blocks that refer to earlier ones.
+            lz4_level = DEFAULT_LZ4_LEVEL if level is None else level
+            lz4 = cramjam.lz4.Compressor(level=lz4_level, content_checksum=False, block_linked=False)
+            return _joined(_compressed(lz4, data), max_bytes)
+        case Codec.ZSTD:
+            zstd_level = DEFAULT_ZSTD_LEVEL if level is None else level
+            if len(data) <= _PIECE:
+                return bytes(cramjam.zstd.compress(data, zstd_level))
+            return _joined(_compressed(cramjam.zstd.Compressor(zstd_level), data), max_bytes)
+    raise ValueError(f"no codec has the number {codec}")
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    if len(data) <= _PIECE:
+        return iter((data,))
+    return (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
+
+
+def _at_last(finish: Callable[[], bytes]) -> Iterator[bytes]:
+    yield finish()
+
+
+def _compressed(compressor: Any, data: bytes) -> Iterator[bytes]:
+    is_first = True
+    for piece in _pieces(data):
+        if not is_first:
+            yield bytes(compressor.flush())
+        compressor.compress(piece)
+        is_first = False
+    yield bytes(compressor.finish())
+
+
+def _joined(parts: Iterator[bytes], max_bytes: int | None) -> bytes:
+    whole: list[bytes] = []
+    size = 0
+    for part in parts:
+        whole.append(part)
+        size += len(part)
+        if max_bytes is not None and size > max_bytes:
+            raise StaysTooLarge
+    return b"".join(whole)
+
+
+def _gunzip(data: memoryview, max_bytes: int) -> bytes:
+    """All members of a gzip stream: the format allows several one after the other."""
+    parts: list[bytes] = []
+    room = max_bytes
+    rest: memoryview | bytes = data
+    while True:
+        member = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            part = member.decompress(rest, room + 1)
+        except zlib.error as error:
+            raise CannotDecompress(f"gzip: {error}") from error
+        room -= len(part)
+        if room < 0:
+            raise _too_large(max_bytes)
+        if not member.eof:
+            raise CannotDecompress("gzip: the stream is cut short")
+        parts.append(part)
+        rest = member.unused_data
+        if not rest:
+            return b"".join(parts)
+
+
+def _decompress_growing(
+    decompress_into: Callable[[memoryview, bytearray], int], data: memoryview, max_bytes: int
+) -> bytes:
+    """Try ever larger buffers: the frames need not say how large their content is, and may lie.
+
+    That costs a few attempts, never more than `max_bytes` at a time.
+    """
+    size = min(max_bytes, max(_FIRST_GUESS, 4 * len(data)))
+    while True:
+        out = bytearray(size)
+        try:
+            written = decompress_into(data, out)
+        except cramjam.DecompressionError as error:
+            if _NO_ROOM not in str(error):
+                raise CannotDecompress(str(error)) from error
+            if size >= max_bytes:
+                raise _too_large(max_bytes) from error
+            size = min(max_bytes, 4 * size)
+            continue
+        return bytes(memoryview(out)[:written])
+
+
+def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
+    """Java frames snappy in blocks, librdkafka and others write one bare block."""
+    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _decompress_snappy_block(data, max_bytes, max_bytes)
+    parts: list[bytes] = []
+    room = max_bytes
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        if len(data) - position < _INT32.size:
+            raise CannotDecompress("snappy: a block length is cut short")
+        length: int = _INT32.unpack_from(data, position)[0]
+        position += _INT32.size
+        if length < 0 or length > len(data) - position:
+            raise CannotDecompress(f"snappy: a block has {length} bytes, {len(data) - position} are left")
+        part = _decompress_snappy_block(data[position : position + length], room, max_bytes)
+        room -= len(part)
+        parts.append(part)
+        position += length
+    return b"".join(parts)
+
+
+def _decompress_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > room:
+            raise _too_large(max_bytes)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise CannotDecompress(str(error)) from error
+
+
+def _snappy_blocks(data: bytes) -> Iterator[bytes]:
+    yield _XERIAL_HEADER
+    view = memoryview(data)
+    for start in range(0, len(data), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+        yield _INT32.pack(len(block)) + block
+
+
+def _too_large(max_bytes: int) -> GrowsTooLarge:
+    return GrowsTooLarge(f"the records take more than the {max_bytes} bytes that are read")

@@ -1,0 +1,268 @@
+"""What are the records of a batch, and how is a batch made of records?
+
+For those who must look inside: compaction, timestamp look-ups, tools, compacted topics. Produce and fetch
+pass batches on unread. Whatever the bytes are, reading them ends in records or in `MalformedRecords`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from kafkad.core.log.records.batch import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_START,
+    DELETE_HORIZON_FLAG,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Codec,
+    CorruptBatch,
+    pack_header,
+    read_header,
+)
+from kafkad.core.log.records.compression import (
+    MAX_DECOMPRESSED_BYTES,
+    CannotDecompress,
+    GrowsTooLarge,
+    compress,
+    decompress,
+)
+from kafkad.core.log.records.varint import append_varint, read_varint, read_varlong
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.types import NO_LEADER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
+
+SMALLEST_RECORD = 7
+"""Length, attributes, two deltas, two null lengths and a header count: one byte each."""
+
+_CHECKSUM_SIZE = 4
+_ONE_BYTE_LENGTHS = 0x40
+"""Lengths below are one byte, zigzag."""
+
+Headers = Sequence[tuple[str, bytes | None]]
+_CODEC_OF_TYPE = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec}}
+
+
+class MalformedRecords(Exception):
+    """The records of a batch can't be read; the cause says where it went wrong."""
+
+
+class TooManyRecords(MalformedRecords):
+    """They may be records, but are more than are read."""
+
+
+class Record(NamedTuple):
+    """A record as it lies in its batch. A tuple: compaction reads millions."""
+
+    offset_delta: int
+    timestamp_delta: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class NewRecord(NamedTuple):
+    """A record to be written; `offset_delta` None is "the next one"."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    offset_delta: int | None = None
+
+
+def iter_records(batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+    """The records of the one batch in `batch`; at most `max_bytes` are decompressed."""
+    header, body = _open_batch(batch, max_bytes)
+    position = 0
+    try:
+        for _ in range(header.records_count):
+            record, position = _read_record(body, position)
+            yield record
+    except (IndexError, ValueError) as error:
+        raise MalformedRecords(f"the record at byte {position} of the records is broken: {error}") from error
+    if header.records_count < 0 or position != len(body):
+        raise MalformedRecords(
+            f"{header.records_count} records were announced, {len(body) - position} bytes are left over"
+        )
+
+
+def record_timestamp(header: BatchHeader, record: Record) -> int:
+    """LogAppendTime: every record has the time of its batch."""
+    if header.is_log_append_time:
+        return header.max_timestamp
+    return header.base_timestamp + record.timestamp_delta
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    last_offset_delta: int | None = None,
+    log_append_time: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytes:
+    """One batch of `records`, as a Kafka producer (or, with the last three, a broker) writes it."""
+    timestamps = [record.timestamp for record in records]
+    base_timestamp = timestamps[0] if timestamps else NO_TIMESTAMP
+    max_timestamp = max(timestamps, default=NO_TIMESTAMP)
+    attributes = int(codec) | TRANSACTIONAL_FLAG * is_transactional | CONTROL_FLAG * is_control
+    if delete_horizon_ms is not None:
+        attributes |= DELETE_HORIZON_FLAG
+        base_timestamp = delete_horizon_ms
+    if log_append_time is not None:
+        attributes |= LOG_APPEND_TIME_FLAG
+        max_timestamp = log_append_time
+    body, last_delta = _encode_records(records, base_timestamp)
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=last_delta if last_offset_delta is None else last_offset_delta,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=len(records),
+    )
+    return _seal(header, compress(codec, body, level))
+
+
+def target_codec(header: BatchHeader, config: LogConfig) -> int:
+    """The codec that the topic wants for the batch; control batches stay as they are."""
+    if config.compression_type == "producer" or header.is_control:
+        return header.codec_bits
+    return _CODEC_OF_TYPE[config.compression_type]
+
+
+def recompress(batch: memoryview, config: LogConfig, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """The same batch with the codec and level of the topic. The records in it are moved, not read.
+
+    Raises `StaysTooLarge` if it takes more than max.message.bytes then.
+    """
+    header, body = _open_batch(batch, max_bytes)
+    codec = target_codec(header, config)
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    attributes = header.attributes & ~CODEC_MASK | codec
+    packed = compress(codec, body, levels.get(Codec(codec)), config.max_message_bytes)
+    return _seal(header._replace(attributes=attributes), packed)
+
+
+def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
+    try:
+        header = read_header(batch)
+    except CorruptBatch as error:
+        raise MalformedRecords(error.reason) from error
+    if header.magic != MAGIC or header.size < HEADER_SIZE or header.size > len(batch):
+        raise MalformedRecords(
+            f"not one whole batch of magic {MAGIC}: magic {header.magic}, {header.size} bytes of {len(batch)}"
+        )
+    try:
+        return header, decompress(header.codec_bits, batch[HEADER_SIZE : header.size], max_bytes)
+    except GrowsTooLarge as error:
+        raise TooManyRecords(str(error)) from error
+    except CannotDecompress as error:
+        raise MalformedRecords(str(error)) from error
+
+
+def _read_record(body: bytes, position: int) -> tuple[Record, int]:
+    length, position = read_varint(body, position)
+    end = position + length
+    if length < 0 or end > len(body):
+        raise ValueError(f"it claims {length} bytes of {len(body) - position}")
+    timestamp_delta, position = read_varlong(body, position + 1)
+    offset_delta, position = read_varint(body, position)
+    key, position = _read_bytes(body, position, end)
+    value, position = _read_bytes(body, position, end)
+    count, position = read_varint(body, position)
+    headers: Headers = ()
+    if count:
+        headers, position = _read_headers(body, position, end, count)
+    if position != end:
+        raise ValueError(f"it claims {length} bytes, its fields take {length + position - end}")
+    return Record(offset_delta, timestamp_delta, key, value, headers), end
+
+
+def _read_bytes(body: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(body, position)
+    if length < 0:
+        return None, position
+    stop = position + length
+    if stop > end:
+        raise ValueError(f"a field of {length} bytes leaves the record")
+    return body[position:stop], stop
+
+
+def _read_headers(body: bytes, position: int, end: int, count: int) -> tuple[Headers, int]:
+    if count < 0 or count > end - position:
+        raise ValueError(f"{count} headers in {end - position} bytes")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        key, position = _read_bytes(body, position, end)
+        if key is None:
+            raise ValueError("a header has no key")
+        value, position = _read_bytes(body, position, end)
+        # Broken UTF-8 is the producer's affair; Java replaces it too.
+        headers.append((key.decode("utf-8", "replace"), value))
+    return headers, position
+
+
+def _encode_records(records: Sequence[NewRecord], base_timestamp: int) -> tuple[bytes, int]:
+    """The records one after the other, and the offset delta of the last."""
+    out = bytearray()
+    delta = -1
+    for record in records:
+        delta = delta + 1 if record.offset_delta is None else record.offset_delta
+        inner = bytearray(b"\0")
+        append_varint(inner, record.timestamp - base_timestamp)
+        append_varint(inner, delta)
+        _append_bytes(inner, record.key)
+        _append_bytes(inner, record.value)
+        append_varint(inner, len(record.headers))
+        for key, value in record.headers:
+            _append_bytes(inner, key.encode())
+            _append_bytes(inner, value)
+        append_varint(out, len(inner))
+        out += inner
+    return bytes(out), max(delta, 0)
+
+
+def _append_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        append_varint(out, -1)
+        return
+    size = len(value)
+    if size < _ONE_BYTE_LENGTHS:
+        # By far the most, and a call costs more than the byte.
+        out.append(size << 1)
+    else:
+        append_varint(out, size)
+    out += value
+
+
+def _seal(header: BatchHeader, body: bytes) -> bytes:
+    """Header and body as one batch, with the right length and checksum."""
+    packed = pack_header(header._replace(batch_length=HEADER_SIZE + len(body) - LOG_OVERHEAD))
+    covered = packed[CRC_START:]
+    checksum = crc32c(body, crc32c(covered)).to_bytes(_CHECKSUM_SIZE, "big")
+    return b"".join((packed[: CRC_START - _CHECKSUM_SIZE], checksum, covered, body))

@@ -1,0 +1,103 @@
+"""Which records of a batch are refused, when its header does not settle it?
+
+Compacted topics need keys, and create times have limits: then every record is read, and each refused one is
+named in the answer (KIP-467). All other batches are judged in `validation` by their header.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.records.batch import BatchHeader
+from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES, READ_BYTES
+from kafkad.core.log.records.record import MalformedRecords, TooManyRecords, iter_records
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.types import NO_TIMESTAMP
+
+REPORTED_RECORDS: Final = 1000
+"""A batch may hold 100,000 bad records; the answer to it must not be larger than the batch."""
+READ_RECORDS: Final = 50_000
+"""Where every record has to be read a batch has no more: it is a tenth of a second in which others wait."""
+_NO_LIMIT: Final = 2**63 - 1
+
+
+class RecordError(NamedTuple):
+    """Which record of the batch is refused, and why."""
+
+    batch_index: int
+    message: str
+
+
+class InvalidRecords(KafkaError):
+    """A batch that is refused for some of its records."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: Sequence[RecordError]) -> None:
+        super().__init__(code, message)
+        self.record_errors = tuple(record_errors)
+
+
+def has_plausible_times(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+    """Whether the header alone shows that every create time is acceptable, and which is the largest.
+
+    An oldest time is not in the header: with a limit for the past, the records must be read. So must they where the
+    first record has no time, as librdkafka begins at 0 when it looks for the largest: the header says 1970 then.
+    """
+    earliest, latest = header.base_timestamp, header.max_timestamp
+    return (
+        config.message_timestamp_before_max_ms == _NO_LIMIT
+        and (0 <= earliest <= latest or earliest == latest == NO_TIMESTAMP)
+        and latest - now_ms <= config.message_timestamp_after_max_ms
+    )
+
+
+def check_records(records: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> int:
+    """Read every record; returns the largest create time, or raises with the refused ones.
+
+    A batch with too much to read is MESSAGE_TOO_LARGE: with that, producers send it again as smaller ones.
+    """
+    if header.records_count > READ_RECORDS:
+        message = f"the batch has {header.records_count} records, {READ_RECORDS} are read at most"
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
+    checks_time = config.message_timestamp_type != "LogAppendTime"
+    errors: list[RecordError] = []
+    code = ErrorCode.INVALID_RECORD
+    latest = NO_TIMESTAMP
+    for index, (timestamp, has_key) in enumerate(_timestamps_and_keys(records, header, read_bytes(config))):
+        latest = max(latest, timestamp)
+        if config.is_compacted and not has_key:
+            errors.append(RecordError(index, "a compacted topic takes no records without a key"))
+        elif checks_time and not _is_in_range(timestamp, config, now_ms):
+            code = ErrorCode.INVALID_TIMESTAMP
+            errors.append(RecordError(index, _out_of_range(timestamp, config, now_ms)))
+    if errors:
+        message = f"{len(errors)} of {header.records_count} records are refused: {errors[0].message}"
+        raise InvalidRecords(code, message, errors[:REPORTED_RECORDS])
+    return latest
+
+
+def read_bytes(config: LogConfig) -> int:
+    """What a produced batch may decompress to where it has to be: more only where `max.message.bytes` wants it so."""
+    return min(MAX_DECOMPRESSED_BYTES, max(READ_BYTES, 2 * config.max_message_bytes))
+
+
+def _timestamps_and_keys(records: memoryview, header: BatchHeader, max_bytes: int) -> Iterator[tuple[int, bool]]:
+    try:
+        for record in iter_records(records, max_bytes=max_bytes):
+            yield header.base_timestamp + record.timestamp_delta, record.key is not None
+    except TooManyRecords as error:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except MalformedRecords as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
+
+
+def _is_in_range(timestamp: int, config: LogConfig, now_ms: int) -> bool:
+    if timestamp == NO_TIMESTAMP:
+        return True
+    age = now_ms - timestamp
+    return -config.message_timestamp_after_max_ms <= age <= config.message_timestamp_before_max_ms
+
+
+def _out_of_range(timestamp: int, config: LogConfig, now_ms: int) -> str:
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    return f"the timestamp {timestamp} is not between {earliest} and {latest}"

@@ -1,0 +1,59 @@
+"""Do as many records as the header announces fit the bytes of the batch?
+
+Records are not decoded when they are produced, but a batch with a wrong count stops every consumer of its
+partition. So the first records of an uncompressed batch are measured by their lengths, which checks small
+batches whole and large ones in part; a compressed body is only known not to be empty.
+"""
+
+from typing import Final
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Codec
+from kafkad.core.log.records.record import SMALLEST_RECORD
+
+WALKED_RECORDS: Final = 16
+_SMALLEST_LENGTH: Final = SMALLEST_RECORD - 1
+
+
+def check_extent(records: memoryview, header: BatchHeader) -> None:
+    """Raise INVALID_RECORD if the one batch in `records` can't hold `records_count` records."""
+    count, end = header.records_count, header.batch_length + LOG_OVERHEAD
+    if header.codec_bits != Codec.NONE:
+        if end == HEADER_SIZE:
+            raise _invalid(f"the batch claims {count} records and has no body")
+        return
+    walked = min(count, WALKED_RECORDS)
+    try:
+        position = _after_records(records, HEADER_SIZE, walked)
+    except IndexError:
+        position = end + 1
+    unwalked = count - walked
+    if position + unwalked * SMALLEST_RECORD > end or (not unwalked and position != end):
+        raise _invalid(f"the batch claims {count} records, its {end - HEADER_SIZE} bytes hold another number")
+
+
+def _after_records(records: memoryview, position: int, count: int) -> int:
+    """Where the next `count` records end. Their length is a zigzag varint, read in place since this is hot:
+    one byte for the smallest records, two up to 8 KB."""
+    for _ in range(count):
+        zigzag = records[position]
+        position += 1
+        if zigzag > 0x7F:
+            byte = records[position]
+            position += 1
+            zigzag = zigzag & 0x7F | (byte & 0x7F) << 7
+            shift = 14
+            while byte > 0x7F and shift < 35:
+                byte = records[position]
+                position += 1
+                zigzag |= (byte & 0x7F) << shift
+                shift += 7
+        length = zigzag >> 1
+        if zigzag & 1 or length < _SMALLEST_LENGTH:
+            raise _invalid(f"a record claims {length ^ -(zigzag & 1)} bytes")
+        position += length
+    return position
+
+
+def _invalid(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, reason)

@@ -1,0 +1,200 @@
+"""May what a client sent for one partition be appended?
+
+Constant work per batch: header, checksum and the first few records are judged, the rest is read only where
+the topic or a doubtful timestamp demands it (docs/decisions/003-no-record-decode.md). The producer's sequence
+is judged in `producers`; the buffer is changed only after every check has passed.
+"""
+
+from typing import Final, NamedTuple
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.records.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    SMALLEST_BATCH_LENGTH,
+    BatchHeader,
+    Codec,
+    has_valid_crc,
+    read_header,
+    read_size,
+    set_log_append_time,
+    set_max_timestamp,
+)
+from kafkad.core.log.records.compression import StaysTooLarge
+from kafkad.core.log.records.record import MalformedRecords, TooManyRecords, recompress, target_codec
+from kafkad.core.log.records.record_checks import (
+    InvalidRecords,
+    RecordError,
+    check_records,
+    has_plausible_times,
+    read_bytes,
+)
+from kafkad.core.log.records.record_count import check_extent
+from kafkad.core.log.settings import LogConfig
+
+_MAGIC_AT: Final = 16
+_FIRST_ZSTD_VERSION: Final = 7
+
+
+class ValidatedBatch(NamedTuple):
+    """What goes to the log, without offsets. A tuple: one is made per produced batch."""
+
+    records: memoryview
+    header: BatchHeader
+
+
+def validate_produce(records: memoryview, config: LogConfig, now_ms: int, *, produce_version: int) -> ValidatedBatch:
+    """The one batch that may be appended; raises the `KafkaError` that refuses it.
+
+    The result is `records` itself unless `compression.type` asks for another codec. `records` must be
+    writable: with LogAppendTime it is stamped, and a largest create time that the header misstates is
+    corrected where the records had to be read anyway.
+    """
+    header = _sole_header(records)
+    check_size(header.size, config)
+    if not has_valid_crc(records, 0, header):
+        raise _corrupt(f"the batch does not match its checksum {header.crc}")
+    _check_codec(header, produce_version)
+    _check_header(header)
+    check_extent(records, header)
+    if header.is_log_append_time:
+        # Apache Kafka takes this where the topic has CreateTime, and clears the flag; no client sends it.
+        message = "a producer must not set the timestamp type LogAppendTime"
+        raise InvalidRecords(ErrorCode.INVALID_TIMESTAMP, message, [RecordError(0, message)])
+    stamps = config.message_timestamp_type == "LogAppendTime"
+    latest = header.max_timestamp
+    if config.is_compacted or not (stamps or has_plausible_times(header, config, now_ms)):
+        latest = check_records(records, header, config, now_ms)
+    batch = records if target_codec(header, config) == header.codec_bits else _recompress(records, config)
+    if stamps:
+        header = set_log_append_time(batch, 0, now_ms)
+    elif latest != header.max_timestamp:
+        header = set_max_timestamp(batch, 0, latest)
+    elif batch is not records:
+        header = read_header(batch)
+    return ValidatedBatch(batch, header)
+
+
+def validate_follower(records: memoryview, *, log_end_offset: int, leader_epoch: int) -> list[BatchHeader]:
+    """The headers of the whole batches that a leader sent, in order from byte 0; raises `KafkaError`.
+
+    The leader has judged them; here only damage and disorder are refused. A batch that is cut off at the
+    end, and all from a newer leader epoch than the follower knows (KAFKA-18723), are left for the next fetch.
+    """
+    headers: list[BatchHeader] = []
+    position, expected = 0, log_end_offset
+    while len(records) - position >= HEADER_SIZE:
+        header = read_header(records, position)
+        if header.magic != MAGIC or header.batch_length < SMALLEST_BATCH_LENGTH:
+            raise _corrupt(f"no record batch at byte {position} of what the leader sent")
+        if header.size > len(records) - position or header.partition_leader_epoch > leader_epoch:
+            break
+        if not has_valid_crc(records, position, header):
+            raise _corrupt(f"the batch at offset {header.base_offset} does not match its checksum")
+        if header.base_offset < expected or header.last_offset_delta < 0:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"expected offset {expected} or later, the leader sent {header.base_offset} to {header.last_offset}",
+            )
+        headers.append(header)
+        expected = header.next_offset
+        position += header.size
+    return headers
+
+
+def _sole_header(records: memoryview) -> BatchHeader:
+    """The header of the one whole batch of magic 2 that `records` must be.
+
+    One that is cut short is no batch, as in Apache Kafka: CORRUPT_MESSAGE would have clients send it again and again.
+    """
+    length = len(records)
+    if length == 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "expected one record batch for the partition, found none")
+    if length <= _MAGIC_AT:
+        raise _invalid(f"{length} bytes are too few for a record batch")
+    magic = records[_MAGIC_AT]
+    if magic < MAGIC:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"expected record batches of magic 2, found magic {magic}")
+    if magic != MAGIC:
+        raise _corrupt(f"expected a batch of magic 2, found magic {magic}")
+    if length < HEADER_SIZE:
+        raise _invalid(f"{length} bytes are too few for a record batch")
+    header = read_header(records)
+    size = header.size
+    if header.batch_length < SMALLEST_BATCH_LENGTH:
+        raise _corrupt(f"the batch claims {size} bytes, which is less than its header")
+    if size > length:
+        raise _invalid(f"the batch claims {size} bytes, {length} were sent")
+    if size < length:
+        _refuse_rest(records, size)
+    if header.base_offset != 0:
+        raise _invalid(f"the base offset of a produced batch must be 0, found {header.base_offset}")
+    return header
+
+
+def _refuse_rest(records: memoryview, size: int) -> None:
+    rest = len(records) - size
+    if rest >= HEADER_SIZE and HEADER_SIZE <= read_size(records, size) <= rest:
+        raise _invalid("expected exactly one record batch for the partition, found more")
+    raise _corrupt(f"{rest} bytes follow the batch")
+
+
+def check_size(size: int, config: LogConfig) -> None:
+    """Of a whole batch."""
+    if size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {size} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    if size > config.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"the batch has {size} bytes, segment.bytes is {config.segment_bytes}",
+        )
+
+
+def _recompress(records: memoryview, config: LogConfig) -> memoryview:
+    try:
+        batch = memoryview(bytearray(recompress(records, config, max_bytes=read_bytes(config))))
+    except TooManyRecords as error:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except StaysTooLarge as error:
+        most = config.max_message_bytes
+        message = f"as {config.compression_type} the batch takes more than max.message.bytes, which is {most}"
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message) from error
+    except MalformedRecords as error:
+        raise _invalid(str(error)) from error
+    check_size(len(batch), config)
+    return batch
+
+
+def _check_codec(header: BatchHeader, produce_version: int) -> None:
+    codec = header.codec_bits
+    if codec > Codec.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no codec has the number {codec}")
+    if codec == Codec.ZSTD and produce_version < _FIRST_ZSTD_VERSION:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs Produce version {_FIRST_ZSTD_VERSION}, the request has {produce_version}",
+        )
+
+
+def _check_header(header: BatchHeader) -> None:
+    count, delta = header.records_count, header.last_offset_delta
+    if count <= 0 or count != delta + 1:
+        raise _invalid(f"the batch claims {count} records and offsets 0 to {delta}")
+    if header.is_control:
+        raise _invalid("clients must not write control batches")
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise _invalid(
+            f"producer {header.producer_id} sent sequence {header.base_sequence} "
+            f"and epoch {header.producer_epoch}; neither may be negative"
+        )
+
+
+def _corrupt(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, reason)
+
+
+def _invalid(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, reason)

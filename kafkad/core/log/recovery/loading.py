@@ -1,0 +1,252 @@
+"""How does a partition directory become a `PartitionLog`? (S0-20 to S0-34)
+
+What an interrupted roll, swap or deletion left is finished or undone first. After a clean stop the files are
+believed and only the end of the last segment is looked for; otherwise everything from the recovery point on is
+checked, and the indexes of what is before it must be able to be right. A crash while loading leaves a directory that
+loads to the same log.
+"""
+
+from collections.abc import Collection, Generator, Iterable
+from dataclasses import dataclass, field
+
+from kafkad.core.log.epochs import LeaderEpochCache
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.producers.producer_state import ProducerStates
+from kafkad.core.log.producers.replay import rebuild_producers
+from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.recovery.crash_recovery import Progress, check_segment, recover_segments
+from kafkad.core.log.recovery.leftovers import finish_interrupted
+from kafkad.core.log.recovery.state_files import read_epochs, snapshot_offsets, write_epochs
+from kafkad.core.log.segments.index_checks import find_damaged_index, find_damaged_txn_index
+from kafkad.core.log.segments.layout import (
+    LOG,
+    OFFSET_INDEX,
+    PRODUCER_SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+    file_name,
+    parse_file_name,
+)
+from kafkad.core.log.segments.log_segments import Segments
+from kafkad.core.log.segments.segment import Segment
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.ports import SegmentStore
+from kafkad.core.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """What is known of a log before its directory is looked at."""
+
+    partition: TopicPartition
+    config: LogConfig
+    was_clean: bool
+    now_ms: int
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    roll_jitter: float = 0.0
+    """The share of `segment.jitter.ms`, of the moment, that the log's segments roll earlier: 0 to 1."""
+    producer_expiration_ms: int = field(default=86_400_000)
+    verifies_transactions: bool = True
+
+
+def load_log(store: SegmentStore, request: LoadRequest) -> PartitionLog:
+    """Load at once; `load_steps` is for logs that may need long."""
+    steps = load_steps(store, request)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as finished:
+            log: PartitionLog = finished.value
+            return log
+
+
+def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress, None, PartitionLog]:
+    """Load in steps of about a megabyte of recovery; a clean log takes no step at all."""
+    sizes = finish_interrupted(store)
+    segments = _find_segments(store, request, sizes)
+    epochs = read_epochs(store, sizes)
+    epochs_on_file = epochs.entries
+    index_from: int | None = None
+    if request.was_clean:
+        index_from = yield from _repair(store, segments, epochs, sizes)
+    elif len(segments):
+        index_from = yield from _recover(store, segments, epochs, sizes, request.recovery_point)
+    end = segments.active.next_offset() if len(segments) else -1
+    # Of a partition that is new nothing was ever there.
+    if max(end, 0) < max(request.recovery_point, request.log_start_offset):
+        yield Progress(0, 0, _what_is_gone(end, request))
+    if end < request.log_start_offset:
+        _start_anew(store, segments, request)
+        end = request.log_start_offset
+        epochs.clear()
+    log_start = max(request.log_start_offset, segments[0].base_offset)
+    epochs.truncate_from_end(end)
+    epochs.truncate_from_start(log_start)
+    if epochs.entries != epochs_on_file:
+        write_epochs(store, epochs, is_first=False)
+    segments.active.aborted.truncate_to(end)
+    producers = ProducerStates(
+        request.partition,
+        expiration_ms=request.producer_expiration_ms,
+        verifies_transactions=request.verifies_transactions,
+    )
+    snapshots = _load_producers(store, request, segments, producers, sizes, log_start, end, index_from)
+    newest_snapshot = max(snapshots, default=-1) if request.was_clean else -1
+    has_nothing_to_remember = not snapshots and (request.was_clean or end == log_start)
+    return PartitionLog(
+        store,
+        request.config,
+        segments,
+        log_start_offset=log_start,
+        log_end_offset=end,
+        recovery_point=end if request.was_clean else min(request.recovery_point, end),
+        epochs=epochs,
+        producers=producers,
+        snapshot_offset=end if has_nothing_to_remember else newest_snapshot,
+    )
+
+
+def _what_is_gone(end: int, request: LoadRequest) -> str:
+    """It was synced up to the recovery point, so somebody else has taken from its files; or a checkpoint is wrong."""
+    found = f"its log ends at {end}" if end >= 0 else "it has no segment"
+    text = f"{found}, where the checkpoints say that it was synced up to {request.recovery_point}"
+    if end >= request.log_start_offset:
+        return text
+    return f"{text} and begins at {request.log_start_offset}: it begins anew there, without what is left"
+
+
+def _find_segments(store: SegmentStore, request: LoadRequest, sizes: dict[str, int]) -> Segments:
+    """One segment per `.log` file; indexes without a log are removed (S0-27), missing ones made (S0-28)."""
+    parsed = {name: parse_file_name(name) for name in sizes}
+    bases = sorted(file.base_offset for file in parsed.values() if file is not None and file.kind == LOG)
+    known = set(bases)
+    for name, file in parsed.items():
+        if file is not None and file.base_offset not in known and file.kind != PRODUCER_SNAPSHOT:
+            store.unlink(name)
+    segments = Segments(store)
+    for base in bases:
+        index_names = (file_name(base, OFFSET_INDEX), file_name(base, TIME_INDEX))
+        for name in index_names:
+            if name not in sizes:
+                store.open(name, create=True)
+        segment = Segment(
+            store,
+            request.config,
+            base,
+            size=sizes[file_name(base, LOG)],
+            now_ms=request.now_ms,
+            roll_jitter=request.roll_jitter,
+            index_sizes=(sizes.get(index_names[0], 0), sizes.get(index_names[1], 0)),
+            txn_index_size=sizes.get(file_name(base, TXN_INDEX)),
+        )
+        segments.add(segment)
+    return segments
+
+
+def _repair(
+    store: SegmentStore, segments: Segments, epochs: LeaderEpochCache, sizes: dict[str, int]
+) -> Generator[Progress, None, int | None]:
+    """After a clean stop: rebuild the indexes that are missing or can't be right; distrust a log without end.
+
+    Returns the first offset of the first segment whose transaction index has to be made anew, if any.
+    """
+    index_from = yield from _rebuild_damaged(store, list(segments), epochs, sizes, looks_inside=False)
+    if len(segments):
+        try:
+            segments.active.next_offset()
+        except CorruptBatch:
+            active_base = segments.active.base_offset
+            yield from recover_segments(store, segments, epochs, active_base)
+            return active_base if index_from is None else index_from
+    return index_from
+
+
+def _recover(
+    store: SegmentStore, segments: Segments, epochs: LeaderEpochCache, sizes: dict[str, int], recovery_point: int
+) -> Generator[Progress, None, int | None]:
+    """After any other stop: check what is from the recovery point on, and the indexes of what is before it.
+
+    Returns the same as `_repair`.
+    """
+    unflushed_base = segments.from_offset(recovery_point)[0].base_offset
+    flushed = [segment for segment in segments if segment.base_offset < unflushed_base]
+    index_from = yield from _rebuild_damaged(store, flushed, epochs, sizes, looks_inside=True)
+    yield from recover_segments(store, segments, epochs, recovery_point)
+    return unflushed_base if index_from is None else index_from
+
+
+def _rebuild_damaged(
+    store: SegmentStore,
+    segments: Iterable[Segment],
+    epochs: LeaderEpochCache,
+    sizes: dict[str, int],
+    *,
+    looks_inside: bool,
+) -> Generator[Progress, None, int | None]:
+    """Returns the first offset of the first segment whose transaction index has to be made anew, if any."""
+    index_from: int | None = None
+    for segment in segments:
+        damage = find_damaged_index(store, segment, sizes, looks_inside=looks_inside) if segment.size else ""
+        if damage:
+            yield Progress(0, segment.size, f"{damage}: the indexes of the segment are built anew")
+            yield from _rebuild_indexes(segment, epochs)
+        damage = find_damaged_txn_index(store, segment, sizes) if index_from is None else ""
+        if damage:
+            index_from = segment.base_offset
+            yield Progress(0, segment.size, f"{damage}: it is built anew, with those of the later segments")
+    return index_from
+
+
+def _rebuild_indexes(segment: Segment, epochs: LeaderEpochCache) -> Generator[Progress, None, None]:
+    """For good: nobody looks at them again before they are needed."""
+    size = segment.size
+    for done in check_segment(segment, epochs):
+        yield Progress(done, size)
+    segment.complete()
+    segment.size = size
+    for file in segment.sync_files():
+        file.sync()
+
+
+def _start_anew(store: SegmentStore, segments: Segments, request: LoadRequest) -> None:
+    """No segment is left, or all of them lie below the log start: an empty one begins at the log start (S0-31)."""
+    for name in segments.remove_after(-1):
+        store.unlink(name)
+    segments.add(
+        Segment.create(
+            store,
+            request.config,
+            request.log_start_offset,
+            now_ms=request.now_ms,
+            roll_jitter=request.roll_jitter,
+        )
+    )
+
+
+def _load_producers(
+    store: SegmentStore,
+    request: LoadRequest,
+    segments: Segments,
+    producers: ProducerStates,
+    names: Collection[str],
+    log_start: int,
+    end: int,
+    index_from: int | None,
+) -> list[int]:
+    """Fill `producers`; returns the offsets of the snapshots that may stay."""
+    snapshots: list[int] = []
+    bases = set(segments.base_offsets)
+    on_file = snapshot_offsets(names)
+    newest = max((offset for offset in on_file if offset <= end), default=-1)
+    for snapshot in on_file:
+        if snapshot <= end and (snapshot in bases or snapshot == newest):
+            snapshots.append(snapshot)
+        else:
+            store.unlink(file_name(snapshot, PRODUCER_SNAPSHOT))
+    if request.was_clean and not snapshots and index_from is None:
+        # Kafka writes a snapshot at each clean stop: without one there were no producers to remember.
+        return []
+    if end > log_start or snapshots:
+        rebuild_producers(store, segments, producers, snapshots, log_start, end, request.now_ms, index_from=index_from)
+    return snapshots

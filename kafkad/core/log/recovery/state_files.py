@@ -1,0 +1,75 @@
+"""How do a log's leader epochs and producers get to disk and back?
+
+Neither file is synced on the owner's loop unless it replaces entries that recovery could not find again: a lost
+first epoch and a lost snapshot are rebuilt from the batches after the recovery point, which moves only after
+both were synced. A torn file is recognised and does not count.
+"""
+
+from collections.abc import Collection
+
+from kafkad.core.log.epochs import CorruptCheckpoint, LeaderEpochCache
+from kafkad.core.log.producers.entry import ProducerEntry
+from kafkad.core.log.producers.producer_state import ProducerStates
+from kafkad.core.log.producers.snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
+from kafkad.core.log.segments.layout import LEADER_EPOCHS, PRODUCER_SNAPSHOT, file_name, parse_file_name
+from kafkad.core.ports import LogFile, SegmentStore
+
+
+def write_epochs(store: SegmentStore, epochs: LeaderEpochCache, *, is_first: bool) -> LogFile | None:
+    """Write `leader-epoch-checkpoint`; synced unless it is the first one of this log, which is returned, still open."""
+    content = epochs.to_text().encode()
+    if is_first:
+        file = store.open(LEADER_EPOCHS, create=True)
+        file.truncate(0)
+        file.write_at((content,), 0)
+        return file
+    store.replace(LEADER_EPOCHS, content)
+    return None
+
+
+def read_epochs(store: SegmentStore, names: Collection[str]) -> LeaderEpochCache:
+    """The epochs on file; none if there is no file, or a torn one."""
+    if LEADER_EPOCHS not in names:
+        return LeaderEpochCache()
+    try:
+        return LeaderEpochCache.from_text(store.read(LEADER_EPOCHS).decode(errors="replace"))
+    except CorruptCheckpoint:
+        return LeaderEpochCache()
+
+
+def write_producers(store: SegmentStore, producers: ProducerStates, offset: int) -> LogFile:
+    """Write the snapshot of all that happened below `offset`; returns its file, still open and not synced."""
+    file = store.open(file_name(offset, PRODUCER_SNAPSHOT), create=True)
+    file.truncate(0)
+    file.write_at((encode_snapshot(producers.active()),), 0)
+    return file
+
+
+def correct_producers(store: SegmentStore, producers: ProducerStates, offset: int) -> None:
+    """Make the snapshot of `offset` say what the log says, for good."""
+    name = file_name(offset, PRODUCER_SNAPSHOT)
+    content = encode_snapshot(producers.active())
+    try:
+        if store.read(name) == content:
+            return
+    except FileNotFoundError:
+        pass
+    store.replace(name, content)
+
+
+def snapshot_offsets(names: Collection[str]) -> list[int]:
+    """The offsets of which there are snapshots, ascending."""
+    parsed = (parse_file_name(name) for name in names if name.endswith(PRODUCER_SNAPSHOT))
+    return sorted(name.base_offset for name in parsed if name is not None and not name.suffix)
+
+
+def read_producers(store: SegmentStore, offset: int) -> list[ProducerEntry] | None:
+    """The producers as of `offset`; None when the snapshot is gone or damaged (it is removed then)."""
+    name = file_name(offset, PRODUCER_SNAPSHOT)
+    try:
+        return decode_snapshot(store.read(name))
+    except FileNotFoundError:
+        return None
+    except CorruptSnapshot:
+        store.unlink(name)
+        return None

@@ -1,0 +1,53 @@
+"""Can the indexes of a segment be right, which nobody is about to build anew?
+
+Asked at loading, of the segments that are believed. After a clean stop only the sizes of the files are looked at, since
+a log that nobody writes to must cost nothing; otherwise their newest entries too. What can't be right is rebuilt.
+"""
+
+from collections.abc import Mapping
+
+from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, known_time, last_timestamp, used_entries
+from kafkad.core.log.segments.layout import OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
+from kafkad.core.log.segments.segment import Segment
+from kafkad.core.log.segments.transaction_index import is_plausible
+from kafkad.core.ports import SegmentStore
+
+_FIRST_TIMESTAMP_BYTES = 8
+
+
+def find_damaged_index(store: SegmentStore, segment: Segment, sizes: Mapping[str, int], *, looks_inside: bool) -> str:
+    """What is wrong with the offset index or the time index; empty if nothing is. `sizes` is what loading found."""
+    for kind, entry in ((OFFSET_INDEX, OFFSET_ENTRY), (TIME_INDEX, TIME_ENTRY)):
+        name = file_name(segment.base_offset, kind)
+        if name not in sizes:
+            return f"there is no {name}"
+        if sizes[name] % entry.size:
+            return f"{name} has {sizes[name]} bytes, which is no number of entries"
+    return _find_damaged_entry(store, segment, sizes) if looks_inside else ""
+
+
+def _find_damaged_entry(store: SegmentStore, segment: Segment, sizes: Mapping[str, int]) -> str:
+    """The newest entries must be of batches of the segment, and the times must grow."""
+    name = file_name(segment.base_offset, OFFSET_INDEX)
+    if sizes[name]:
+        offset, position = segment.offset_index.last
+        if offset <= 0 or not 0 < position < segment.size:
+            return f"{name} ends with offset {segment.base_offset + offset} at byte {position} of {segment.size}"
+    name = file_name(segment.base_offset, TIME_INDEX)
+    if sizes[name]:
+        file = store.open(name)
+        first = int.from_bytes(file.read_at(_FIRST_TIMESTAMP_BYTES, 0), "big", signed=True)
+        last = last_timestamp(file, sizes[name], segment.base_offset)
+        used = used_entries(file, sizes[name], TIME_ENTRY)
+        file.close()
+        if not used or last.timestamp < known_time(first) or last.offset < segment.base_offset:
+            return f"{name} begins with time {first} and ends with {last.timestamp} at offset {last.offset}"
+    return ""
+
+
+def find_damaged_txn_index(store: SegmentStore, segment: Segment, sizes: Mapping[str, int]) -> str:
+    """What is wrong with the index of aborted transactions; most segments have none."""
+    name = file_name(segment.base_offset, TXN_INDEX)
+    if not sizes.get(name) or is_plausible(store.read(name), segment.base_offset):
+        return ""
+    return f"{name} has entries that can't be right"

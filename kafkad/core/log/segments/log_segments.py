@@ -1,0 +1,90 @@
+"""Which segments does a log consist of, in order; the last one is active. (S0-23, S0-45, S0-46)
+
+Files of a removed segment are renamed to `.deleted` at once, so that a crash can't bring it back, and unlinked
+later. Retention removes from the front, truncation from the back: what is left is contiguous at every step.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from kafkad.core.log.segments.layout import DELETED
+from kafkad.core.log.segments.segment import Segment
+from kafkad.core.ports import SegmentStore
+
+
+class Segments:
+    """The ordered segments of one log; never empty once loaded."""
+
+    __slots__ = ("_bases", "_sealed_bytes", "_segments", "_store")
+
+    def __init__(self, store: SegmentStore, segments: Iterable[Segment] = ()) -> None:
+        self._store = store
+        self._segments = list(segments)
+        self._bases = [segment.base_offset for segment in self._segments]
+        self._sealed_bytes: int | None = None
+        """Of all but the active segment, which alone grows: the size is asked for with every publishing of a slot."""
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __getitem__(self, number: int) -> Segment:
+        return self._segments[number]
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def base_offsets(self) -> list[int]:
+        return list(self._bases)
+
+    @property
+    def size_bytes(self) -> int:
+        if self._sealed_bytes is None:
+            self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
+        return self._sealed_bytes + self._segments[-1].size
+
+    def add(self, segment: Segment) -> None:
+        assert not self._bases or segment.base_offset > self._bases[-1], "segments are added at the end"
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self._sealed_bytes = None
+
+    def holding(self, offset: int) -> Segment | None:
+        """The segment in which `offset` is, or would be."""
+        number = bisect_right(self._bases, offset) - 1
+        return self._segments[number] if number >= 0 else None
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segments that hold `offset` or anything after it."""
+        return self._segments[max(bisect_right(self._bases, offset) - 1, 0) :]
+
+    def remove_first(self, count: int) -> tuple[str, ...]:
+        """Take the `count` oldest segments out; returns the names under which their files now wait."""
+        removed = self._segments[:count]
+        del self._segments[:count], self._bases[:count]
+        self._sealed_bytes = None
+        return self._rename(removed)
+
+    def remove_after(self, offset: int) -> tuple[str, ...]:
+        """Take out the segments that start above `offset`, the newest first."""
+        keep = bisect_right(self._bases, offset)
+        removed = self._segments[keep:]
+        del self._segments[keep:], self._bases[keep:]
+        self._sealed_bytes = None
+        return self._rename(reversed(removed))
+
+    def _rename(self, removed: Iterable[Segment]) -> tuple[str, ...]:
+        waiting: list[str] = []
+        for segment in removed:
+            segment.close()
+            for name in segment.file_names():
+                try:
+                    self._store.rename(name, name + DELETED)
+                except FileNotFoundError:
+                    continue
+                waiting.append(name + DELETED)
+        return tuple(waiting)

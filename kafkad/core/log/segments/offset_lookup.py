@@ -1,0 +1,67 @@
+"""Where in one segment is an offset, asked again and again by readers that go forward?
+
+A look-up ends in one page of the offset index, and the next one is in the same page as a rule: it is kept. Index
+entries are added and never changed (a truncation is a new generation, and with it a new reader), so what a kept
+page says between its first and its last entry stays true however much the index grows.
+"""
+
+from kafkad.core.log.segments.index import (
+    OFFSET_ENTRY,
+    PAGE_BYTES,
+    OffsetPosition,
+    greatest_entry,
+    page_for,
+    read_page,
+)
+from kafkad.core.ports import LogFile
+
+_BEYOND = 1 << 31
+"""No relative offset is as large."""
+
+
+class OffsetLookup:
+    """The reading end of one offset index."""
+
+    __slots__ = ("_base_offset", "_file", "_first", "_last", "_page", "_position")
+
+    def __init__(self, file: LogFile, base_offset: int) -> None:
+        self._file = file
+        self._base_offset = base_offset
+        self._page = b""
+        self._position = 0
+        self._first = self._last = -1
+        """The page is good for relative offsets from `_first` to `_last`."""
+
+    def at_or_before(self, offset: int) -> OffsetPosition:
+        """The greatest entry whose offset is ≤ `offset`, or the segment's beginning."""
+        relative = offset - self._base_offset
+        if not self._first <= relative <= self._last:
+            self._turn_to(relative)
+        found = greatest_entry(self._page, OFFSET_ENTRY, relative)
+        if found is None:
+            return OffsetPosition(self._base_offset, 0)
+        return OffsetPosition(self._base_offset + found[0], found[1])
+
+    def _turn_to(self, relative: int) -> None:
+        """Have the page that answers `relative`: the one that is kept, grown meanwhile, or another one."""
+        size = self._file.size()
+        if relative > self._last >= 0:
+            self._keep(read_page(self._file, size, OFFSET_ENTRY, self._position))
+            if relative <= self._last or not self._is_full:
+                return
+        self._keep(page_for(self._file, size, OFFSET_ENTRY, relative))
+
+    @property
+    def _is_full(self) -> bool:
+        """Only then can there be entries behind it."""
+        return len(self._page) == PAGE_BYTES and any(self._page[-OFFSET_ENTRY.size :])
+
+    def _keep(self, found: tuple[int, bytes]) -> None:
+        self._position, self._page = found
+        newest = greatest_entry(self._page, OFFSET_ENTRY, _BEYOND)
+        if newest is None:
+            self._first = self._last = -1
+            return
+        self._last = newest[0]
+        # Before the first entry of the first page lies the segment's beginning.
+        self._first = OFFSET_ENTRY.unpack_from(self._page)[0] if self._position else 0

@@ -1,0 +1,166 @@
+"""What goes from a log, and in which order, so that a crash in between loses nothing else? (S0-45, S0-46)
+
+From the front by retention and DeleteRecords, from the back by truncation. Readers may still hold removed files:
+they are unlinked by an effect. Before anything here the owner lowers what it published and waits for its readers
+(truncation), or publishes the new generation afterwards (the front: open files stay readable).
+"""
+
+from kafkad.core.cleanup import SegmentSummary
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.producers.replay import rebuild_producers
+from kafkad.core.log.recovery.state_files import snapshot_offsets, write_epochs
+from kafkad.core.log.segments.layout import LOG, PRODUCER_SNAPSHOT, file_name
+from kafkad.core.log.segments.log_segments import Segments
+from kafkad.core.log.segments.segment import Segment
+from kafkad.core.types import LogPosition
+
+
+def describe_segments(log: PartitionLog) -> tuple[SegmentSummary, ...]:
+    """What cleanup policies decide by. The file's own time is asked only where no record has a timestamp."""
+    summaries: list[SegmentSummary] = []
+    for segment in log.segments:
+        largest = segment.load_max_timestamp()
+        modified = log.store.modified_ms(file_name(segment.base_offset, LOG)) if largest < 0 else largest
+        summaries.append(
+            SegmentSummary(
+                base_offset=segment.base_offset,
+                size_bytes=segment.size,
+                largest_timestamp_ms=largest,
+                last_modified_ms=modified,
+                is_active=segment is log.segments.active,
+            )
+        )
+    return tuple(summaries)
+
+
+def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
+    """DeleteRecords: the log starts at `offset` now; segments that lie wholly below it go. Raises `KafkaError`."""
+    if not 0 <= offset <= log.high_watermark.offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"records can be deleted up to the high watermark {log.high_watermark.offset}, not to {offset}",
+        )
+    if offset <= log.log_start_offset:
+        return []
+    log.log_start_offset = offset
+    log.epochs.truncate_from_start(offset)
+    log.generation += 1
+    bases = log.segments.base_offsets
+    below = sum(1 for base in bases[1:] if base <= offset)
+    return _remove_first(log, below, now_ms)
+
+
+def delete_segments(log: PartitionLog, up_to_base: int, now_ms: int) -> list[UnlinkFiles]:
+    """Retention: remove the segments with base offsets up to and including `up_to_base`.
+
+    When that is all of them, a new active one is rolled first (S0-44); an empty active one stays.
+    """
+    count = sum(1 for base in log.segments.base_offsets if base <= up_to_base)
+    if count == len(log.segments):
+        if log.segments.active.size == 0:
+            count -= 1
+        else:
+            log.roll(log.log_end_offset, now_ms)
+    if count == 0:
+        return []
+    log.log_start_offset = max(log.log_start_offset, log.segments[count].base_offset)
+    log.epochs.truncate_from_start(log.log_start_offset)
+    return _remove_first(log, count, now_ms)
+
+
+def _remove_first(log: PartitionLog, count: int, now_ms: int) -> list[UnlinkFiles]:
+    if count == 0:
+        return []
+    names = log.segments.remove_first(count)
+    log.generation += 1
+    first = log.segments[0]
+    if log.high_watermark.segment_base < first.base_offset:
+        log.high_watermark = log.position_of(max(log.high_watermark.offset, first.base_offset))
+    return [_unlink(log, names, now_ms)]
+
+
+def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
+    """Cut the log so that it ends at `offset`, or where the batch holding it begins.
+
+    The newest segments go first, and the directory is synced before anything can be appended again: a segment
+    that came back after a crash would overlap with what was written since.
+    """
+    assert offset >= 0, f"can't truncate to {offset}"
+    if offset >= log.log_end_offset:
+        return []
+    if offset < log.segments[0].base_offset:
+        return truncate_fully_and_start_at(log, offset, now_ms)
+    log.recovery_point = min(log.recovery_point, offset)
+    log.truncations += 1
+    names = log.segments.remove_after(offset)
+    _forget_snapshots_after(log, offset)
+    # Before the cut: a hole in the middle of the log would look like what compaction leaves.
+    log.store.sync_directory()
+    active = log.segments.active
+    active.truncate_to(offset, now_ms)
+    log.log_end_offset = active.next_offset()
+    log.recovery_point = min(log.recovery_point, log.log_end_offset)
+    log.log_start_offset = min(log.log_start_offset, log.log_end_offset)
+    _settle(log, now_ms)
+    if log.high_watermark.offset >= log.log_end_offset:
+        log.high_watermark = log.log_end
+    return [_unlink(log, names, now_ms)] if names else []
+
+
+def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
+    """Forget everything; the empty log goes on at `offset`."""
+    log.recovery_point = min(log.recovery_point, offset)
+    log.truncations += 1
+    names = log.segments.remove_after(-1)
+    _forget_snapshots_after(log, -1)
+    segment = Segment.create(log.store, log.config, offset, now_ms=now_ms)
+    log.segments = Segments(log.store, [segment])
+    log.log_start_offset = log.log_end_offset = log.recovery_point = offset
+    log.epochs.clear()
+    _settle(log, now_ms)
+    log.high_watermark = LogPosition(offset, offset, 0)
+    return [_unlink(log, names, now_ms)]
+
+
+def _settle(log: PartitionLog, now_ms: int) -> None:
+    """Everything that follows from a new log end."""
+    had_epochs = log.epochs.latest_epoch is not None
+    log.epochs.truncate_from_end(log.log_end_offset)
+    if had_epochs:
+        write_epochs(log.store, log.epochs, is_first=False)
+    log.segments.active.log.sync()
+    log.store.sync_directory()
+    log.forget_tail()
+    transactions = log.producers.transactions
+    unreplicated = transactions.unreplicated()
+    snapshots = snapshot_offsets(log.store.sizes())
+    rebuild_producers(
+        log.store,
+        log.segments,
+        log.producers,
+        snapshots,
+        log.log_start_offset,
+        log.log_end_offset,
+        now_ms,
+    )
+    transactions.keep_unreplicated(unreplicated, log.log_end_offset)
+    transactions.replicated(min(log.high_watermark.offset, log.log_end_offset))
+    log.generation += 1
+
+
+def _forget_snapshots_after(log: PartitionLog, offset: int) -> None:
+    for snapshot in snapshot_offsets(log.store.sizes()):
+        if snapshot > offset:
+            log.store.unlink(file_name(snapshot, PRODUCER_SNAPSHOT))
+
+
+def _unlink(log: PartitionLog, names: tuple[str, ...], now_ms: int) -> UnlinkFiles:
+    return UnlinkFiles(names=names, due_ms=now_ms + log.config.file_delete_delay_ms, generation=log.generation)
+
+
+def remove_files(log: PartitionLog, effect: UnlinkFiles) -> None:
+    """Unlink what was removed; absent is fine, so it may be repeated."""
+    for name in effect.names:
+        log.store.unlink(name)

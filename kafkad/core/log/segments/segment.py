@@ -1,0 +1,278 @@
+"""One segment as its owner sees it: where the next batch goes, what the indexes must know, is it full? (S0-22, S4-17)
+
+Bytes are on disk before this object counts them. Index entries follow Apache Kafka's rule: one offset entry (the
+batch's last offset and its position) once more than index.interval.bytes came since the previous one, and with it
+the largest timestamp so far. A segment loaded from disk reads its indexes when it is first asked.
+"""
+
+from struct import Struct
+
+from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.records.batch_scan import find_batch, largest_timestamp, walk_batches
+from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, IndexAppender, known_time, used_entries
+from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, PRODUCER_SNAPSHOT, TIME_INDEX, TXN_INDEX, file_name
+from kafkad.core.log.segments.transaction_index import TransactionIndex
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
+from kafkad.core.types import NO_TIMESTAMP
+
+_LARGEST_RELATIVE_OFFSET = 2**31 - 1
+
+
+class Segment:
+    """A mutable, slotted object: one per segment, touched by every append."""
+
+    __slots__ = (
+        "_index_interval_bytes",
+        "_index_sizes",
+        "_max_index_bytes",
+        "_offsets",
+        "_store",
+        "_times",
+        "aborted",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "first_timestamp",
+        "is_index_full",
+        "is_prepared",
+        "log",
+        "max_timestamp",
+        "offset_of_max_timestamp",
+        "roll_jitter",
+        "size",
+    )
+
+    def __init__(
+        self,
+        store: SegmentStore,
+        config: LogConfig,
+        base_offset: int,
+        *,
+        size: int,
+        now_ms: int,
+        roll_jitter: float = 0.0,
+        index_sizes: tuple[int, int] = (0, 0),
+        txn_index_size: int | None = None,
+    ) -> None:
+        self._store = store
+        self._index_interval_bytes = config.index_interval_bytes
+        self._max_index_bytes = config.segment_index_bytes
+        self._index_sizes = index_sizes
+        self._offsets: IndexAppender | None = None
+        self._times: IndexAppender | None = None
+        self.aborted = TransactionIndex(store, base_offset, txn_index_size)
+        self.base_offset = base_offset
+        self.size = size
+        self.log: LogFile = store.open(file_name(base_offset, LOG))
+        self.created_ms = now_ms
+        self.roll_jitter = roll_jitter
+        self.first_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        self.bytes_since_index_entry = 0
+        self.is_index_full = False
+        self.is_prepared = size == 0
+
+    @classmethod
+    def create(
+        cls, store: SegmentStore, config: LogConfig, base_offset: int, *, now_ms: int, roll_jitter: float = 0.0
+    ) -> "Segment":
+        """An empty segment with its three files."""
+        for kind in (LOG, OFFSET_INDEX, TIME_INDEX):
+            store.open(file_name(base_offset, kind), create=True)
+        return cls(store, config, base_offset, size=0, now_ms=now_ms, roll_jitter=roll_jitter)
+
+    def file_names(self) -> tuple[str, ...]:
+        """Every name that may exist for this segment, its producer snapshot included."""
+        return tuple(
+            file_name(self.base_offset, kind) for kind in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, PRODUCER_SNAPSHOT)
+        )
+
+    # Appending.
+
+    def should_roll(self, config: LogConfig, *, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
+        """Whether these records belong into a new segment (S4-17)."""
+        if last_offset - self.base_offset > _LARGEST_RELATIVE_OFFSET or self.is_index_full:
+            return True
+        if self.size == 0:
+            return False
+        if self.size > config.segment_bytes - size:
+            return True
+        waited = max_timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
+        most_ms: float = config.segment_ms
+        if config.segment_jitter_ms:
+            most_ms -= self.roll_jitter * min(config.segment_jitter_ms, most_ms)
+        return waited > most_ms
+
+    def count_batch(self, last_offset: int, max_timestamp: int, size: int) -> None:
+        """A batch of `size` bytes is in the file at the old end: count it, and index it when it is time."""
+        if self.size == 0:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self.bytes_since_index_entry > self._index_interval_bytes:
+            self._add_index_entries(last_offset)
+            self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry += size
+        self.size += size
+
+    def _add_index_entries(self, last_offset: int) -> None:
+        offsets, times = self.offset_index, self.time_index
+        try:
+            offsets.append(last_offset - self.base_offset, self.size)
+            self._add_time_entry(times)
+        except NoSpaceLeft:
+            # The entries stay in memory and go out with the next ones: an index may lag, the log may not.
+            pass
+        # One time entry is kept free for the final one, which a roll adds without asking.
+        self.is_index_full = offsets.room <= 0 or times.room <= 1
+
+    def _add_time_entry(self, times: IndexAppender) -> None:
+        if self.max_timestamp > times.last[0]:
+            times.append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
+
+    # What loading, recovery and rolling need.
+
+    @property
+    def offset_index(self) -> IndexAppender:
+        """The writing end of the offset index."""
+        if self._offsets is None:
+            self._offsets = self._appender(OFFSET_INDEX, OFFSET_ENTRY, self._index_sizes[0])
+        return self._offsets
+
+    @property
+    def time_index(self) -> IndexAppender:
+        """The writing end of the time index."""
+        if self._times is None:
+            self._times = self._appender(TIME_INDEX, TIME_ENTRY, self._index_sizes[1])
+        return self._times
+
+    def _appender(self, kind: str, entry: Struct, size: int) -> IndexAppender:
+        file = self._store.open(file_name(self.base_offset, kind))
+        entries = used_entries(file, size, entry) if size else 0
+        return IndexAppender(file, entry, max_bytes=self._max_index_bytes, entries=entries)
+
+    @property
+    def has_no_index_bytes(self) -> bool:
+        """Nothing was ever indexed: there is nothing to trim, cut or write."""
+        return self._offsets is None and self._times is None and self._index_sizes == (0, 0)
+
+    def prepare_append(self) -> None:
+        """Learn from disk what a segment written by an earlier process holds (its first and largest timestamp)."""
+        self.is_prepared = True
+        first = next(walk_batches(self.log, 0, self.size), None)
+        if first is not None:
+            self.first_timestamp = first[1].largest_timestamp
+        self.load_max_timestamp()
+
+    def load_max_timestamp(self) -> int:
+        """The largest timestamp, from the last time index entry and the batches after it."""
+        if self.max_timestamp == NO_TIMESTAMP and self.size:
+            timestamp, relative = self.time_index.last
+            if known_time(timestamp) >= 0:
+                self.max_timestamp = timestamp
+                self.offset_of_max_timestamp = self.base_offset + relative
+            found = largest_timestamp(self.log, max(self.offset_index.last[1], 0), self.size)
+            if found.timestamp > self.max_timestamp:
+                self.max_timestamp, self.offset_of_max_timestamp = found
+        return self.max_timestamp
+
+    def next_offset(self) -> int:
+        """The offset after the last batch: from the last index entry the headers are walked to the end.
+
+        Raises `CorruptBatch` where file and index contradict each other: one of them is not as it was written.
+        """
+        if self.size == 0:
+            return self.base_offset
+        position = max(self.offset_index.last[1], 0)
+        if position >= self.size:
+            raise CorruptBatch(self.size, f"the index has a batch at byte {position}")
+        next_offset = self.base_offset
+        for at, header in walk_batches(self.log, position, self.size):
+            relative = header.last_offset - self.base_offset
+            if header.base_offset < next_offset or not 0 <= relative <= _LARGEST_RELATIVE_OFFSET:
+                raise CorruptBatch(at, f"expected offset {next_offset} or a little more, found {header.base_offset}")
+            next_offset = header.next_offset
+        return next_offset
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch that holds `offset` starts, or the end of the segment."""
+        near = self.offset_index.at_or_before(offset - self.base_offset)
+        found = find_batch(self.log, 0 if near is None else near[1], self.size, offset)
+        return self.size if found is None else found[0]
+
+    def rebuild_started(self) -> None:
+        """Forget what is known and indexed; recovery counts every batch again."""
+        if not self.has_no_index_bytes:
+            self.offset_index.cut(0)
+            self.time_index.cut(0)
+        self.size = 0
+        self.is_prepared = True
+        self.first_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = self.base_offset
+        self.bytes_since_index_entry = 0
+        self.is_index_full = False
+
+    def complete(self) -> None:
+        """No more batches come: the final time entry, and no unused index bytes."""
+        if self.size == 0 and self.has_no_index_bytes:
+            return
+        self.load_max_timestamp()
+        self._add_time_entry(self.time_index)
+        self.offset_index.trim()
+        self.time_index.trim()
+
+    def flush_indexes(self) -> None:
+        """Write what entries are in memory. Where the disk is full they stay there: whoever appended a batch before
+        this has appended it, and recovery walks on from the entry that there is."""
+        for index in (self._offsets, self._times):
+            try:
+                if index is not None:
+                    index.flush()
+            except NoSpaceLeft:
+                continue
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cut off everything from the batch that holds `offset` on."""
+        position = self.position_of(offset)
+        offsets, times = self.offset_index, self.time_index
+        offsets.cut(entries_below(offsets.read_all(), 0, OFFSET_ENTRY.size, offset - self.base_offset))
+        times.cut(entries_below(times.read_all(), 8, TIME_ENTRY.size, offset - self.base_offset))
+        self.log.truncate(position)
+        # After the log: a crash in between leaves an entry too many, which loading drops, and never one too few.
+        self.aborted.truncate_to(offset)
+        self.size = position
+        self.bytes_since_index_entry = 0
+        self.is_index_full = False
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = self.base_offset
+        if position == 0:
+            self.created_ms = now_ms
+            self.first_timestamp = NO_TIMESTAMP
+        self.load_max_timestamp()
+
+    def sync_files(self) -> tuple[LogFile, ...]:
+        """What must be synced so that this segment survives the loss of power."""
+        offsets = self._offsets.file if self._offsets else self._store.open(file_name(self.base_offset, OFFSET_INDEX))
+        times = self._times.file if self._times else self._store.open(file_name(self.base_offset, TIME_INDEX))
+        return (self.log, offsets, times, *self.aborted.files())
+
+    def close(self) -> None:
+        self.log.close()
+        self.aborted.close()
+        for index in (self._offsets, self._times):
+            if index is not None:
+                index.close()
+
+
+def entries_below(entries: bytes, key_at: int, entry_size: int, relative_offset: int) -> int:
+    """How many entries are about offsets below `relative_offset` (their four bytes stand at `key_at`)."""
+    count = 0
+    for start in range(key_at, len(entries), entry_size):
+        if int.from_bytes(entries[start : start + 4], "big", signed=True) >= relative_offset:
+            break
+        count += 1
+    return count

@@ -1,0 +1,153 @@
+"""Which transactions of a segment were aborted? Its `.txnindex` file, in Apache Kafka's format.
+
+One entry for each abort marker that the segment holds, in the order of the markers, so that last offsets and last
+stable offsets ascend. Segments without an aborted transaction have no file. An entry is in the file before the
+marker is in the log: a reader that may pass the marker finds the entry. Like every index it can be made anew.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from struct import Struct
+from typing import NamedTuple
+
+from kafkad.core.log.segments.layout import TXN_INDEX, file_name
+from kafkad.core.ports import LogFile, SegmentStore
+
+_VERSION = 0
+ENTRY_LAYOUT = Struct(">hqqqq")
+"""Version, producer id, first offset, last offset, last stable offset."""
+ENTRY_SIZE = ENTRY_LAYOUT.size
+_LAST_OFFSET = Struct(">18xq8x")
+_ENTRIES_PER_READ = 120
+"""One page."""
+
+
+class AbortedTransaction(NamedTuple):
+    """`last_offset` is the marker's; `last_stable_offset` is how far one could read once it was there."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The writing end of one segment's index. Nothing is opened before there is an entry."""
+
+    __slots__ = ("_file", "_has_file", "_is_torn", "_name", "_store", "size")
+
+    def __init__(self, store: SegmentStore, base_offset: int, size: int | None = None) -> None:
+        """`size`: the bytes of the file, if there is one; a part of an entry at its end is written over."""
+        self._store = store
+        self._name = file_name(base_offset, TXN_INDEX)
+        self._file: LogFile | None = None
+        self._has_file = size is not None
+        self._is_torn = (size or 0) % ENTRY_SIZE > 0
+        self.size = (size or 0) // ENTRY_SIZE * ENTRY_SIZE
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        file = self._opened(create=not self._has_file)
+        self._has_file = True
+        file.write_at((ENTRY_LAYOUT.pack(_VERSION, *aborted),), self.size)
+        self.size += ENTRY_SIZE
+
+    def take_back(self) -> None:
+        """The marker of the newest entry could not be written."""
+        self._cut(self.size - ENTRY_SIZE)
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget the markers at `offset` and after it."""
+        if self.size:
+            size = first_entry_ending_at(self._opened(), self.size, offset) * ENTRY_SIZE
+            if size < self.size:
+                self._cut(size)
+
+    def rebuild(self, entries: Sequence[AbortedTransaction]) -> None:
+        """What the segment turned out to hold. A file that says something else is replaced, durably: what is
+        rewritten here may be below the recovery point, and nobody would look at it again."""
+        if not self._is_torn and self.entries() == entries:
+            return
+        self.close()
+        self._is_torn = False
+        self._has_file = bool(entries)
+        self.size = len(entries) * ENTRY_SIZE
+        if entries:
+            self._store.replace(self._name, b"".join(ENTRY_LAYOUT.pack(_VERSION, *entry) for entry in entries))
+        else:
+            self._store.unlink(self._name)
+            self._store.sync_directory()
+
+    def entries(self) -> list[AbortedTransaction]:
+        return unpack_entries(self._opened().read_at(self.size, 0)) if self.size else []
+
+    def files(self) -> tuple[LogFile, ...]:
+        """What has to be synced with the segment. An empty file too: what was cut off it might come back."""
+        return (self._opened(),) if self._has_file else ()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self, *, create: bool = False) -> LogFile:
+        if self._file is None or create:
+            self._file = self._store.open(self._name, create=create)
+        return self._file
+
+    def _cut(self, size: int) -> None:
+        """For good: a flush that begins at the very end of the segment would not sync it."""
+        file = self._opened()
+        file.truncate(size)
+        file.sync()
+        self.size = size
+
+
+def unpack_entries(content: bytes) -> list[AbortedTransaction]:
+    """Every whole entry of a file's content."""
+    whole = len(content) - len(content) % ENTRY_SIZE
+    return [AbortedTransaction(*row[1:]) for row in ENTRY_LAYOUT.iter_unpack(memoryview(content)[:whole])]
+
+
+def is_plausible(content: bytes, base_offset: int) -> bool:
+    """Whether a file can be the index of the segment that begins at `base_offset`."""
+    if len(content) % ENTRY_SIZE or any(row[0] != _VERSION for row in ENTRY_LAYOUT.iter_unpack(content)):
+        return False
+    ends = [base_offset - 1, *(entry.last_offset for entry in unpack_entries(content))]
+    return all(before < after for before, after in pairwise(ends))
+
+
+def first_entry_ending_at(file: LogFile, size: int, offset: int) -> int:
+    """The number of the first entry whose marker is at `offset` or after it."""
+    low, high = 0, size // ENTRY_SIZE
+    while low < high:
+        middle = (low + high) // 2
+        if _LAST_OFFSET.unpack(file.read_at(ENTRY_SIZE, middle * ENTRY_SIZE))[0] < offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+class Collected(NamedTuple):
+    """`is_complete`: no later segment can have more for the range that was asked about."""
+
+    aborted: Sequence[AbortedTransaction]
+    is_complete: bool
+
+
+def collect_aborted(file: LogFile, fetch_offset: int, upper_bound: int) -> Collected:
+    """The transactions of one index with offsets from `fetch_offset` to below `upper_bound` that were aborted."""
+    size = file.size()
+    found: list[AbortedTransaction] = []
+    at = first_entry_ending_at(file, size, fetch_offset) * ENTRY_SIZE
+    while at + ENTRY_SIZE <= size:
+        chunk = file.read_at(min(size - at, _ENTRIES_PER_READ * ENTRY_SIZE), at)
+        for entry in unpack_entries(chunk):
+            if entry.first_offset < upper_bound:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_bound:
+                return Collected(found, True)
+        if len(chunk) < ENTRY_SIZE:
+            break
+        at += len(chunk) - len(chunk) % ENTRY_SIZE
+    return Collected(found, False)

@@ -1,0 +1,1 @@
+"""What is measured and how is it called? Kafka's metric names, and the snapshot that reporters get."""

@@ -1,0 +1,283 @@
+"""Which metrics are there, under which names, and which word of a process's block counts them?
+
+Names are Apache Kafka's MBeans and what the common exporter rules make of them, so dashboards go on working.
+Each line is one metric; its constant is the index of its first word: `block[MESSAGES_IN] += count`. Where a
+metric has labels, `request_index` and its like say which word. All blocks are summed, unless a row says otherwise.
+What nobody counts yet (replicas out of sync, changes of the ISR, unclean elections) has no row: a 0 would say that all
+is well.
+"""
+
+from bisect import bisect_left
+from typing import Protocol
+
+from kafkad.core.metrics.metric import Labels, MetricKind, MetricRow
+
+API_KEYS = 96
+API_VERSIONS = 24
+ERROR_CODES = 160
+"""Room for the protocol to grow; words that stay 0 are not shown."""
+
+FETCH_CONSUMER, FETCH_FOLLOWER = 94, 95
+"""Kafka counts each fetch once more by who fetches; these keys are not the protocol's. Here a fetch is counted
+under one of them only, and the snapshot adds the two up."""
+FETCH = 1
+
+LATENCY_LIMITS_MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 5000.0, 30000.0)
+
+REBALANCE_LIMITS_MS = (10.0, 100.0, 1_000.0, 3_000.0, 10_000.0, 30_000.0, 60_000.0, 300_000.0)
+
+COUNTER, GAUGE, HISTOGRAM = MetricKind
+
+
+class _Block:
+    """Hands out the words of a block, one metric after the other."""
+
+    def __init__(self) -> None:
+        self.rows: list[MetricRow] = []
+        self.next_index = 0
+
+    def add(
+        self,
+        kind: MetricKind,
+        name: str,
+        jmx_name: str,
+        text: str,
+        *,
+        fixed: Labels = (),
+        labels: tuple[str, ...] = (),
+        shape: tuple[int, ...] = (),
+        limits: tuple[float, ...] = (),
+        per_process: bool = False,
+        scale: float = 1.0,
+    ) -> int:
+        row = MetricRow(
+            name=name,
+            jmx_name=jmx_name,
+            kind=kind,
+            help=text,
+            index=self.next_index,
+            labels=labels,
+            shape=shape,
+            fixed_labels=fixed,
+            per_process=per_process,
+            scale=scale,
+            limits=limits,
+        )
+        self.rows.append(row)
+        self.next_index += row.words
+        return row.index
+
+    def topic_counter(self, mbean: str, text: str) -> int:
+        """A counter of kafka.server:type=BrokerTopicMetrics, for all topics together."""
+        name = mbean.removesuffix("PerSec").lower()
+        jmx_name = f"kafka.server:type=BrokerTopicMetrics,name={mbean}"
+        return self.add(COUNTER, f"kafka_server_brokertopicmetrics_{name}", jmx_name, text)
+
+    def purgatory(self, operation: str) -> int:
+        return self.add(
+            GAUGE,
+            "kafka_server_delayedoperationpurgatory_purgatorysize",
+            "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
+            "Requests that wait for records, replicas or time.",
+            fixed=(("delayedOperation", operation),),
+        )
+
+    def gauge(self, name: str, jmx_name: str, text: str) -> int:
+        return self.add(GAUGE, name, jmx_name, text)
+
+    def counter(self, name: str, jmx_name: str, text: str) -> int:
+        return self.add(COUNTER, name, jmx_name, text)
+
+
+_CONTROLLER = "kafka.controller:type=KafkaController,name="
+_SOCKETS = "kafka.server:type=socket-server-metrics,name="
+_SESSIONS = "kafka.server:type=FetchSessionCache,name="
+_REQUESTS = "kafka.network:type=RequestMetrics,name="
+_OWN = ""
+
+_block = _Block()
+
+MESSAGES_IN = _block.topic_counter("MessagesInPerSec", "Records appended.")
+BYTES_IN = _block.topic_counter("BytesInPerSec", "Bytes of records appended.")
+BYTES_OUT = _block.topic_counter("BytesOutPerSec", "Bytes of records sent to consumers.")
+BYTES_REJECTED = _block.topic_counter("BytesRejectedPerSec", "Bytes of records refused.")
+FAILED_PRODUCE = _block.topic_counter("FailedProduceRequestsPerSec", "Batches not appended for an unusual reason.")
+FAILED_FETCH = _block.topic_counter("FailedFetchRequestsPerSec", "Partitions not read by a fault of the broker.")
+TOTAL_PRODUCE = _block.topic_counter("TotalProduceRequestsPerSec", "Partitions that Produce requests wrote to.")
+TOTAL_FETCH = _block.topic_counter("TotalFetchRequestsPerSec", "Partitions that Fetch requests looked at.")
+INVALID_CRC = _block.topic_counter("InvalidMessageCrcRecordsPerSec", "Batches refused for their checksum.")
+INVALID_SEQUENCE = _block.topic_counter(
+    "InvalidOffsetOrSequenceRecordsPerSec", "Batches refused for their offsets or sequence numbers."
+)
+NO_KEY_COMPACTED = _block.topic_counter(
+    "NoKeyCompactedTopicRecordsPerSec", "Records without a key refused by a compacted topic."
+)
+
+PURGATORY_PRODUCE = _block.purgatory("Produce")
+PURGATORY_FETCH = _block.purgatory("Fetch")
+PURGATORY_DELETE_RECORDS = _block.purgatory("DeleteRecords")
+
+ACTIVE_CONTROLLER = _block.gauge(
+    "kafka_controller_kafkacontroller_activecontrollercount",
+    _CONTROLLER + "ActiveControllerCount",
+    "1 on the broker that is the controller.",
+)
+OFFLINE_PARTITIONS = _block.gauge(
+    "kafka_controller_kafkacontroller_offlinepartitionscount",
+    _CONTROLLER + "OfflinePartitionsCount",
+    "Partitions without a leader.",
+)
+GLOBAL_TOPICS = _block.gauge(
+    "kafka_controller_kafkacontroller_globaltopiccount",
+    _CONTROLLER + "GlobalTopicCount",
+    "Topics of the cluster.",
+)
+GLOBAL_PARTITIONS = _block.gauge(
+    "kafka_controller_kafkacontroller_globalpartitioncount",
+    _CONTROLLER + "GlobalPartitionCount",
+    "Partitions of the cluster.",
+)
+
+CONNECTIONS = _block.gauge(
+    "kafka_server_socketservermetrics_connection_count", _SOCKETS + "connection-count", "Open connections."
+)
+CONNECTIONS_CREATED = _block.counter(
+    "kafka_server_socketservermetrics_connection_creation",
+    _SOCKETS + "connection-creation-total",
+    "Connections accepted.",
+)
+CONNECTIONS_CLOSED = _block.counter(
+    "kafka_server_socketservermetrics_connection_close",
+    _SOCKETS + "connection-close-total",
+    "Connections closed, by whichever side.",
+)
+FETCH_SESSIONS = _block.gauge(
+    "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+    _SESSIONS + "NumIncrementalFetchSessions",
+    "Fetch sessions kept.",
+)
+FETCH_SESSION_EVICTIONS = _block.counter(
+    "kafka_server_fetchsessioncache_incrementalfetchsessionevictions",
+    _SESSIONS + "IncrementalFetchSessionEvictionsPerSec",
+    "Fetch sessions that had to make room.",
+)
+LOG_FLUSHES = _block.counter(
+    "kafka_log_logflushstats_logflushrateandtimems",
+    "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
+    "Times a log was flushed to disk.",
+)
+OFFLINE_LOG_DIRS = _block.gauge(
+    "kafka_log_logmanager_offlinelogdirectorycount",
+    "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+    "Log directories that are out of use.",
+)
+
+ARENA_USED = _block.gauge("kafkad_arena_used_bytes", _OWN, "Memory held by produce requests under way.")
+ARENA_SIZE = _block.gauge("kafkad_arena_size_bytes", _OWN, "Memory there is for produce requests.")
+ARENA_EXHAUSTED = _block.counter(
+    "kafkad_arena_exhausted", _OWN, "Times that reading stopped because the arena was full."
+)
+THROTTLED = _block.counter("kafkad_quota_throttled_requests", _OWN, "Requests answered with a throttle time.")
+BUSY_NS = _block.add(
+    COUNTER,
+    "kafkad_process_busy_seconds",
+    _OWN,
+    "Time that the loop of a process was not asleep.",
+    per_process=True,
+    scale=1e-9,
+)
+
+REQUESTS = _block.add(
+    COUNTER,
+    "kafka_network_requestmetrics_requests",
+    _REQUESTS + "RequestsPerSec",
+    "Requests by API and version.",
+    labels=("request", "version"),
+    shape=(API_KEYS, API_VERSIONS),
+)
+REQUEST_ERRORS = _block.add(
+    COUNTER,
+    "kafka_network_requestmetrics_errors",
+    _REQUESTS + "ErrorsPerSec",
+    "Error codes answered.",
+    labels=("error",),
+    shape=(ERROR_CODES,),
+)
+TOTAL_TIME = _block.add(
+    HISTOGRAM,
+    "kafka_network_requestmetrics_totaltimems",
+    _REQUESTS + "TotalTimeMs",
+    "Milliseconds from the last byte of a request to the last byte of its response.",
+    labels=("request",),
+    shape=(API_KEYS,),
+    limits=LATENCY_LIMITS_MS,
+    scale=1e-3,  # the sum is kept in microseconds
+)
+
+REBALANCES = _block.add(
+    HISTOGRAM,
+    "kafka_coordinator_group_rebalancetimems",
+    "kafka.server:type=group-coordinator-metrics,name=group-completed-rebalance-count",
+    "Milliseconds from the beginning of a group's rebalance until its members have their assignment.",
+    limits=REBALANCE_LIMITS_MS,
+)
+CONSUMER_REBALANCES = _block.add(
+    COUNTER,
+    "kafka_coordinator_group_consumerrebalances",
+    "kafka.server:type=group-coordinator-metrics,name=consumer-group-rebalance-count",
+    "New epochs of groups of the consumer protocol, for new members, subscriptions or topics.",
+)
+
+COUNTERS: tuple[MetricRow, ...] = tuple(_block.rows)
+"""Every row that processes count, by index."""
+
+BLOCK_WORDS = 4096
+"""Words of one process's block (u64): what the catalogue needs, and room to grow."""
+assert _block.next_index <= BLOCK_WORDS
+
+GAUGE_INDEXES: tuple[int, ...] = tuple(row.index for row in COUNTERS if row.kind is GAUGE)
+"""What a restarted process sets to 0; everything else goes on counting."""
+
+
+_COUNTED_AS = [FETCH_CONSUMER if key == FETCH else key for key in range(API_KEYS)]
+_REQUEST_WORDS = [REQUESTS + key * API_VERSIONS for key in _COUNTED_AS]
+
+
+def request_index(api_key: int, version: int) -> int:
+    """The word of `REQUESTS` for one API and version; what is beyond the room counts as its last version.
+
+    A Fetch is a consumer's, unless `api_key` is `FETCH_FOLLOWER`.
+    """
+    return _REQUEST_WORDS[api_key] + (version if 0 <= version < API_VERSIONS else API_VERSIONS - 1)
+
+
+def error_index(code: int) -> int:
+    """The word of `REQUEST_ERRORS` for one error code (-1 included)."""
+    return REQUEST_ERRORS + code + 1
+
+
+class Block(Protocol):
+    """The words of a process, or a list that stands for them."""
+
+    def __getitem__(self, index: int, /) -> int: ...
+
+    def __setitem__(self, index: int, word: int, /) -> None: ...
+
+
+_LIMITS_US = [int(limit * 1000) for limit in LATENCY_LIMITS_MS]
+_TIME_WORDS = len(LATENCY_LIMITS_MS) + 2
+_FIRST_TIME_WORDS = [TOTAL_TIME + key * _TIME_WORDS for key in _COUNTED_AS]
+_TIME_SUM = _TIME_WORDS - 1
+
+
+def observe_total_time(block: Block, api_key: int, elapsed_us: int) -> None:
+    """Count one finished request in the histogram of its API; of Fetch as in `request_index`."""
+    first = _FIRST_TIME_WORDS[api_key]
+    block[first + bisect_left(_LIMITS_US, elapsed_us)] += 1
+    block[first + _TIME_SUM] += elapsed_us
+
+
+def observe_rebalance(block: Block, elapsed_ms: int) -> None:
+    """Count one rebalance that is complete."""
+    block[REBALANCES + bisect_left(REBALANCE_LIMITS_MS, elapsed_ms)] += 1
+    block[REBALANCES + len(REBALANCE_LIMITS_MS) + 1] += max(0, elapsed_ms)

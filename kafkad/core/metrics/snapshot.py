@@ -1,0 +1,258 @@
+"""What do the counters of all processes and the partition table say, as metrics?
+
+Blocks are summed, partitions are added up by topic (per partition only where the configuration wants it: thousands of
+series hurt whoever stores them), idle shares come from the difference to the snapshot before. Series that never counted
+anything are left out, except where a metric has no labels.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import NamedTuple
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.metrics.catalogue import BUSY_NS, COUNTERS, FETCH, FETCH_CONSUMER, FETCH_FOLLOWER
+from kafkad.core.metrics.metric import (
+    HistogramSample,
+    Labels,
+    MetricFamily,
+    MetricKind,
+    MetricRow,
+    MetricsSnapshot,
+    Sample,
+)
+from kafkad.core.metrics.partitions import PartitionReading, partition_families
+
+
+class ProcessReading(NamedTuple):
+    """One process's block; `incarnation` counts its lives from 1."""
+
+    role: str
+    number: int
+    incarnation: int
+    words: Sequence[int]
+
+
+class GroupLag(NamedTuple):
+    """How many records a group is behind, in its worst partition and in all."""
+
+    group: str
+    max: int
+    sum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerReading:
+    """Everything a snapshot is made of. `now_ns` is the monotonic clock, `wall_ms` the wall clock."""
+
+    now_ns: int
+    wall_ms: int
+    broker_state: int
+    processes: Sequence[ProcessReading]
+    partitions: Iterable[PartitionReading] = ()
+    per_partition: bool = False
+    group_lags: Sequence[GroupLag] = ()
+
+
+_IDLE = (
+    (
+        "network",
+        "kafka_network_socketserver_networkprocessoravgidlepercent",
+        "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent",
+        "Share of time (0 to 1) that network processes slept, since the metrics were last read.",
+    ),
+    (
+        "worker",
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent",
+        "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent",
+        "Share of time (0 to 1) that workers slept, since the metrics were last read.",
+    ),
+)
+
+
+class SnapshotBuilder:
+    """Makes snapshots; remembers only how busy the processes were at the one before."""
+
+    def __init__(self, request_names: Mapping[int, str]) -> None:
+        self._request_names = {
+            **request_names,
+            FETCH_CONSUMER: "FetchConsumer",
+            FETCH_FOLLOWER: "FetchFollower",
+        }
+        self._last_ns: int | None = None
+        self._last_busy_ns: dict[str, int] = {}
+
+    def build(self, reading: BrokerReading) -> MetricsSnapshot:
+        families = [
+            *self._counted(reading.processes),
+            *partition_families(reading.partitions, per_partition=reading.per_partition),
+            *self._idle(reading),
+            *_lags(reading.group_lags),
+            _broker_state(reading.broker_state),
+            _restarts(reading.processes),
+        ]
+        return MetricsSnapshot(taken_ms=reading.wall_ms, families=tuple(_merged(families)))
+
+    def _counted(self, processes: Sequence[ProcessReading]) -> Iterable[MetricFamily]:
+        totals = _totals(processes)
+        for name, rows in groupby(COUNTERS, key=lambda row: row.name):
+            samples: list[Sample] = []
+            histograms: list[HistogramSample] = []
+            for row in rows:
+                if row.per_process:
+                    samples += _per_process(row, processes)
+                elif row.kind is MetricKind.HISTOGRAM:
+                    histograms += self._histograms(row, totals)
+                else:
+                    samples += self._samples(row, totals)
+            yield MetricFamily(
+                name=name,
+                jmx_name=row.jmx_name,
+                kind=row.kind,
+                help=row.help,
+                samples=tuple(samples),
+                histograms=tuple(histograms),
+                limits=row.limits,
+            )
+
+    def _samples(self, row: MetricRow, totals: Sequence[int]) -> Iterable[Sample]:
+        if not row.shape:
+            yield Sample(labels=row.fixed_labels, value=totals[row.index] * row.scale)
+            return
+        for series in range(row.words):
+            count = totals[row.index + series]
+            if count:
+                yield Sample(labels=self._labels(row, series), value=count * row.scale)
+
+    def _histograms(self, row: MetricRow, totals: Sequence[int]) -> Iterable[HistogramSample]:
+        width = row.words_per_series
+        for series in range(row.words // width):
+            first = row.index + series * width
+            counts = _cumulative(totals[first : first + width - 1])
+            if counts[-1]:
+                total = totals[first + width - 1] * row.scale
+                yield HistogramSample(labels=self._labels(row, series), counts=counts, sum=total)
+
+    def _labels(self, row: MetricRow, series: int) -> Labels:
+        values = []
+        for label, size in zip(reversed(row.labels), reversed(row.shape), strict=True):
+            series, position = divmod(series, size)
+            values.append((label, self._label_value(label, position)))
+        return tuple(reversed(values))
+
+    def _label_value(self, label: str, position: int) -> str:
+        match label:
+            case "request":
+                return self._request_names.get(position, str(position))
+            case "error":
+                return _ERROR_NAMES.get(position - 1, str(position - 1))
+        return str(position)
+
+    def _idle(self, reading: BrokerReading) -> Iterable[MetricFamily]:
+        busy_ns = {_label(process): process.words[BUSY_NS] for process in reading.processes}
+        last_ns, last_busy_ns = self._last_ns, self._last_busy_ns
+        self._last_ns, self._last_busy_ns = reading.now_ns, busy_ns
+        if last_ns is None or reading.now_ns <= last_ns:
+            return
+        elapsed_ns = reading.now_ns - last_ns
+        for role, name, jmx_name, text in _IDLE:
+            idle = [
+                max(0.0, 1 - (busy_ns[label] - last_busy_ns[label]) / elapsed_ns)
+                for process in reading.processes
+                if process.role == role and (label := _label(process)) in last_busy_ns
+            ]
+            if idle:
+                samples = (Sample(labels=(), value=sum(idle) / len(idle)),)
+                yield MetricFamily(name=name, jmx_name=jmx_name, kind=MetricKind.GAUGE, help=text, samples=samples)
+
+
+_ERROR_NAMES = {code.value: code.name for code in ErrorCode}
+
+
+def _merged(families: Iterable[MetricFamily]) -> Iterable[MetricFamily]:
+    """Kafka counts traffic for all topics and for each under one name: one family with all its series."""
+    by_name: dict[str, MetricFamily] = {}
+    for family in families:
+        first = by_name.get(family.name)
+        if first is not None:
+            family = replace(first, samples=first.samples + family.samples)
+        by_name[family.name] = family
+    return by_name.values()
+
+
+def _label(process: ProcessReading) -> str:
+    return f"{process.role}-{process.number}"
+
+
+def _totals(processes: Sequence[ProcessReading]) -> list[int]:
+    blocks = [list(process.words) for process in processes]
+    totals = [sum(words) for words in zip(*blocks, strict=True)] if blocks else [0] * _WORDS
+    _add_fetches(totals)
+    return totals
+
+
+def _add_fetches(totals: list[int]) -> None:
+    """All fetches are those of consumers and those of followers."""
+    for row in COUNTERS:
+        if row.labels[:1] == ("request",):
+            width = row.words // row.shape[0]
+            for word in range(width):
+                apart = (totals[row.index + key * width + word] for key in (FETCH_CONSUMER, FETCH_FOLLOWER))
+                totals[row.index + FETCH * width + word] += sum(apart)
+
+
+_WORDS = COUNTERS[-1].index + COUNTERS[-1].words
+
+
+def _per_process(row: MetricRow, processes: Sequence[ProcessReading]) -> Iterable[Sample]:
+    for process in processes:
+        labels = (("process", _label(process)),)
+        yield Sample(labels=labels, value=process.words[row.index] * row.scale)
+
+
+def _cumulative(counts: Sequence[int]) -> tuple[int, ...]:
+    running = 0
+    cumulative = []
+    for count in counts:
+        running += count
+        cumulative.append(running)
+    return tuple(cumulative)
+
+
+def _broker_state(state: int) -> MetricFamily:
+    return MetricFamily(
+        name="kafka_server_kafkaserver_brokerstate",
+        jmx_name="kafka.server:type=KafkaServer,name=BrokerState",
+        kind=MetricKind.GAUGE,
+        help="0 not running, 1 starting, 2 recovering, 3 running, 6 shutting down under control, 7 shutting down.",
+        samples=(Sample(labels=(), value=state),),
+    )
+
+
+def _restarts(processes: Sequence[ProcessReading]) -> MetricFamily:
+    return MetricFamily(
+        name="kafkad_process_restarts",
+        jmx_name="",
+        kind=MetricKind.COUNTER,
+        help="Times that a process had to be started again.",
+        samples=tuple(
+            Sample(labels=(("process", _label(process)),), value=max(0, process.incarnation - 1))
+            for process in processes
+        ),
+    )
+
+
+def _lags(rows: Sequence[GroupLag]) -> Iterable[MetricFamily]:
+    for name, text, values in (
+        ("max", "in its worst partition", [row.max for row in rows]),
+        ("sum", "in all partitions", [row.sum for row in rows]),
+    ):
+        yield MetricFamily(
+            name=f"kafkad_group_lag_{name}",
+            jmx_name="",
+            kind=MetricKind.GAUGE,
+            help=f"Records that a group is behind {text}, when the metrics were read last.",
+            samples=tuple(
+                Sample(labels=(("group", row.group),), value=value) for row, value in zip(rows, values, strict=True)
+            ),
+        )

@@ -1,0 +1,145 @@
+"""What one configuration option is, and what its text means?
+
+A `Setting` is a row of the table that every domain declares next to its code. Text becomes a value exactly as
+Apache Kafka does it, and a refused value is worded as Kafka words it. Where text comes from is left to kafkad.config.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Protocol
+
+from kafkad.core.settings.values import Value, parse_boolean, parse_double, parse_integer, parse_list, value_text
+
+
+class SettingType(IntEnum):
+    """The protocol's numbers in a DescribeConfigs answer."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Importance(Enum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class UpdateMode(Enum):
+    """Who may change an option while the broker runs."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class Support(Enum):
+    WORKING = "working"
+    NO_EFFECT = "no effect"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How far this broker honours an option; `harmless` values of a refused option are accepted."""
+
+    support: Support
+    reason: str = ""
+    harmless: tuple[Value, ...] = ()
+
+
+WORKING = Status(support=Support.WORKING)
+
+
+def no_effect(reason: str) -> Status:
+    return Status(support=Support.NO_EFFECT, reason=reason)
+
+
+def refused(reason: str, *harmless: Value) -> Status:
+    return Status(support=Support.REFUSED, reason=reason, harmless=harmless)
+
+
+class InvalidSetting(ValueError):
+    """A value that an option can't have, in Kafka's words."""
+
+    def __init__(self, name: str, value: object, message: str) -> None:
+        super().__init__(f"Invalid value {value} for configuration {name}: {message}")
+
+
+class Validator(Protocol):
+    def problem(self, value: Value) -> tuple[str, str] | None:
+        """The offending part of `value` as text, and what is wrong with it; None when it is fine."""
+
+    def __str__(self) -> str:
+        """The allowed values, for the docs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One option: its Kafka name, type, default, limits, and one sentence for the person who sets it."""
+
+    name: str
+    type: SettingType
+    default: Value
+    validator: Validator | None
+    importance: Importance
+    update_mode: UpdateMode
+    documentation: str
+    status: Status = WORKING
+    internal: bool = False
+
+    def parse(self, text: str) -> Value:
+        """The value that `text` stands for; raises InvalidSetting, also for one outside the limits."""
+        value = self.read(text)
+        self.check(value)
+        return value
+
+    def read(self, text: str) -> Value:
+        """The value that `text` stands for, whatever the limits; raises InvalidSetting."""
+        try:
+            return _parse(text.strip(_TRIMMED), self.type)
+        except ValueError as refusal:
+            raise InvalidSetting(self.name, text, str(refusal)) from None
+
+    def check(self, value: Value) -> None:
+        """Raises InvalidSetting for a value outside the limits."""
+        problem = self.validator.problem(value) if self.validator is not None else None
+        if problem is not None:
+            offender, message = problem
+            raise InvalidSetting(self.name, offender, message)
+
+    def text(self, value: Value) -> str | None:
+        """`value` as an answer to DescribeConfigs shows it."""
+        return value_text(value)
+
+    @property
+    def default_text(self) -> str | None:
+        return value_text(self.default)
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.type is SettingType.PASSWORD
+
+
+# Java's String.trim: everything up to and including the blank, and nothing else.
+_TRIMMED = "".join(map(chr, range(33)))
+
+
+def _parse(text: str, setting_type: SettingType) -> Value:
+    match setting_type:
+        case SettingType.BOOLEAN:
+            return parse_boolean(text)
+        case SettingType.INT | SettingType.LONG | SettingType.SHORT:
+            return parse_integer(text, setting_type.name)
+        case SettingType.DOUBLE:
+            return parse_double(text)
+        case SettingType.LIST:
+            return parse_list(text)
+        case _:
+            return text

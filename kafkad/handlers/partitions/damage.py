@@ -1,0 +1,30 @@
+"""Which code does a client get when a log can't be read? The one that Apache Kafka answers with, for each cause.
+
+One damaged log costs nobody else anything: not the rest of the request, not the connection, not the process.
+"""
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.records.compression import CannotDecompress
+from kafkad.core.log.records.record import MalformedRecords
+from kafkad.core.ports import StorageFailed
+
+DAMAGE = (StorageFailed, CorruptBatch, MalformedRecords)
+"""What reading raises: the disk does not do it, a batch is none, the records in a batch are none."""
+
+
+def code_of(error: Exception) -> ErrorCode:
+    """`error` is one of `DAMAGE`."""
+    match error:
+        case StorageFailed():
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        case CorruptBatch():
+            return ErrorCode.CORRUPT_MESSAGE
+        case MalformedRecords() if isinstance(error.__cause__, CorruptBatch):
+            return ErrorCode.CORRUPT_MESSAGE
+        case MalformedRecords() if isinstance(error.__cause__, CannotDecompress):
+            # Apache Kafka has no code for a codec that fails: it is a bare KafkaException there.
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        case MalformedRecords():
+            return ErrorCode.INVALID_RECORD
+    raise AssertionError(f"{error!r} says nothing about a log")

@@ -1,0 +1,36 @@
+"""Which partitions of a request is each worker asked about, and which rows of the reply are its answers?
+
+A worker is asked once, and answers in the order in which it was asked.
+"""
+
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+from kafkad.core.errors import ErrorCode
+from kafkad.wire.processes.descriptors import topic_tag
+
+Row = TypeVar("Row")
+
+
+class OwnerShares(Generic[Row]):
+    """`Row` is what the API keeps of each partition until it is answered."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, list[tuple[int, int, Row]]] = {}
+
+    def add(self, worker: int, slot: int, topic_id: bytes, row: Row) -> None:
+        self._rows.setdefault(worker, []).append((slot, topic_tag(topic_id), row))
+
+    def workers(self) -> list[int]:
+        return list(self._rows)
+
+    def asked(self, worker: int) -> list[tuple[int, int, Row]]:
+        """(slot, tag, row) of each partition that `worker` owns."""
+        return self._rows[worker]
+
+    def rows(self, worker: int) -> Iterable[Row]:
+        return (row for _slot, _tag, row in self._rows[worker])
+
+
+LOST = ErrorCode.NOT_LEADER_OR_FOLLOWER
+"""What the partitions of a worker get that died: it is about to be replaced, so the client asks again."""

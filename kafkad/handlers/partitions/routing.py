@@ -1,0 +1,62 @@
+"""Which slot of the partition table a topic and partition are, as one process knows it right now.
+
+Made anew from the metadata whenever that changes; requests look, they never change it.
+"""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from kafkad.wire.processes.descriptors import topic_tag
+
+
+class TopicRoute:
+    """One topic: `slots[partition]` is its slot, `owners[partition]` its worker; -1 where there is none here."""
+
+    __slots__ = ("is_internal", "name", "owners", "slots", "tag", "topic_id", "uuid")
+
+    def __init__(
+        self,
+        name: str,
+        topic_id: UUID,
+        slots: Sequence[int],
+        owners: Sequence[int] = (),
+        *,
+        is_internal: bool = False,
+    ) -> None:
+        self.name = name
+        self.uuid = topic_id
+        self.topic_id = topic_id.bytes
+        self.tag = topic_tag(topic_id.bytes)
+        self.slots = slots
+        self.owners = owners or (-1,) * len(slots)
+        self.is_internal = is_internal
+
+    def place(self, partition: int) -> tuple[int, int]:
+        """(slot, worker) of a partition; (-1, -1) when there is no such partition."""
+        if 0 <= partition < len(self.slots):
+            return self.slots[partition], self.owners[partition]
+        return -1, -1
+
+
+class Routing:
+    """Topics by name and by 16-byte id."""
+
+    __slots__ = ("by_id", "by_name")
+
+    def __init__(self, topics: Iterable[TopicRoute] = ()) -> None:
+        self.by_name: dict[str, TopicRoute] = {}
+        self.by_id: dict[bytes, TopicRoute] = {}
+        for topic in topics:
+            self.put(topic)
+
+    def put(self, topic: TopicRoute) -> None:
+        self.by_name[topic.name] = topic
+        self.by_id[topic.topic_id] = topic
+
+    def remove(self, name: str) -> None:
+        topic = self.by_name.pop(name, None)
+        if topic is not None:
+            self.by_id.pop(topic.topic_id, None)
+
+    def find(self, topic: str | bytes) -> TopicRoute | None:
+        return self.by_name.get(topic) if isinstance(topic, str) else self.by_id.get(topic)

@@ -1,0 +1,16 @@
+"""Which error does a topic get that is not there? One that no topic could have as its name gets another."""
+
+from kafkad.core.controller.topics.names import check_topic_name
+from kafkad.core.errors import ErrorCode, KafkaError
+
+
+def why_unknown(name: str) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def is_legal(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except KafkaError:
+        return False
+    return True

@@ -1,0 +1,14 @@
+"""Which operations a client is allowed, as the bit fields that several responses can carry (bits: AclOperation).
+
+There is no authorizer yet, and where there is none Apache Kafka allows everything that a resource knows.
+"""
+
+from kafkad.wire.messages.metadata import NOT_ASKED as NOT_ASKED
+
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = (1 << code for code in range(3, 9))
+_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = (1 << code for code in range(9, 13))
+
+TOPIC_OPERATIONS = _READ | _WRITE | _CREATE | _DELETE | _ALTER | _DESCRIBE | _DESCRIBE_CONFIGS | _ALTER_CONFIGS
+CLUSTER_OPERATIONS = (
+    _CREATE | _ALTER | _DESCRIBE | _CLUSTER_ACTION | _DESCRIBE_CONFIGS | _ALTER_CONFIGS | _IDEMPOTENT_WRITE
+)

@@ -1,0 +1,50 @@
+"""What the network process does with a request, by API: answer it from here, or put a question to the owners.
+
+Produce, Fetch, Metadata and ApiVersions have request handlers of their own. A `KafkaError` belongs to the part of a
+request that it is about and has become its code before a handler returns; one that gets here is a bug, and ends the
+process.
+"""
+
+from typing import Protocol
+
+from kafkad.handlers import (
+    delete_records,
+    describe_cluster,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    list_offsets,
+    offset_for_leader_epoch,
+    write_txn_markers,
+)
+from kafkad.handlers.partitions.owner_question import OwnerQuestion
+from kafkad.handlers.requests.steps import Steps
+from kafkad.handlers.requests.view import BrokerView
+from kafkad.wire import api_table
+
+
+class LocalHandler(Protocol):
+    """From a request's body to the response's, or to the steps that lead there. Raises MalformedRequest."""
+
+    def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes | Steps: ...
+
+
+class AskOwners(Protocol):
+    """From a request's body to what is to be asked. Raises MalformedRequest."""
+
+    def __call__(self, body: memoryview, version: int, view: BrokerView) -> OwnerQuestion: ...
+
+
+LOCAL: dict[int, LocalHandler] = {
+    api_table.DESCRIBE_CLUSTER: describe_cluster.handle,
+    api_table.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
+    api_table.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
+    api_table.LIST_OFFSETS: list_offsets.handle,
+    api_table.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+}
+
+OWNER_QUESTIONS: dict[int, AskOwners] = {
+    api_table.DELETE_RECORDS: delete_records.question,
+    api_table.DESCRIBE_PRODUCERS: describe_producers.question,
+    api_table.WRITE_TXN_MARKERS: write_txn_markers.question,
+}

@@ -1,0 +1,67 @@
+"""What a request that is answered in the network process may look at."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kafkad.core.controller.image import MetadataImage
+from kafkad.core.errors import KafkaError
+from kafkad.core.log.reading.log_reader import LogReader
+from kafkad.core.partition_slot import PartitionSlot, SlotReader
+from kafkad.handlers.partitions.routing import Routing
+from kafkad.handlers.requests.metadata_cache import MetadataCache
+
+
+class NotYet(Exception):
+    """A partition's manifest has been asked for and is not here: run the handler again when it is."""
+
+
+class LogLookups(Protocol):
+    """Looking into logs by time and by leader epoch."""
+
+    def reader(self, slot: int, published: PartitionSlot) -> LogReader | None:
+        """A reader over all segments; None: the owner has been asked, raise `NotYet`."""
+
+    def outdated(self, slot: int, published: PartitionSlot) -> None:
+        """Files that the manifest names are not there: the owner is asked again, raise `NotYet`.
+
+        Raises KafkaError when the owner has named the same ones before.
+        """
+
+    def unreadable(self, slot: int, published: PartitionSlot, error: Exception) -> KafkaError:
+        """What to answer about a log that can't be read; says once in the broker's log which one, and why."""
+
+
+class VolumeSpace(Protocol):
+    """Asks the operating system how much room there is."""
+
+    def __call__(self, path: str) -> tuple[int, int] | None:
+        """(total, usable) bytes of the volume that the directory is in; None when the directory is offline."""
+
+
+def _unknown_space(path: str) -> tuple[int, int]:
+    return -1, -1
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerView:
+    """Mutable, one for the process: the shell replaces the image when metadata arrives.
+
+    `advertised` is set before each request: the address that this connection is told for this broker.
+    `max_partitions_described` is max.request.partition.size.limit; `cleanup_policy` is log.cleanup.policy of
+    this broker.
+    """
+
+    broker_id: int
+    log_dirs: tuple[str, ...]
+    slots: SlotReader
+    logs: LogLookups
+    image: MetadataImage
+    routing: Routing
+    advertised: tuple[str, int] = ("", 0)
+    volume_space: VolumeSpace = _unknown_space
+    offline_dirs: Callable[[], Collection[int]] = frozenset
+    """The log directories, by their place in log.dirs, that can't be used any more."""
+    max_partitions_described: int = 2000
+    cleanup_policy: str = "delete"
+    metadata_cache: MetadataCache = field(default_factory=MetadataCache)

@@ -1,0 +1,328 @@
+"""What the controller process does with what it hears: each message leads to one rule of the core, and its
+consequences go out: metadata to all, replies when they may, slots back when nobody looks at them any more.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
+from kafkad.core.controller.admin import auto_create_topics
+from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
+from kafkad.core.controller.image import MetadataImage
+from kafkad.core.controller.producer_ids import ProducerIds
+from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from kafkad.core.metrics.catalogue import (
+    ACTIVE_CONTROLLER,
+    GLOBAL_PARTITIONS,
+    GLOBAL_TOPICS,
+    OFFLINE_LOG_DIRS,
+    OFFLINE_PARTITIONS,
+)
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.handlers.controller.context import ControllerContext, ReplyAfter
+from kafkad.handlers.controller.dispatch import DISPATCH
+from kafkad.handlers.controller.pieces import joined, pieces_of
+from kafkad.processes.controller.checkpoints import Checkpoints
+from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
+from kafkad.processes.controller.publishing import Publishing
+from kafkad.processes.controller.replies import LONGEST_WAIT_MS, Replies, WaitingReply
+from kafkad.processes.controller.startup import Opened, settings_of
+from kafkad.processes.controller.tables import LiveTables
+from kafkad.processes.controller.topic_deletion import TopicDeletions
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import (
+    AdminReply,
+    AdminRequest,
+    Applied,
+    AutoCreated,
+    AutoCreateWanted,
+    ControllerMessage,
+    DirectoriesRemoved,
+    LogDirFailed,
+    LogsMoved,
+    ProducerIdsGiven,
+    ProducerIdsWanted,
+    QuotaCounts,
+    SnapshotWanted,
+    pack_message,
+)
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[ProcessKey, bytes], bool]
+REMOVAL_BUDGET_S = 0.005
+"""How long one pass may go on removing what deleted topics have left."""
+
+
+class EveryDirectoryFailed(Exception):
+    """There is nothing left to serve from; the message says which was the last, and why."""
+
+
+class ControllerEvents:
+    """One life of the controller from the opened store on."""
+
+    def __init__(
+        self, context: ChildContext, handover: ControllerHandover, opened: Opened, send: Send, now_ms: int
+    ) -> None:
+        assert context.plugins is not None, "the supervisor loads the plugins before it forks"
+        self._context = context
+        self._handover = handover
+        self._opened = opened
+        self._controller = opened.controller
+        self._send = send
+        self._now_ms = now_ms
+        self._block = context.block
+        self._first_version = opened.controller.image.version
+        self._is_settled = False
+        self._refusals = Refusals()
+        self._offline = opened.offline
+        self._tables = LiveTables(context.config, frozenset(context.plugins.cleanup_policies))
+        self._tables.overlay(self._controller.image)
+        self._name_ignored()
+        self._admin = ControllerContext(
+            controller=self._controller,
+            configs=self._tables,
+            random_source=opened.random_source,
+            producer_ids=ProducerIds(opened.store, context.config.node_id),
+        )
+        self._publishing = Publishing(context.registry, send)
+        self._replies = Replies(send)
+        self._turns = Turns()
+        directories = context.log_directories
+        self._topic_deletions = TopicDeletions(
+            self._controller, context.table, directories, leaving_slots=opened.leaving_slots
+        )
+        self._checkpoints = Checkpoints(
+            [(at, each.path) for at, each in enumerate(directories) if at not in opened.offline],
+            context.table,
+            _intervals_ms(context),
+            first_ms=dict.fromkeys((RECOVERY_POINTS, LOG_START_OFFSETS), now_ms + _initial_delay_ms(context)),
+            failed=self._directory_failed,
+        )
+        self._checkpoints.begin_anew(opened.found.missing)
+
+    def begin(self) -> None:
+        """The first version goes out."""
+        self._keep()
+        self._publishing.announce(self._first_version)
+        self._count()
+
+    # What is heard.
+
+    def peer_linked(self, peer: ProcessKey) -> None:
+        self._keep()
+        if peer.role == "worker":
+            self._topic_deletions.worker_linked(peer.index)
+        self._publishing.linked(peer, self._controller.image)
+
+    def peer_ended(self, peer: ProcessKey) -> None:
+        self._publishing.unlinked(peer)
+        self._replies.forget(peer)
+        if peer.role == "worker":
+            self._topic_deletions.worker_ended(peer.index)
+
+    def reread(self, static: Mapping[str, str]) -> None:
+        self._tables.reread(static)
+        workers = self._controller.settings.workers
+        self._controller.settings = settings_of(self._tables.broker, workers=workers)
+
+    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> None:
+        self._now_ms = now_ms
+        match message:
+            case AdminRequest():
+                if len(message.body) > COSTLY_BYTES:
+                    self._turns.add(len(message.body), self._in_turn(peer, message))
+                else:
+                    self._answer(peer, message)
+            case AutoCreateWanted(token, names):
+                self._create(peer, token, names)
+            case SnapshotWanted(have_version):
+                self._publishing.asked(peer, have_version, self._controller.image)
+            case Applied():
+                # Only wakes us: the words in the process registry are looked at when the pass ends.
+                return
+            case ProducerIdsWanted():
+                self._give_producer_ids(peer)
+            case LogsMoved():
+                self._checkpoints.moved(now_ms)
+            case DirectoriesRemoved(topic_id, slots):
+                self._topic_deletions.removed(topic_id, slots)
+            case QuotaCounts():
+                self._pass_on(peer, message)
+            case LogDirFailed(log_dir, cause):
+                self._directory_failed(log_dir, cause)
+            case _:
+                raise AssertionError(f"{peer} does not say {type(message).__name__} to a controller")
+
+    def _give_producer_ids(self, peer: ProcessKey) -> None:
+        try:
+            block = self._admin.producer_ids.allocate_block()
+        except NoSpaceLeft as error:
+            # None at all: the worker asks again when the next client does.
+            log.error("no producer ids: %s", error)
+            block = range(0)
+        self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
+
+    def _pass_on(self, peer: ProcessKey, counts: QuotaCounts) -> None:
+        frame = pack_message(counts)
+        for other in self._context.registry.role("network"):
+            if other != peer:
+                self._send(other, frame)
+
+    def _in_turn(self, peer: ProcessKey, request: AdminRequest) -> Iterator[None]:
+        """A request that may be about very many resources: others are served between its pieces."""
+        try:
+            bodies = pieces_of(request.api_key, request.version, memoryview(request.body))
+        except MalformedRequest as error:
+            self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
+            return
+        if len(bodies) == 1:
+            self._answer(peer, request)
+            return
+        answers = []
+        version = 0
+        for body in bodies:
+            before = self._controller.image
+            answer = DISPATCH[request.api_key](memoryview(body), request.version, self._admin)
+            self._publish(before)
+            if isinstance(answer, ReplyAfter):
+                version = max(version, answer.version)
+                answer = answer.body
+            answers.append(answer)
+            yield
+        frame = pack_message(AdminReply(request.token, joined(request.api_key, request.version, answers)))
+        self._reply_later(peer, frame, version, (), LONGEST_WAIT_MS)
+
+    def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
+        before = self._controller.image
+        try:
+            answer = DISPATCH[request.api_key](memoryview(request.body), request.version, self._admin)
+        except MalformedRequest as error:
+            self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
+            return
+        self._publish(before)
+        if isinstance(answer, ReplyAfter):
+            frame = pack_message(AdminReply(request.token, answer.body))
+            self._reply_later(peer, frame, answer.version, answer.deleted, answer.timeout_ms)
+        else:
+            self._send(peer, pack_message(AdminReply(request.token, answer)))
+
+    def _create(self, peer: ProcessKey, token: int, names: list[str]) -> None:
+        before = self._controller.image
+        results = auto_create_topics(self._controller, names, self._tables, self._opened.random_source)
+        created = self._controller.image.topics.keys() - before.topics.keys()
+        internal = self._controller.settings.internal_topics
+        warn_of_few_replicas(created, internal, len(before.brokers))
+        self._refusals.tell(results.values(), internal)
+        self._publish(before)
+        frame = pack_message(AutoCreated(token, {name: int(result.code) for name, result in results.items()}))
+        self._reply_later(peer, frame, self._controller.image.version, (), LONGEST_WAIT_MS)
+
+    def _reply_later(
+        self, peer: ProcessKey, frame: bytes, version: int, deleted: tuple[str, ...], timeout_ms: int
+    ) -> None:
+        deadline_ms = self._now_ms + min(timeout_ms, LONGEST_WAIT_MS)
+        self._replies.add(WaitingReply(peer, frame, version, deleted, deadline_ms))
+
+    def _directory_failed(self, log_dir: int, cause: str) -> None:
+        """Its partitions are offline until the broker is started again."""
+        if log_dir in self._offline:
+            return
+        path = self._context.log_directories[log_dir].path
+        log.error("log directory %s has failed, its partitions are offline: %s", path, cause)
+        self._offline |= {log_dir}
+        self._block[OFFLINE_LOG_DIRS] = len(self._offline)
+        self._checkpoints.forget(log_dir)
+        self._keep()
+        if len(self._offline) == len(self._context.log_directories):
+            raise EveryDirectoryFailed(f"every log directory has failed, the last one {path}: {cause}")
+        before = self._controller.image
+        self._controller.directory_failed(log_dir)
+        self._publish(before)
+
+    # What goes out.
+
+    def _publish(self, before: MetadataImage) -> None:
+        changes = self._controller.take_deltas()
+        if not changes:
+            return
+        self._keep()
+        self._topic_deletions.began(before, changes)
+        self._checkpoints.begin_anew(list(partitions_made(changes)))
+        self._publishing.publish(changes)
+        if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
+            self._tables.overlay(self._controller.image)
+        self._checkpoints.moved(self._now_ms)
+        self._count()
+
+    def _name_ignored(self) -> None:
+        ignored = ", ".join(self._tables.ignored(self._controller.image))
+        if ignored:
+            log.warning(
+                "stored changes of %s are ignored: no request changes them in this version, write them into the file;"
+                " kafka-configs --delete-config, or the next change of the broker's configuration, removes them",
+                ignored,
+            )
+
+    def _keep(self) -> None:
+        """Before anybody hears of a slot: the next controller of this broker must know of it."""
+        self._handover.keep(self._controller.slots_ever_used, self._offline)
+
+    def _count(self) -> None:
+        topics = self._controller.image.topics.values()
+        self._block[ACTIVE_CONTROLLER] = 1
+        self._block[OFFLINE_LOG_DIRS] = len(self._offline)
+        self._block[GLOBAL_TOPICS] = len(topics)
+        self._block[GLOBAL_PARTITIONS] = sum(len(topic.partitions) for topic in topics)
+        self._block[OFFLINE_PARTITIONS] = sum(row.leader < 0 for topic in topics for row in topic.partitions)
+
+    def finish_pass(self, now_ms: int) -> None:
+        """What costs much, and what may go on now that others have caught up, or that time has passed."""
+        self._now_ms = now_ms
+        if self._turns:
+            self._turns.work()
+        applied = self._publishing.applied()
+        if applied >= self._first_version:
+            if not self._is_settled:
+                self._is_settled = True
+                is_first = self._context.incarnation == FIRST_INCARNATION
+                self._topic_deletions.take_back(self._opened.found, is_first_incarnation=is_first)
+            self._topic_deletions.acknowledged(applied)
+        if self._topic_deletions.has_removals:
+            self._topic_deletions.remove(REMOVAL_BUDGET_S)
+        if not self._replies.is_empty:
+            self._replies.send_ready(applied, self._controller.deletions_under_way(), now_ms)
+        self._checkpoints.write_due(self._controller.image, self._now_ms)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        if self._topic_deletions.has_removals or self._turns:
+            return self._now_ms
+        deadlines = (self._replies.next_deadline_ms, self._checkpoints.next_deadline_ms)
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def finish(self) -> bool:
+        """The last checkpoints, and the end of the session; whether everything is on disk."""
+        failed_before = self._offline
+        self._checkpoints.write(self._controller.image)
+        self._opened.store.end_session()
+        self._opened.store.close()
+        return self._offline == failed_before
+
+
+def _initial_delay_ms(context: ChildContext) -> int:
+    return context.config.log_dirs.log_initial_task_delay_ms
+
+
+def _intervals_ms(context: ChildContext) -> dict[str, int]:
+    """As in Apache Kafka, an interval that is none is no reason to write all the time."""
+    config = context.config.log_dirs
+    intervals = {
+        HIGH_WATERMARKS: config.replica_high_watermark_checkpoint_interval_ms,
+        RECOVERY_POINTS: config.log_flush_offset_checkpoint_interval_ms,
+        LOG_START_OFFSETS: config.log_flush_start_offset_checkpoint_interval_ms,
+    }
+    return {name: interval_ms for name, interval_ms in intervals.items() if interval_ms > 0}

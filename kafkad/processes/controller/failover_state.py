@@ -1,0 +1,66 @@
+"""What a controller takes over that was restarted while the broker lived on: the slots are the truth.
+
+Workers have published what they own; a partition keeps its slot and owner through any number of controllers.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, MetadataImage, Partition, Topic
+from kafkad.core.controller.startup.startup import SharedMemoryState
+from kafkad.core.partition_slot import STATE_DELETING, STATE_FREE, PartitionSlot
+
+VERSIONS_PER_INCARNATION_BITS = 32
+"""Versions of a later incarnation are always larger, whatever the one before had sent when it died."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverState:
+    """`leaving`: slots that are published, but of no topic in the store: their owners will free them."""
+
+    inherited: SharedMemoryState
+    leaving: tuple[int, ...]
+
+
+def take_over(
+    table: PartitionTable, handover: ControllerHandover, names: Mapping[UUID, str], incarnation: int
+) -> FailoverState:
+    """The partitions as their owners published them. `names` are the topics of the store by their ids."""
+    partitions: dict[UUID, list[Partition]] = {}
+    leaving = []
+    for slot in range(handover.slots_ever_used):
+        published = table.read(slot)
+        if published.state == STATE_FREE:
+            continue
+        topic_id = UUID(bytes=published.topic_id)
+        if published.state == STATE_DELETING or topic_id not in names:
+            leaving.append(slot)
+        else:
+            partitions.setdefault(topic_id, []).append(_partition(slot, published, handover.offline))
+    image = MetadataImage(
+        version=incarnation << VERSIONS_PER_INCARNATION_BITS,
+        topics={names[topic_id]: _topic(names[topic_id], topic_id, rows) for topic_id, rows in partitions.items()},
+    )
+    return FailoverState(SharedMemoryState(image=image, slots_ever_used=handover.slots_ever_used), tuple(leaving))
+
+
+def _partition(slot: int, published: PartitionSlot, offline: frozenset[int]) -> Partition:
+    """Only place and number count: who leads is in the store."""
+    return Partition(
+        index=published.partition,
+        slot=slot,
+        owner=published.owner,
+        log_dir=NO_LOG_DIR if published.log_dir in offline else published.log_dir,
+        leader=NO_LEADER,
+        leader_epoch=published.leader_epoch,
+        partition_epoch=0,
+        replicas=(),
+        isr=(),
+    )
+
+
+def _topic(name: str, topic_id: UUID, rows: Iterable[Partition]) -> Topic:
+    return Topic(name=name, id=topic_id, partitions=tuple(rows), configs={})

@@ -1,0 +1,76 @@
+"""What the configuration says of the internal topics, and what is said when there are too few brokers for it."""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from kafkad.config.entities.broker import BrokerConfig
+from kafkad.core.controller.topics.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkad.core.controller.topics.topics import NewTopic, TopicResult
+from kafkad.core.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+
+def internal_topics(config: BrokerConfig) -> dict[str, NewTopic]:
+    """By name, as they are made when somebody first needs them."""
+    topics = (
+        NewTopic(
+            name=GROUP_METADATA_TOPIC,
+            partitions=_whole(config, "offsets.topic.num.partitions"),
+            replication_factor=_whole(config, "offsets.topic.replication.factor"),
+            configs=(
+                ("cleanup.policy", "compact"),
+                ("compression.type", "producer"),
+                ("segment.bytes", str(_whole(config, "offsets.topic.segment.bytes"))),
+            ),
+        ),
+        NewTopic(
+            name=TRANSACTION_STATE_TOPIC,
+            partitions=_whole(config, "transaction.state.log.num.partitions"),
+            replication_factor=_whole(config, "transaction.state.log.replication.factor"),
+            configs=(
+                ("cleanup.policy", "compact"),
+                ("compression.type", "uncompressed"),
+                ("min.insync.replicas", str(_whole(config, "transaction.state.log.min.isr"))),
+                ("segment.bytes", str(_whole(config, "transaction.state.log.segment.bytes"))),
+                ("unclean.leader.election.enable", "false"),
+            ),
+        ),
+    )
+    return {topic.name: topic for topic in topics}
+
+
+def warn_of_few_replicas(created: Iterable[str], wanted: Mapping[str, NewTopic], brokers: int) -> None:
+    """One loud line for each internal topic that has fewer replicas than the configuration asks for."""
+    for name in created:
+        if name in wanted and wanted[name].replication_factor > brokers:
+            log.warning(
+                "%s is made with %d replica(s), the configuration asks for %d and there are no more brokers: "
+                "what is committed is as safe as this broker's disk",
+                name,
+                brokers,
+                wanted[name].replication_factor,
+            )
+
+
+class Refusals:
+    """Why an internal topic can't be made, once for each reason: clients hear no reason and ask again all the time."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str | None] = {}
+
+    def tell(self, results: Iterable[TopicResult], wanted: Mapping[str, NewTopic]) -> None:
+        for result in results:
+            if result.name not in wanted or result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            if result.code is ErrorCode.NONE:
+                self._said.pop(result.name, None)
+            elif self._said.get(result.name) != (reason := result.message or result.code.name):
+                self._said[result.name] = reason
+                log.error("%s can't be made, and whoever needs it waits: %s", result.name, reason)
+
+
+def _whole(config: BrokerConfig, name: str) -> int:
+    value = config.values[name]
+    assert isinstance(value, int), f"{name} is an integer option"
+    return value

@@ -1,0 +1,239 @@
+"""How the controller process gets from an opened store to metadata that the other processes can be told.
+
+The store is opened after the fork. A store and log directories that do not belong together, or can't be read,
+stop the broker: another incarnation of the controller would find the same.
+"""
+
+import hashlib
+import logging
+import random
+import time
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
+from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
+from kafkad.config import BrokerConfig
+from kafkad.core.controller.controller import Controller, ControllerSettings, RandomSource
+from kafkad.core.controller.image import Listener
+from kafkad.core.controller.producer_ids import avoid_strangers
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, Reconciliation, parse_directory
+from kafkad.core.controller.startup.startup import Directories, Started, start
+from kafkad.core.controller.startup.term import claim, ensure_cluster_id, ensure_paths, register_broker
+from kafkad.core.controller.store import nodes
+from kafkad.core.controller.topics.topics import TopicDefaults
+from kafkad.core.coordination_store import CoordinationStore
+from kafkad.core.ports import StorageFailed
+from kafkad.core.types import TopicPartition
+from kafkad.plugin_loading import chosen
+from kafkad.processes.controller.failover_state import FailoverState, take_over
+from kafkad.processes.controller.internal_topics import internal_topics
+from kafkad.processes.controller.log_dirs import (
+    claim_all,
+    partition_counts,
+    proposed_cluster_id,
+    scan,
+    unreadable,
+)
+from kafkad.processes.runtime.child import ChildContext
+
+log = logging.getLogger(__name__)
+
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """`leaving_slots` are published of topics that are gone; `offline` are log directories by index."""
+
+    store: EmbeddedStore
+    controller: Controller
+    random_source: RandomSource
+    found: Reconciliation
+    offline: frozenset[int]
+    leaving_slots: tuple[int, ...]
+
+
+def open_controller(context: ChildContext, handover: ControllerHandover) -> Opened:
+    """Raises `LogDirectoryUnusable`, `StartRefused` and `StorageFailed`, which end the broker, and `NoSpaceLeft`.
+
+    A full disk leaves what a crash at that moment would.
+    """
+    directories = context.log_directories
+    store = EmbeddedStore(directories[0].path / FILE_NAME, session_id(context.runtime_dir))
+    try:
+        return _opened(context, handover, store)
+    except StorageFailed:
+        # The next attempt opens it anew, and would find it locked.
+        store.close()
+        raise
+
+
+def _opened(context: ChildContext, handover: ControllerHandover, store: EmbeddedStore) -> Opened:
+    directories = context.log_directories
+    ensure_paths(store)
+    failed = handover.offline | {at for at, each in enumerate(directories) if not each.is_online}
+    # The first one has just been opened: its trouble is the store's.
+    failed |= unreadable((at, each) for at, each in enumerate(directories) if at and at not in failed)
+    online = [each for at, each in enumerate(directories) if at not in failed]
+    proposed = proposed_cluster_id([each.path for each in online])
+    cluster_id = ensure_cluster_id(store, proposed or new_cluster_id())
+    claim_all(online, cluster_id, context.config.node_id)
+    random_source = RandomSource(lambda limit: random.randrange(limit), new_id)
+    topics = _stored_topics(store)
+    failover_state = _failover_state(context, handover, topics)
+    seen, offline = _scan_all(directories, failed, topics)
+    if seen:
+        # Before any topic is taken over: a crash in between would make them look like ours.
+        avoid_strangers(store, context.config.node_id, time.time_ns() // 1_000_000)
+    started = _start(context, store, cluster_id, random_source, failover_state, seen, offline)
+    _report(started, directories)
+    return Opened(
+        store=store,
+        controller=started.controller,
+        random_source=random_source,
+        found=started.reconciliation,
+        offline=offline,
+        leaving_slots=failover_state.leaving if failover_state else (),
+    )
+
+
+def session_id(runtime_dir: Path) -> int:
+    """The store's session lives as long as the broker, whose runtime directory has a name of its own."""
+    digest = hashlib.blake2b(runtime_dir.name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def new_cluster_id() -> str:
+    return urlsafe_b64encode(new_id().bytes).decode().rstrip("=")
+
+
+def new_id() -> UUID:
+    """Random; none that is printed with a leading dash, which command lines take for an option."""
+    while True:
+        made = uuid4()
+        if not urlsafe_b64encode(made.bytes).startswith(b"-"):
+            return made
+
+
+def _stored_topics(store: CoordinationStore) -> dict[str, nodes.TopicNode]:
+    names = store.children(nodes.TOPICS)
+    found = zip(names, store.get_many([nodes.topic_path(name) for name in names]), strict=True)
+    return {name: nodes.decode_topic(node.data) for name, node in found if node is not None and node.data}
+
+
+def _failover_state(
+    context: ChildContext, handover: ControllerHandover, topics: dict[str, nodes.TopicNode]
+) -> FailoverState | None:
+    if context.incarnation == FIRST_INCARNATION:
+        return None
+    names = {nodes.decode_id(node.topic_id): name for name, node in topics.items() if node.topic_id}
+    return take_over(context.table, handover, names, context.incarnation)
+
+
+def _scan_all(
+    directories: tuple[LogDirectory, ...], failed: frozenset[int], topics: dict[str, nodes.TopicNode]
+) -> tuple[list[FoundDirectory], frozenset[int]]:
+    is_known = partition_counts({name: len(node.partitions) for name, node in topics.items()})
+    found: list[FoundDirectory] = []
+    offline = set(failed)
+    for at, directory in enumerate(directories):
+        if at in offline:
+            continue
+        try:
+            found += list(scan(at, directory.path, is_known))
+        except StorageFailed as error:
+            log.error("log directory %s can't be read and is offline: %s", directory.path, error)
+            offline.add(at)
+    return found, frozenset(offline)
+
+
+def _start(
+    context: ChildContext,
+    store: CoordinationStore,
+    cluster_id: str,
+    random_source: RandomSource,
+    failover_state: FailoverState | None,
+    found: list[FoundDirectory],
+    offline: frozenset[int],
+) -> Started:
+    config = context.config
+    assert context.plugins is not None, "the supervisor loads the plugins before it forks"
+    wall_ms = time.time_ns() // 1_000_000
+    broker = register_broker(store, config.node_id, _listeners(context), config.rack, wall_ms)
+    return start(
+        store,
+        claim(store, config.node_id, wall_ms),
+        cluster_id=cluster_id,
+        brokers={broker.id: broker},
+        settings=settings_of(config, workers=len(context.registry.role("worker"))),
+        election=chosen(
+            context.plugins.leader_election_strategies,
+            config.plugins.leader_election_strategy,
+            "kafkad.leader.election.strategy",
+        ),
+        random_source=random_source,
+        directories=Directories(
+            found=tuple(found),
+            online=frozenset(range(len(config.log_dirs.log_dirs))) - offline,
+            offline=offline,
+        ),
+        inherited=failover_state.inherited if failover_state else None,
+    )
+
+
+def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
+    """What the configuration says to the controller; it may say something else after a reload."""
+    topics = config.topics
+    return ControllerSettings(
+        broker_id=config.node_id,
+        workers=workers,
+        defaults=TopicDefaults(
+            partitions=topics.num_partitions, replication_factor=topics.default_replication_factor
+        ),
+        delete_topic_enable=topics.delete_topic_enable,
+        internal_topics=internal_topics(config),
+    )
+
+
+def _listeners(context: ChildContext) -> dict[str, Listener]:
+    """As registered: what is advertised, or where the listener really is."""
+    listeners = {}
+    for listener, endpoint in zip(context.config.network.listeners, context.endpoints, strict=True):
+        told = listener.advertised or endpoint
+        listeners[listener.name] = Listener(
+            name=listener.name,
+            host=told.host,
+            port=told.port or endpoint.port,
+            security_protocol=listener.protocol,
+        )
+    return listeners
+
+
+def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
+    """Say what was found and is not as it should be, and set strangers aside before a topic needs their names."""
+    for topic in started.reconciliation.adopted:
+        log.warning("topic %s with %d partitions was on disk only: it is taken over", topic.name, topic.partitions)
+    for name in started.extended:
+        log.warning("topic %s has more partitions on disk than were known; it has them all now", name)
+    if started.emptied:
+        shown = ", ".join(str(each) for each in started.emptied[:_MOST_NAMED])
+        more = ", …" if len(started.emptied) > _MOST_NAMED else ""
+        count = len(started.emptied)
+        log.error("%d partition(s) are in no directory of log.dirs and begin anew, empty: %s%s", count, shown, more)
+    for stray in started.reconciliation.stray:
+        directory = directories[stray.directory.log_dir]
+        partition = parse_directory(stray.directory.name)
+        assert isinstance(partition, TopicPartition), "only partition directories are stray"
+        renamed = directory.mark_leaving(partition, uuid4().hex, "stray")
+        log.error(
+            "%s, of topic id %s, can't be a partition of the topic of this name, whose id is %s: it is now %s",
+            directory.path / stray.directory.name,
+            stray.directory.topic_id,
+            stray.expected_id,
+            renamed.name,
+        )

@@ -1,0 +1,133 @@
+"""Deleted topics until the last of their directories is gone, also when the worker that should remove it dies.
+
+A slot goes back only after its worker has freed it: freeing is a write, and would hit the next partition in it.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+from kafkad.adapters.files.directory_removal import DirectoryRemovals
+from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.core.controller.controller import Controller
+from kafkad.core.controller.deltas import MetadataDelta, TopicDeleted
+from kafkad.core.controller.image import MetadataImage, Topic
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, Reconciliation
+from kafkad.core.log.segments.layout import directory_name
+from kafkad.core.partition_slot import STATE_FREE
+from kafkad.core.ports import StorageFailed
+from kafkad.core.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class TopicDeletions:
+    """Deletions that this incarnation of the controller has begun, found in the store, or inherited as slots."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        table: PartitionTable,
+        directories: Sequence[LogDirectory],
+        *,
+        leaving_slots: Iterable[int] = (),
+    ) -> None:
+        self._controller = controller
+        self._table = table
+        self._directories = directories
+        self._topics: dict[bytes, tuple[int, Topic]] = {}
+        self._leaving_slots = list(leaving_slots)
+        self._removals = DirectoryRemovals()
+        self._workers: set[int] = set()
+        """Those that have a life to which metadata is sent."""
+
+    @property
+    def has_removals(self) -> bool:
+        return len(self._removals) > 0
+
+    def began(self, before: MetadataImage, changes: Iterable[MetadataDelta]) -> None:
+        """Note the topics that `changes` deleted; `before` still has them.
+
+        A dead worker never hears of them: the metadata that its next incarnation gets does not have them any more.
+        """
+        for delta in changes:
+            for change in delta.changes:
+                topic = before.topics.get(change.name) if isinstance(change, TopicDeleted) else None
+                if topic is not None and topic.name in self._controller.deletions:
+                    self._topics[topic.id.bytes] = (delta.version, topic)
+                    for worker in {row.owner for row in topic.partitions if row.owner >= 0} - self._workers:
+                        self._remove_for(worker, topic)
+
+    def removed(self, topic_id: bytes, slots: list[int]) -> None:
+        """A worker has no files and no slots of these any more."""
+        known = self._topics.get(topic_id)
+        if known is not None and self._controller.slots_deleted(known[1].id, slots):
+            del self._topics[topic_id]
+
+    def worker_linked(self, worker: int) -> None:
+        """From here on it is told of deletions, and does what they ask for."""
+        self._workers.add(worker)
+
+    def worker_ended(self, worker: int) -> None:
+        """What it had still to remove is removed here; nobody else writes to the slots of a dead process."""
+        self._workers.discard(worker)
+        for _, topic in list(self._topics.values()):
+            self._remove_for(worker, topic)
+
+    def _remove_for(self, worker: int, topic: Topic) -> None:
+        pending = self._controller.deletions.get(topic.name)
+        remaining = pending.remaining if pending is not None else set()
+        slots = []
+        for row in topic.partitions:
+            if row.owner == worker and row.index in remaining:
+                slots.append(row.slot)
+                self._free(row.slot, topic.id.bytes)
+                if row.log_dir >= 0:
+                    self._set_aside(self._directories[row.log_dir], TopicPartition(topic.name, row.index))
+        if slots:
+            self.removed(topic.id.bytes, slots)
+
+    def _free(self, slot: int, topic_id: bytes) -> None:
+        if self._table.read(slot).topic_id == topic_id:
+            self._table.clear(slot)
+
+    def _set_aside(self, home: LogDirectory, partition: TopicPartition) -> None:
+        """Its name is needed again at once when the topic is; the content goes later."""
+        if not os.path.exists(home.path / directory_name(partition)):
+            return
+        try:
+            self._removals.add(home.mark_leaving(partition, uuid4().hex, "delete"))
+        except StorageFailed as error:
+            log.error("%s was deleted, its directory can't be renamed: %s", partition, error)
+
+    def take_back(self, found: Reconciliation, *, is_first_incarnation: bool) -> None:
+        """What a life before left half done. Call it when every live worker has applied the first version.
+
+        Directories that are renamed already are somebody's duty unless this broker has just been started.
+        """
+        for directory, topic, partition in found.deleting:
+            done = partial(self._controller.partitions_deleted, topic, [partition])
+            self._removals.add(self._path(directory), done)
+        for directory in found.leftovers if is_first_incarnation else ():
+            self._removals.add(self._path(directory))
+
+    def _path(self, directory: FoundDirectory) -> Path:
+        return self._directories[directory.log_dir].path / directory.name
+
+    def remove(self, budget_s: float) -> None:
+        """Some of their files; there may be very many, and clients wait meanwhile."""
+        self._removals.work(time.monotonic() + budget_s)
+
+    def acknowledged(self, version: int) -> None:
+        """Every live process has applied `version`: slots whose owners have let go of them may be used again."""
+        while self._leaving_slots and self._table.read(self._leaving_slots[-1]).state == STATE_FREE:
+            self._leaving_slots.pop()
+        if self._leaving_slots:
+            return
+        oldest = min((began for began, _ in self._topics.values()), default=version + 1)
+        self._controller.acknowledged(min(version, oldest - 1))

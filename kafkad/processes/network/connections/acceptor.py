@@ -1,0 +1,170 @@
+"""New connections: who takes them, how many there may be, and what each is told the broker's address is.
+
+Every network process hears of a new connection; the one with the fewest takes it, the others look again a
+moment later, so that a stuck process delays nobody for long. Nothing here wakes an idle broker.
+"""
+
+import logging
+import select
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkad.adapters.links.host_addresses import without_mapping
+from kafkad.adapters.shared_memory.connection_counts import ConnectionCounts
+from kafkad.config.listeners import Listener
+from kafkad.processes.network.connections.peer_log import PeerLog
+
+log = logging.getLogger(__name__)
+
+SECOND_LOOK_MS = 2
+NO_LIMIT = 2**31 - 1
+"""What the limits are when nobody has set them."""
+FAILED_PAUSE_MS = 1_000
+"""A listener at which the kernel refuses is left alone for this long: it would be reported in every pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """How many connections the broker has at most; the configuration may change them at any time."""
+
+    all_together: int
+    per_ip: int
+    per_ip_overrides: Mapping[str, int]
+    per_second: int
+    """New ones, at all network processes together."""
+
+
+class Accepted:
+    """A socket that was let in, with what its client is told."""
+
+    __slots__ = ("advertised", "host", "peer", "sock")
+
+    def __init__(self, sock: socket.socket, host: str, peer: str, advertised: tuple[str, int]) -> None:
+        self.sock = sock
+        self.host = host
+        self.peer = peer
+        self.advertised = advertised
+
+
+class Acceptor:
+    """The listening sockets as one network process sees them."""
+
+    def __init__(
+        self,
+        listeners: list[tuple[Listener, socket.socket]],
+        epoll: select.epoll,
+        *,
+        buffers: tuple[int, int],
+        most_here: int,
+        counts: ConnectionCounts,
+        limits: ConnectionLimits,
+        peer_log: PeerLog,
+    ) -> None:
+        self._listeners = {sock.fileno(): (listener, sock) for listener, sock in listeners}
+        self._epoll = epoll
+        self._send_buffer, self._receive_buffer = buffers
+        self._most_here = most_here
+        self._counts = counts
+        self.limits = limits
+        self._peer_log = peer_log
+        self._open: set[int] = set()
+        """The listeners that epoll reports."""
+        self._postponed: set[int] = set()
+        self.look_again_ms: int | None = None
+
+    def open(self) -> None:
+        for fd, (_, sock) in self._listeners.items():
+            sock.setblocking(False)
+            self._listen(fd)
+
+    def _listen(self, fd: int) -> None:
+        self._epoll.register(fd, select.EPOLLIN)
+        self._open.add(fd)
+
+    def close(self) -> None:
+        for fd, (_, sock) in self._listeners.items():
+            if fd in self._open:
+                self._epoll.unregister(fd)
+            sock.close()
+        self._listeners.clear()
+        self._open.clear()
+        self._postponed.clear()
+        self.look_again_ms = None
+
+    def is_listener(self, fd: int) -> bool:
+        return fd in self._listeners
+
+    def postpone(self, fd: int, now_ms: int) -> None:
+        """Another process has fewer connections: leave this one to it, for a moment."""
+        self.pause(fd, now_ms + SECOND_LOOK_MS)
+
+    def pause(self, fd: int, until_ms: int) -> None:
+        """Let who knocks wait."""
+        self._epoll.unregister(fd)
+        self._open.discard(fd)
+        self._postponed.add(fd)
+        self.look_again_ms = min(until_ms, self.look_again_ms or until_ms)
+
+    def second_look(self) -> list[int]:
+        """The listeners that were left to others: look whether somebody is still waiting there."""
+        waiting = list(self._postponed)
+        for fd in waiting:
+            self._listen(fd)
+        self._postponed.clear()
+        self.look_again_ms = None
+        return waiting
+
+    def accept(self, fd: int, now_ms: int) -> Accepted | None:
+        """The next connection waiting at `fd`; None when there is none, or it was turned away."""
+        listener, listening = self._listeners[fd]
+        try:
+            sock, address = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return None
+        except OSError as error:
+            log.error("can't accept a connection on %s: %s", listener.endpoint, error)
+            self.pause(fd, now_ms + FAILED_PAUSE_MS)
+            return None
+        host, port = without_mapping(address[0]), address[1]
+        peer = f"{host}:{port}"
+        self._counts.enter(host)
+        refusal = self._refusal(host)
+        if refusal is not None:
+            self._counts.leave(host)
+            self._peer_log.warn(host, now_ms, "%s is turned away: %s", peer, refusal)
+            sock.close()
+            return None
+        self._configure(sock)
+        return Accepted(sock, host, peer, self._advertised(listener, sock))
+
+    def _refusal(self, host: str) -> str | None:
+        """Why somebody who is counted already must not stay."""
+        limits, counts = self.limits, self._counts
+        most = limits.per_ip_overrides.get(host, limits.per_ip)
+        if most < NO_LIMIT and counts.from_host(host) > most:
+            return f"from one address there may be {most} connections"
+        if limits.all_together < NO_LIMIT and counts.total() > limits.all_together:
+            return f"there may be {limits.all_together} connections"
+        if counts.here > self._most_here:
+            return f"this process has descriptors for {self._most_here} connections"
+        return None
+
+    def _configure(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._send_buffer > 0:
+            # At Kafka's default of 100 KB sendfile over loopback is faster than at the kernel's own size.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+        if self._receive_buffer > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+
+    def _advertised(self, listener: Listener, sock: socket.socket) -> tuple[str, int]:
+        if listener.advertised is not None:
+            return listener.advertised.host, listener.advertised.port
+        name = sock.getsockname()
+        return without_mapping(name[0]), name[1]
+
+    def left(self, host: str) -> None:
+        self._counts.leave(host)

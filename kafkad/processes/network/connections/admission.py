@@ -1,0 +1,110 @@
+"""Which network process takes a new connection, and from when on?
+
+The one with the fewest connections does; the others look again a moment later. Nobody is let in before there is
+metadata to answer from, before a starting broker has loaded its logs, and while a worker may still read the
+arena of the incarnation before.
+"""
+
+from kafkad.adapters.shared_memory.process_registry import ProcessState
+from kafkad.core.metrics.catalogue import CONNECTIONS, CONNECTIONS_CREATED
+from kafkad.core.supervision.broker_state import BrokerState
+from kafkad.processes.network.connections.acceptor import NO_LIMIT, Acceptor
+from kafkad.processes.network.connections.clients import Clients
+from kafkad.processes.runtime.child import ChildContext
+
+NOT_YET_MS = 2
+SECOND_MS = 1_000
+ACCEPTS_PER_PASS = 64
+"""More connections than this wait for the next pass, after the requests of those that are in."""
+SLACK = 16
+"""One process may have so much more than another, as a share of its own: with many, it does not matter who."""
+
+
+class Admission:
+    """Between the listening sockets and the connections of this process."""
+
+    def __init__(self, context: ChildContext, acceptor: Acceptor, clients: Clients) -> None:
+        self._key = context.key
+        self._registry = context.registry
+        self._counters = context.counters
+        self._acceptor = acceptor
+        self._clients = clients
+        self._is_open = False
+        self._is_closed = False
+        self._second_ends_ms = 0
+        self._created_before = 0
+
+    def add_pending(self, fd: int, now_ms: int) -> None:
+        """Somebody waits at a listening socket."""
+        if self._is_loaded_more_than_others():
+            self._acceptor.postpone(fd, now_ms)
+        else:
+            self._take(fd, now_ms)
+
+    def tick(self, now_ms: int, *, has_metadata: bool) -> None:
+        """In each pass: open when it is time, and look at those that were left to others."""
+        if not self._is_open:
+            if has_metadata and self._registry.is_seen_by_all(self._key, "worker") and self._is_loaded():
+                self._is_open = True
+                if not self._is_closed:
+                    self._acceptor.open()
+        elif self._acceptor.look_again_ms is not None and self._acceptor.look_again_ms <= now_ms:
+            for fd in self._acceptor.second_look():
+                self._take_all(fd, now_ms)
+
+    def _is_loaded(self) -> bool:
+        """A broker that starts has its logs first, as Apache Kafka does; one that runs waits for no worker."""
+        if self._registry.broker_state not in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
+            return True
+        return all(self._registry.state(key) == ProcessState.READY for key in self._registry.role("worker"))
+
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        return self._acceptor.look_again_ms if self._is_open else now_ms + NOT_YET_MS
+
+    def close(self) -> None:
+        """Nobody new."""
+        self._is_closed = True
+        self._acceptor.close()
+
+    def _take(self, fd: int, now_ms: int) -> None:
+        """As many as it takes to have more than the others."""
+        for _ in range(ACCEPTS_PER_PASS):
+            if not self._take_one(fd, now_ms) or self._is_loaded_more_than_others():
+                return
+
+    def _take_all(self, fd: int, now_ms: int) -> None:
+        """The others have had their chance: a crowd that waited would be more than the kernel keeps waiting."""
+        for _ in range(ACCEPTS_PER_PASS):
+            if not self._take_one(fd, now_ms):
+                return
+
+    def _take_one(self, fd: int, now_ms: int) -> bool:
+        if self._acceptor.limits.per_second < NO_LIMIT and self._must_wait(fd, now_ms):
+            return False
+        accepted = self._acceptor.accept(fd, now_ms)
+        if accepted is None:
+            return False
+        self._clients.add(accepted)
+        return True
+
+    def _must_wait(self, fd: int, now_ms: int) -> bool:
+        """Whether as many were let in within a second as may be; who waits is looked at when it is over."""
+        created = self._counters.sum(CONNECTIONS_CREATED)
+        if now_ms >= self._second_ends_ms:
+            self._second_ends_ms, self._created_before = now_ms + SECOND_MS, created
+        if created - self._created_before < self._acceptor.limits.per_second:
+            return False
+        self._acceptor.pause(fd, self._second_ends_ms)
+        return True
+
+    def _is_loaded_more_than_others(self) -> bool:
+        mine = len(self._clients)
+        mine -= mine // SLACK
+        if not mine:
+            return False
+        counters, registry = self._counters, self._registry
+        return any(
+            counters.block(registry.slot(key))[CONNECTIONS] < mine
+            for key in registry.role("network")
+            if key != self._key and registry.is_live(key)
+        )

@@ -1,0 +1,347 @@
+"""All connections of a network process: requests in order to whoever answers them, replies in order to the socket.
+
+Whatever is wrong with a connection ends here in one log line that names the peer and the cause, once a minute for
+each address, and in nothing lost for anybody else.
+"""
+
+import heapq
+import select
+from collections.abc import Callable, Iterator
+from itertools import islice
+from time import monotonic_ns
+
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.core.metrics.catalogue import CONNECTIONS, CONNECTIONS_CLOSED, CONNECTIONS_CREATED, request_index
+from kafkad.processes.network.connections.acceptor import Accepted
+from kafkad.processes.network.connections.connection import Connection, Frame
+from kafkad.processes.network.connections.frame_lengths import Unacceptable
+from kafkad.processes.network.connections.frame_reader import FrameReader
+from kafkad.processes.network.connections.graceful_close import part
+from kafkad.processes.network.connections.pass_budget import TURNS_OF_A_PASS
+from kafkad.processes.network.connections.peer_log import PeerLog
+from kafkad.processes.network.connections.unread_replies import UnreadReplies
+from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
+from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
+from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE
+from kafkad.wire.primitives import MalformedRequest
+
+_READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
+STARVED_MISSES = 16
+"""So many who wait for the arena are tried in vain in one pass: room that is too small for one may do for another."""
+_HANG_UP = select.EPOLLHUP | select.EPOLLERR
+
+Start = Callable[[Connection, Frame, int], None]
+"""Begins to answer a request; raises MalformedRequest. Sets `exclusive_in_flight` when the answer comes later."""
+
+
+class Clients:
+    """The connections and their epoll registrations."""
+
+    def __init__(
+        self,
+        epoll: select.epoll,
+        block: CounterBlock,
+        *,
+        reader: Callable[[Callable[[Connection, Frame], None]], FrameReader],
+        start: Callable[[Connection, Frame, int], None],
+        lost: Callable[[Connection], None],
+        release: Callable[[int], object],
+        prefetch: Callable[[Callable[[Connection], None]], PageCachePrefetch],
+        unread: UnreadReplies,
+        turns: Turns,
+        peer_log: PeerLog,
+    ) -> None:
+        self._epoll = epoll
+        self._by_fd: dict[int, Connection] = {}
+        self._block = block
+        self.reader = reader(self._arrived)
+        self.unread = unread
+        unread.connections = self._by_fd.values
+        self._start = start
+        self._lost = lost
+        self._release = release
+        self.prefetch = prefetch(self.answered)
+        self._turns = turns
+        self._in_line: set[Connection] = set()
+        """Those whose parked request is to start in its turn."""
+        self.queued_bytes = 0
+        """The size of those requests."""
+        self._peer_log = peer_log
+        self._numbers = 0
+        self._touched: dict[Connection, None] = {}
+        self._muted: list[tuple[int, int, Connection]] = []
+        self.now_ms = 0
+        self.is_closing = False
+
+    def __len__(self) -> int:
+        return len(self._by_fd)
+
+    def get(self, fd: int) -> Connection | None:
+        return self._by_fd.get(fd)
+
+    def add(self, accepted: Accepted) -> None:
+        self._numbers += 1
+        connection = Connection(accepted.sock, self._numbers, accepted.peer, accepted.advertised, self.now_ms)
+        self._by_fd[connection.fd] = connection
+        connection.interest = _READ
+        self._epoll.register(connection.fd, _READ)
+        self._block[CONNECTIONS_CREATED] += 1
+        self._block[CONNECTIONS] = len(self._by_fd)
+
+    def handle(self, connection: Connection, events: int) -> None:
+        """What epoll reports about one connection."""
+        try:
+            if events & _READ:
+                if not self.reader.receive(connection, self.now_ms):
+                    self._finished(connection)
+                    return
+                if connection.is_blocked() or self.reader.starved or self.reader.space.crowded:
+                    self._touched[connection] = None
+            elif events & _HANG_UP:
+                self.close(connection, None)
+                return
+            if events & _WRITE:
+                unsent = connection.out_bytes
+                connection.send(self.prefetch.is_cached)
+                if connection.out_bytes != unsent:
+                    connection.last_active_ms = self.now_ms
+                self._touched[connection] = None
+        except Unacceptable as problem:
+            self.close(connection, str(problem))
+        except OSError as error:
+            self.close(connection, _reason(error))
+
+    def _finished(self, connection: Connection) -> None:
+        """The peer sends no more. What it asked before is answered: it may have closed one direction only."""
+        self.reader.forget(connection)
+        if connection.replies or connection.out:
+            connection.is_finished = True
+            self._touched[connection] = None
+        else:
+            self.close(connection, None)
+
+    def _arrived(self, connection: Connection, frame: Frame) -> None:
+        """A whole request: start it, or keep it until those before it are answered."""
+        connection.received_ns = monotonic_ns()
+        if not connection.may_start(frame.request_class) or self.unread.must_wait(connection, frame.header.api_key):
+            connection.parked = frame
+        elif len(frame.view) > COSTLY_BYTES and frame.header.api_key != PRODUCE:
+            connection.parked = frame
+            self._queue(connection, len(frame.view))
+        else:
+            self._begin(connection, frame)
+
+    def _queue(self, connection: Connection, size: int) -> None:
+        if connection not in self._in_line:
+            self._in_line.add(connection)
+            self.queued_bytes += size
+            self._turns.add(size, self._in_turn(connection, size))
+
+    def _in_turn(self, connection: Connection, size: int) -> Iterator[None]:
+        """It is the turn of its parked request, unless that has to wait for something else again."""
+        self._in_line.discard(connection)
+        self.queued_bytes -= size
+        frame = connection.parked
+        if frame is None or self.is_closing or not connection.may_start(frame.request_class):
+            return
+        if not self.unread.must_wait(connection, frame.header.api_key):
+            connection.parked = None
+            self._begin(connection, frame)
+            self._touched[connection] = None
+        yield from ()
+
+    def _begin(self, connection: Connection, frame: Frame) -> None:
+        header = frame.header
+        api = APIS.get(header.api_key)
+        if api is None:
+            self._discard(frame)
+            self.close(connection, f"unknown API key {header.api_key} (version {header.version})")
+        elif not api.min_version <= header.version <= api.max_version and header.api_key != API_VERSIONS:
+            self._discard(frame)
+            self.close(connection, f"{api.name} version {header.version} is not supported")
+        else:
+            self._block[request_index(header.api_key, header.version)] += 1
+            self._start_request(connection, frame)
+
+    def _start_request(self, connection: Connection, frame: Frame) -> None:
+        try:
+            self._start(connection, frame, self.now_ms)
+        except MalformedRequest as error:
+            name = APIS[frame.header.api_key].name
+            self.close(connection, f"a malformed {name} request (version {frame.header.version}): {error}")
+
+    def _discard(self, frame: Frame) -> None:
+        if frame.arena_extent is not None:
+            self._release(frame.arena_extent)
+
+    def answered(self, connection: Connection) -> None:
+        """A reply of this connection is ready; it leaves with the others at the end of the loop pass."""
+        self._touched[connection] = None
+
+    def flush(self) -> None:
+        """End of a loop pass: send what is ready, go on with what had to wait for it."""
+        while self._touched:
+            touched, self._touched = self._touched, {}
+            now_ns = monotonic_ns()
+            for connection in touched:
+                if not connection.closed:
+                    self._advance(connection, now_ns)
+
+    def _advance(self, connection: Connection, now_ns: int) -> None:
+        connection.queue_ready_replies(self._block, now_ns)
+        try:
+            connection.send(self.prefetch.is_cached)
+        except OSError as error:
+            self.close(connection, _reason(error))
+            return
+        if (connection.is_held or connection.parked is not None) and not self.is_closing:
+            self._go_on(connection)
+            if connection.closed:
+                return
+        if connection.is_finished and not (connection.replies or connection.out or connection.parked):
+            self.close(connection, None)
+            return
+        self._set_interest(connection)
+
+    def _go_on(self, connection: Connection) -> None:
+        """Requests that had to wait for those before them start, as far as they may."""
+        if connection in self.reader.next_pass or not connection.may_start(connection.waiting_class()):
+            return
+        if self.unread.must_wait(connection, connection.waiting_key()):
+            return
+        parked = connection.parked
+        if parked is None:
+            self._resume(connection)
+        elif len(parked.view) > COSTLY_BYTES and parked.header.api_key != PRODUCE:
+            self._queue(connection, len(parked.view))
+        else:
+            connection.parked = None
+            self._begin(connection, parked)
+
+    def _resume(self, connection: Connection) -> bool:
+        try:
+            return self.reader.resume(connection)
+        except Unacceptable as problem:
+            self.close(connection, str(problem))
+            return True
+
+    def _set_interest(self, connection: Connection) -> None:
+        interest = _WRITE if connection.out and not connection.is_prefetching else 0
+        if connection.is_muted:
+            heapq.heappush(self._muted, (connection.muted_until_ms, connection.number, connection))
+        elif self._is_read(connection):
+            interest |= _READ
+        if interest != connection.interest:
+            if interest & _READ and not connection.interest & _READ:
+                # Until now it was we who kept it from sending.
+                connection.last_active_ms = self.now_ms
+            connection.interest = interest
+            self._epoll.modify(connection.fd, interest)
+
+    def _is_read(self, connection: Connection) -> bool:
+        reader = self.reader
+        if self.is_closing or connection.is_finished or connection in reader.starved:
+            return False
+        if connection in reader.space.crowded:
+            return False
+        return connection.filling is not None or not connection.is_blocked()
+
+    def take_turns(self, waiting: dict[Connection, None]) -> None:
+        """Some of those who have let others go first go on when the pass ends."""
+        for connection in list(islice(waiting, TURNS_OF_A_PASS)):
+            del waiting[connection]
+            self._touched[connection] = None
+
+    def feed_starved(self) -> None:
+        """There may be space in the arena again: those who wait go on, in the order in which they came."""
+        line, misses = self.reader.places.line, 0
+        for connection, size in list(line.waiting.items()):
+            if misses == STARVED_MISSES or not line.may_take(connection, size):
+                return
+            if self._resume(connection):
+                self._touched[connection] = None
+            else:
+                misses += 1
+
+    def feed_crowded(self) -> None:
+        """The same for private memory."""
+        reader = self.reader
+        while reader.space.crowded:
+            connection = next(iter(reader.space.crowded))
+            if not (self._resume(connection) if connection.filling is None else reader.grow(connection)):
+                return
+            self._touched[connection] = None
+
+    def unmute(self) -> None:
+        """Go on with clients whose pause is over, when the pass ends."""
+        while self._muted and self._muted[0][0] <= self.now_ms:
+            connection = heapq.heappop(self._muted)[2]
+            if not connection.closed and connection.is_muted and connection.muted_until_ms <= self.now_ms:
+                connection.is_muted = False
+                self._touched[connection] = None
+
+    @property
+    def next_unmute_ms(self) -> int | None:
+        return self._muted[0][0] if self._muted else None
+
+    def close_idle(self, max_idle_ms: int) -> None:
+        """Close connections on which no byte moved for `max_idle_ms`; as in Apache Kafka, whatever is under way.
+
+        A peer that is gone without a word, or does not read its replies, is noticed by nothing else.
+        """
+        for connection in list(self._by_fd.values()):
+            if self.now_ms - connection.last_active_ms > max_idle_ms:
+                unread = f"{connection.out_bytes} bytes of replies are not read" if connection.out else None
+                self.close(connection, unread)
+
+    def close_stalled(self, stall_ms: int) -> None:
+        """Close connections that began a request and stopped sending: what they hold is wanted by others."""
+        for connection in list(self.reader.unfinished):
+            # Who is not read, for whatever reason, can't go on sending.
+            if connection.is_read and self.now_ms - connection.last_active_ms >= stall_ms:
+                filling = connection.filling
+                came = f"{filling.got} of {filling.total}" if filling is not None else f"{len(connection.head)}"
+                self.close(connection, f"{came} bytes of a request came, then nothing")
+
+    def stop_reading(self) -> None:
+        """No further request is taken; what is under way is answered."""
+        self.is_closing = True
+        for connection in self._by_fd.values():
+            self._set_interest(connection)
+
+    def is_quiet(self) -> bool:
+        """Nothing is under way or on its way out. A Produce with acks=0 has no reply, but is not written yet."""
+        return not any(each.replies or each.out or each.class_in_flight for each in self._by_fd.values())
+
+    def part(self) -> None:
+        """Close all of them, when what was answered has arrived."""
+        part([connection.sock for connection in self._by_fd.values()], lambda: monotonic_ns() // 1_000_000)
+        self.close_all()
+
+    def close_all(self) -> None:
+        for connection in list(self._by_fd.values()):
+            self.close(connection, None)
+
+    def close(self, connection: Connection, reason: str | None) -> None:
+        """Drop a connection; with a `reason` that is not the peer's ordinary good-bye, say so."""
+        if connection.closed:
+            return
+        if reason is not None:
+            peer = connection.peer
+            self._peer_log.warn(connection.host, self.now_ms, "closing the connection from %s: %s", peer, reason)
+        del self._by_fd[connection.fd]
+        self._epoll.unregister(connection.fd)
+        if connection.parked is not None:
+            self._discard(connection.parked)
+            connection.parked = None
+        self.reader.forget(connection)
+        self.unread.forget(connection)
+        connection.drop()
+        self._block[CONNECTIONS_CLOSED] += 1
+        self._block[CONNECTIONS] = len(self._by_fd)
+        self._lost(connection)
+
+
+def _reason(error: OSError) -> str | None:
+    """What to say about a connection that broke; nothing about a peer that has just gone."""
+    return None if isinstance(error, ConnectionResetError | BrokenPipeError) else str(error)

@@ -1,0 +1,309 @@
+"""One client's connection: what it sent that is not answered yet, and what is on its way out.
+
+Invariant: replies leave in the order of their requests, whatever the order in which they get ready. Requests
+of one lane may be under way together (`request_class_of`); any other request waits until it is alone.
+"""
+
+import os
+import select
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from struct import Struct
+
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.core.metrics.catalogue import observe_total_time
+from kafkad.wire.api_table import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT, PRODUCE
+from kafkad.wire.framing import RequestHeader
+from kafkad.wire.messages.fetch import FileSlice, Piece
+
+OUT_LIMIT_BYTES = 1 << 20
+"""With more than this unsent, no further request is read from the connection."""
+JOINED_BYTES = 16 * 1024
+"""Larger pieces are sent as they are: to copy them would cost more than another system call."""
+CLASS_LIMIT = 64
+"""Requests of one connection that may be under way at once."""
+ALONE = -1
+_CLASSES = frozenset({PRODUCE, OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
+_CLASS_BYTES = 32 * 1024
+"""Larger requests of groups may go to their worker around the ring, where smaller ones could overtake them."""
+_LENGTH_AND_KEY = Struct(">ih")
+_SEND_MORE = socket.MSG_MORE | socket.MSG_NOSIGNAL
+
+
+def request_class_of(api_key: int, size: int) -> int:
+    """What a request of `size` bytes may be under way with: others of the same lane, or, with `ALONE`, nothing.
+
+    Whoever carries out what has a lane takes it in the order in which it came, for one partition or one group.
+    """
+    return api_key if api_key in _CLASSES and (size <= _CLASS_BYTES or api_key == PRODUCE) else ALONE
+
+
+class Frame:
+    """A whole request in memory. `arena_extent` is where it lies in the arena, or None when it is private."""
+
+    __slots__ = ("arena_extent", "arena_offset", "header", "view")
+
+    def __init__(
+        self, header: RequestHeader, view: memoryview, arena_extent: int | None, arena_offset: int
+    ) -> None:
+        self.header = header
+        self.view = view
+        self.arena_extent = arena_extent
+        self.arena_offset = arena_offset
+
+    @property
+    def request_class(self) -> int:
+        return request_class_of(self.header.api_key, len(self.view))
+
+
+class Reply:
+    """The place of one request in the order of replies; `pieces` is None until it is ready."""
+
+    __slots__ = ("connection", "header", "pieces", "received_ms", "received_ns")
+
+    def __init__(self, connection: "Connection", header: RequestHeader, received_ms: int) -> None:
+        self.connection = connection
+        self.header = header
+        self.received_ms = received_ms
+        self.received_ns = connection.received_ns
+        self.pieces: Sequence[Piece] | None = None
+
+
+class Filling:
+    """A request that is larger than what was read so far: `got` of `total` bytes are in `view`."""
+
+    __slots__ = ("arena_extent", "got", "total", "view")
+
+    def __init__(self, view: memoryview, arena_extent: int | None, got: int, total: int) -> None:
+        self.view = view
+        self.arena_extent = arena_extent
+        self.got = got
+        self.total = total
+
+
+class Connection:
+    """The state of one socket. Slotted: ten thousand of them may sit here and say nothing."""
+
+    __slots__ = (
+        "advertised",
+        "class_in_flight",
+        "client_software",
+        "closed",
+        "exclusive_in_flight",
+        "fd",
+        "filling",
+        "frames_read",
+        "head",
+        "interest",
+        "is_finished",
+        "is_held",
+        "is_muted",
+        "is_prefetching",
+        "large_frames",
+        "last_active_ms",
+        "muted_until_ms",
+        "number",
+        "out",
+        "out_bytes",
+        "parked",
+        "peer",
+        "received_ns",
+        "replies",
+        "request_class",
+        "sock",
+    )
+
+    def __init__(
+        self, sock: socket.socket, number: int, peer: str, advertised: tuple[str, int], now_ms: int
+    ) -> None:
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.number = number
+        self.peer = peer
+        self.advertised = advertised
+        self.client_software: tuple[str, str] | None = None
+        self.last_active_ms = now_ms
+        self.is_muted = False
+        self.is_prefetching = False
+        """A thread reads what is to be sent next; until it has, nothing is sent."""
+        """Nothing is taken from it before `muted_until_ms`: its client has sent or read too much."""
+        self.muted_until_ms = 0
+        self.interest = 0
+        self.head = b""
+        """What came in and is not handed on yet: part of a request, or (`is_held`) requests that have to wait."""
+        self.is_held = False
+        self.parked: Frame | None = None
+        """A large request that was complete before it could start; such a connection is not read."""
+        self.filling: Filling | None = None
+        self.large_frames = False
+        self.frames_read = 0
+        self.received_ns = 0
+        """When the request that came last was complete."""
+        self.replies: deque[Reply] = deque()
+        self.out: deque[Piece | memoryview] = deque()
+        self.out_bytes = 0
+        """Of replies that are ready and not sent, also where others have to leave before them."""
+        self.request_class = ALONE
+        self.class_in_flight = 0
+        """How many requests of `request_class` are under way."""
+        self.exclusive_in_flight = False
+        self.is_finished = False
+        """The peer sends nothing any more; it may still wait for replies."""
+        self.closed = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what its client sends is looked for."""
+        return bool(self.interest & select.EPOLLIN)
+
+    @property
+    def host(self) -> str:
+        """The peer's address without its port."""
+        return self.peer.rpartition(":")[0]
+
+    def is_blocked(self) -> bool:
+        """Whether the next request has to wait for earlier ones, or for the client to read its replies."""
+        return (
+            self.exclusive_in_flight
+            or self.is_held
+            or self.is_muted
+            or self.parked is not None
+            or self.class_in_flight >= CLASS_LIMIT
+            or self.out_bytes > OUT_LIMIT_BYTES
+        )
+
+    def may_start(self, request_class: int) -> bool:
+        """The barrier rule: beside requests of its own lane, or alone."""
+        if self.exclusive_in_flight or self.is_muted or self.out_bytes > OUT_LIMIT_BYTES:
+            return False
+        in_flight = self.class_in_flight
+        return in_flight == 0 or (in_flight < CLASS_LIMIT and request_class == self.request_class != ALONE)
+
+    def waiting_class(self) -> int:
+        """The lane of what has to wait next: the parked request, or the first of those that are held."""
+        if self.parked is not None:
+            return self.parked.request_class
+        length, api_key = _LENGTH_AND_KEY.unpack_from(self.head)
+        return request_class_of(api_key, length)
+
+    def waiting_key(self) -> int:
+        """The API key of what has to wait next."""
+        if self.parked is not None:
+            return self.parked.header.api_key
+        api_key: int = _LENGTH_AND_KEY.unpack_from(self.head)[1]
+        return api_key
+
+    def begin(self, request_class: int) -> None:
+        """A request that may start is under way now, until `ended`."""
+        if request_class == ALONE:
+            self.exclusive_in_flight = True
+        else:
+            self.request_class = request_class
+            self.class_in_flight += 1
+
+    def ended(self) -> None:
+        """One of those that are under way is answered."""
+        if self.exclusive_in_flight:
+            self.exclusive_in_flight = False
+        else:
+            self.class_in_flight -= 1
+
+    def answer(self, reply: Reply, pieces: Sequence[Piece], size: int) -> None:
+        """What `reply` is, `size` bytes. They count from now on: no further request is answered beside too many."""
+        reply.pieces = pieces
+        self.out_bytes += size
+
+    def mute(self, until_ms: int) -> None:
+        self.is_muted = True
+        self.muted_until_ms = max(self.muted_until_ms, until_ms)
+
+    def queue_ready_replies(self, block: CounterBlock, now_ns: int) -> None:
+        """Move what is ready, in order, to the outgoing pieces, and count in `block` how long each has taken."""
+        replies, out = self.replies, self.out
+        while replies and (pieces := replies[0].pieces) is not None:
+            reply = replies.popleft()
+            observe_total_time(block, reply.header.api_key, (now_ns - reply.received_ns) // 1000)
+            out.extend(pieces)
+
+    def send(self, is_cached: Callable[["Connection", FileSlice], bool]) -> bool:
+        """Push out what the socket takes; True when nothing is left. Raises OSError when the peer is gone.
+
+        A file slice waits until `is_cached` has it in memory.
+
+        A file that turns out shorter than it was when the reply was made ends the connection: the reply
+        can't be completed (`ConnectionAbortedError`).
+        """
+        out = self.out
+        while out and not self.is_prefetching:
+            piece = out[0]
+            if isinstance(piece, FileSlice) and not piece.is_cached and not is_cached(self, piece):
+                return False
+            sent = self._send_file(piece) if isinstance(piece, FileSlice) else self._send_bytes(piece)
+            if sent < 0:
+                return False
+        return not out
+
+    def _send_bytes(self, piece: bytes | memoryview) -> int:
+        out = self.out
+        if len(out) > 1 and not isinstance(out[1], FileSlice):
+            piece = self._join_bytes()
+        more = _SEND_MORE if len(out) > 1 else socket.MSG_NOSIGNAL
+        try:
+            sent = self.sock.send(piece, more)
+        except BlockingIOError:
+            return -1
+        self.out_bytes -= sent
+        if sent == len(piece):
+            out.popleft()
+        else:
+            # Not a copy: a large body may be the reply of many.
+            out[0] = memoryview(piece)[sent:]
+        return sent
+
+    def _join_bytes(self) -> bytes | memoryview:
+        """Make one piece of the leading byte pieces: one system call for many small replies."""
+        out = self.out
+        parts: list[bytes | memoryview] = []
+        room = JOINED_BYTES
+        while out and not isinstance(piece := out[0], FileSlice) and (room >= len(piece) or not parts):
+            parts.append(piece)
+            room -= len(piece)
+            out.popleft()
+        joined = b"".join(parts) if len(parts) > 1 else parts[0]
+        out.appendleft(joined)
+        return joined
+
+    def unsent_pieces(self) -> Iterator[object]:
+        """What is in memory for it: bytes that are ready and not sent, each as the object that holds them."""
+        for reply in self.replies:
+            yield from reply.pieces or ()
+        for piece in self.out:
+            yield piece.obj if isinstance(piece, memoryview) else piece
+
+    def _send_file(self, piece: FileSlice) -> int:
+        try:
+            sent = os.sendfile(self.fd, piece.fd, piece.position, piece.length)
+        except BlockingIOError:
+            return -1
+        if sent == 0 and piece.length:
+            raise ConnectionAbortedError("a segment file is shorter than it was published")
+        self.out_bytes -= sent
+        piece.position += sent
+        piece.length -= sent
+        if piece.length == 0:
+            piece.release()
+            self.out.popleft()
+        return sent
+
+    def drop(self) -> list[Reply]:
+        """Close the socket and give back what the outgoing pieces hold; the replies nobody will read."""
+        self.closed = True
+        for piece in self.out:
+            if isinstance(piece, FileSlice):
+                piece.release()
+        self.out.clear()
+        abandoned = list(self.replies)
+        self.replies.clear()
+        self.sock.close()
+        return abandoned

@@ -1,0 +1,82 @@
+"""What a network process does for its connections beside their requests, in each pass, and when next.
+
+Memory for those who wait for some, turns for those who let others go first, an end for those who stall or are idle.
+"""
+
+from collections.abc import Iterator
+
+from kafkad.processes.network.connections.clients import Clients
+from kafkad.processes.network.connections.slow_request_eviction import SlowRequestEviction
+
+STALL_MS = 30_000
+"""A request that was begun and does not go on for this long is given up, with the arena space that it holds."""
+STALL_CHECK_MS = 1_000
+STARVED_LOOK_MS = 20
+"""Space also comes free where nobody wakes up for it, by a connection that is closed."""
+IDLE_CHECKS = 10
+"""Idle connections are looked for this often within `connections.max.idle.ms`."""
+
+
+class ConnectionCare:
+    """Of all connections in `clients`."""
+
+    def __init__(self, clients: Clients, max_idle_ms: int, now_ms: int) -> None:
+        self._clients = clients
+        self._reader = clients.reader
+        self._unread = clients.unread
+        self.slow_requests = SlowRequestEviction(clients.reader, clients.close)
+        self._next_stall_check_ms = 0
+        self.look_for_idle(max_idle_ms, now_ms)
+
+    def look_for_idle(self, max_idle_ms: int, now_ms: int) -> None:
+        """From now on, those on which no byte moves for so long are closed; a negative limit is none (as in Kafka)."""
+        self._max_idle_ms = max_idle_ms
+        self._next_idle_check_ms: int | None = None
+        if max_idle_ms >= 0:
+            self._next_idle_check_ms = now_ms + max(1, max_idle_ms // IDLE_CHECKS)
+
+    def tick(self, now_ms: int) -> None:
+        """In each pass."""
+        clients, reader, unread = self._clients, self._reader, self._unread
+        if clients.next_unmute_ms is not None:
+            clients.unmute()
+        if self.slow_requests.is_wanted:
+            self.slow_requests.tick(now_ms)
+        if unread.is_wanted:
+            unread.tick(now_ms, clients.close)
+        if reader.next_pass:
+            clients.take_turns(reader.next_pass)
+        has_room = not unread.is_over or unread.begin_pass()
+        if has_room and unread.waiting:
+            clients.take_turns(unread.waiting)
+        if reader.starved:
+            clients.feed_starved()
+        if reader.space.crowded:
+            clients.feed_crowded()
+        if reader.unfinished and now_ms >= self._next_stall_check_ms:
+            self._next_stall_check_ms = now_ms + STALL_CHECK_MS
+            clients.close_stalled(STALL_MS)
+        if self._next_idle_check_ms is not None and now_ms >= self._next_idle_check_ms:
+            self._next_idle_check_ms = now_ms + max(1, self._max_idle_ms // IDLE_CHECKS)
+            clients.close_idle(self._max_idle_ms)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to do in the next pass already."""
+        return bool(self._reader.next_pass)
+
+    def deadlines_ms(self, now_ms: int) -> Iterator[int]:
+        """When `tick` has work to do."""
+        clients, reader = self._clients, self._reader
+        if clients.next_unmute_ms is not None:
+            yield clients.next_unmute_ms
+        if len(clients) and self._next_idle_check_ms is not None:
+            yield self._next_idle_check_ms
+        if reader.unfinished:
+            yield self._next_stall_check_ms
+        if self._unread.is_wanted:
+            yield self._unread.next_look_ms or now_ms
+        if self.slow_requests.is_wanted:
+            yield self.slow_requests.next_look_ms or now_ms
+        if reader.starved or reader.space.crowded:
+            yield now_ms + STARVED_LOOK_MS

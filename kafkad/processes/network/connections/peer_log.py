@@ -1,0 +1,35 @@
+"""What is said of peers that are cut off or turned away: one line for each address and minute, then a count."""
+
+import logging
+
+from kafkad.core.connections.peer_complaints import PeerComplaints
+
+log = logging.getLogger(__name__)
+
+
+class PeerLog:
+    """The log lines that a stranger can cause. One for the process: acceptor and connections share the minute."""
+
+    def __init__(self) -> None:
+        self._complaints = PeerComplaints()
+
+    def warn(self, host: str, now_ms: int, message: str, *args: object) -> None:
+        self.tick(now_ms)
+        if self._complaints.may_say(host, now_ms):
+            log.warning(message, *args)
+
+    def tick(self, now_ms: int) -> None:
+        """Say what was left out in minutes that are over."""
+        _say(self._complaints.over(now_ms))
+
+    def close(self) -> None:
+        _say(self._complaints.end())
+
+    @property
+    def next_ms(self) -> int | None:
+        return self._complaints.next_ms
+
+
+def _say(counts: list[tuple[str, int]]) -> None:
+    for peer, count in counts:
+        log.warning("%d more connections from %s were closed or turned away in the minute after that", count, peer)

@@ -1,0 +1,117 @@
+"""Requests that have begun and come slowly give way, when others wait for the memory that they hold.
+
+Looked at only while somebody waits: a client that sends slowly is none of our business otherwise. What is in the
+arena moves to private memory, where it takes as much as has come. There, and where there is no room for it, the
+slowest are closed until half of the memory is free: their clients begin again.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from kafkad.adapters.operating_system.process_limits import give_back_free_memory
+from kafkad.core.waiting.slow_requests import LOOK_MS, STUCK_BYTES, Begun, Seen, SlowRequests, enough_of
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.connections.frame_reader import FrameReader
+from kafkad.processes.network.connections.unread_replies import names
+
+log = logging.getLogger(__name__)
+
+SAID_AGAIN_MS = 60_000
+
+_Begun = Begun[Connection]
+
+
+class SlowRequestEviction:
+    """Of one network process. `close` ends a connection, with a line in the log if it is given a reason."""
+
+    def __init__(self, reader: FrameReader, close: Callable[[Connection, str | None], None]) -> None:
+        self._reader = reader
+        self._close = close
+        self._requests: SlowRequests[Connection] = SlowRequests()
+        self._said_at_ms: int | None = None
+        self.next_look_ms: int | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Somebody waits, or did when it was last looked."""
+        reader = self._reader
+        return bool(
+            reader.places.is_short or reader.starved or reader.space.is_short or self.next_look_ms is not None
+        )
+
+    def tick(self, now_ms: int) -> None:
+        """In each pass while `is_wanted`."""
+        if self.next_look_ms is not None and now_ms < self.next_look_ms:
+            return
+        reader = self._reader
+        if not (reader.places.is_short or reader.starved or reader.space.is_short):
+            self._requests.forget()
+            self.next_look_ms = None
+            give_back_free_memory()
+            return
+        is_first = self.next_look_ms is None
+        self.next_look_ms = now_ms + LOOK_MS
+        # A line that waits for the worker is stuck by no client's fault.
+        came = STUCK_BYTES if reader.starved else reader.came
+        reader.came = 0
+        begun = list(self._begun())
+        seen = self._requests.look(begun, came)
+        if not is_first:
+            self._say(begun, now_ms)
+            given_up = self._clear_arena(seen) + self._clear_private(seen)
+            self._give_up(given_up)
+            reader.places.is_short = False
+
+    def _begun(self) -> Iterator[_Begun]:
+        space = self._reader.space
+        for connection in {**dict.fromkeys(self._reader.unfinished), **dict.fromkeys(space.holders)}:
+            filling = connection.filling
+            if filling is None:
+                got, held = len(connection.head), len(connection.head)
+            elif filling.got == filling.total:
+                continue
+            else:
+                got = filling.got
+                held = space.held_by(connection) if filling.arena_extent is None else filling.total
+            yield Begun(connection, connection.frames_read, got, held, not connection.is_read)
+
+    def _clear_arena(self, seen: Sequence[Seen[Connection]]) -> list[_Begun]:
+        """Move out what is slow, and whatever takes long if whole requests wait; those for which there is no room."""
+        reader = self._reader
+        given_up = []
+        for begun, _progress, is_slow in reversed(seen):
+            filling = begun.who.filling
+            if filling is None or filling.arena_extent is None or not (is_slow or reader.starved):
+                continue
+            if not reader.move_out(begun.who) and is_slow and reader.starved:
+                given_up.append(begun)
+        return given_up
+
+    def _clear_private(self, seen: Sequence[Seen[Connection]]) -> list[_Begun]:
+        space = self._reader.space
+        if not space.is_short:
+            return []
+        slow = [each.begun._replace(held=space.held_by(each.begun.who)) for each in seen if each.is_slow]
+        return enough_of([begun for begun in slow if begun.held], space.surplus)
+
+    def _give_up(self, given_up: Sequence[_Begun]) -> None:
+        if given_up:
+            log.warning(
+                "closing %d connections whose requests come too slowly while others wait for memory: %s",
+                len(given_up),
+                names(given_up),
+            )
+        for begun in given_up:
+            self._close(begun.who, None)
+
+    def _say(self, begun: Sequence[_Begun], now_ms: int) -> None:
+        """Once, and again when it goes on for long."""
+        if not begun or (self._said_at_ms is not None and now_ms - self._said_at_ms < SAID_AGAIN_MS):
+            return
+        self._said_at_ms = now_ms
+        log.warning(
+            "memory for requests is short: %d requests that have begun hold %d bytes of it: %s",
+            len(begun),
+            sum(each.held for each in begun),
+            names(begun),
+        )

@@ -1,0 +1,106 @@
+"""How much memory may replies take that their clients do not read?
+
+Replies are made as fast as requests come, and stay until they are sent. Beyond the limit, requests wait: those of
+clients that have replies to read, and those whose replies may be large. Clients that have not read on since the last
+look are closed then, those with most first. Nothing is looked at or counted below the limit.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from kafkad.adapters.operating_system.process_limits import give_back_free_memory
+from kafkad.core.waiting.slow_requests import LOOK_MS, STUCK_BYTES, Begun, SlowRequests, enough_of
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.wire.api_table import API_VERSIONS, FETCH, PRODUCE
+
+log = logging.getLogger(__name__)
+
+UNREAD_BYTES = 32 << 20
+NAMED = 5
+_SMALL_REPLIES = frozenset({PRODUCE, FETCH, API_VERSIONS})
+"""Records are in files, not in memory."""
+
+
+class UnreadReplies:
+    """Of one network process; `connections` are all that it has."""
+
+    def __init__(self, limit: int = UNREAD_BYTES) -> None:
+        self._limit = limit
+        self._most = 0
+        """Made since they were last counted, and what was left then: no more than this is unread."""
+        self._requests: SlowRequests[Connection] = SlowRequests()
+        self.connections: Callable[[], Iterable[Connection]] = tuple
+        self.waiting: dict[Connection, None] = {}
+        self.next_look_ms: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """More than the limit may be unread."""
+        return self._most > self._limit
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.waiting) or self.next_look_ms is not None
+
+    def made(self, size: int) -> None:
+        """A reply of `size` bytes."""
+        self._most += size
+
+    def must_wait(self, connection: Connection, api_key: int) -> bool:
+        """Whether no reply may be made for it now; it is in `waiting` then."""
+        if not self.is_over or (not connection.out_bytes and api_key in _SMALL_REPLIES):
+            return False
+        self.waiting[connection] = None
+        return True
+
+    def _holders(self) -> list[Begun[Connection]]:
+        """Who has how much unread. What several have is counted for one of them."""
+        counted: set[int] = set()
+        holders = []
+        for connection in self.connections():
+            if not connection.out_bytes:
+                continue
+            held = 0
+            for piece in connection.unsent_pieces():
+                if isinstance(piece, bytes) and id(piece) not in counted:
+                    counted.add(id(piece))
+                    held += len(piece)
+            holders.append(Begun(connection, 0, -connection.out_bytes, held, False))
+        return holders
+
+    def begin_pass(self) -> bool:
+        """Count, once in each pass while `is_over`: what is sent is not known otherwise. Whether there is room now."""
+        self._most = sum(each.held for each in self._holders())
+        return not self.is_over
+
+    def forget(self, connection: Connection) -> None:
+        self.waiting.pop(connection, None)
+
+    def tick(self, now_ms: int, close: Callable[[Connection, str | None], None]) -> None:
+        """In each pass while `is_wanted`."""
+        if self.next_look_ms is not None and now_ms < self.next_look_ms:
+            return
+        if not self.waiting:
+            self._requests.forget()
+            self.next_look_ms = None
+            give_back_free_memory()
+            return
+        self.next_look_ms = now_ms + LOOK_MS
+        seen = self._requests.look(self._holders(), STUCK_BYTES)
+        slow = sorted((each.begun for each in seen if each.is_slow), key=lambda begun: begun.held, reverse=True)
+        closed = enough_of([begun for begun in slow if begun.held], self._most - self._limit // 2)
+        if closed:
+            log.warning(
+                "closing %d connections that do not read their replies while others wait for memory: %s",
+                len(closed),
+                names(closed),
+            )
+        for begun in closed:
+            close(begun.who, None)
+
+
+def names(begun: Sequence[Begun[Connection]]) -> str:
+    """Those that hold most, and how much."""
+    most = sorted(begun, key=lambda each: each.held, reverse=True)
+    named = ", ".join(f"{each.who.peer} {each.held} bytes" for each in most[:NAMED])
+    return named + (f" and {len(most) - NAMED} more" if len(most) > NAMED else "")

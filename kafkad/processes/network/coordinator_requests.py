@@ -1,0 +1,193 @@
+"""Requests about groups and transactions: passed on to the workers that own their internal partitions.
+
+A request may wait there for minutes (JoinGroup), and holds nothing here but its place in the order of replies. A
+worker that dies is answered for with a retriable code; what it was asked is lost, as with a broker that dies.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kafkad.core.errors import ErrorCode
+from kafkad.handlers.coordinators import routing
+from kafkad.handlers.coordinators.dispatch import COORDINATED
+from kafkad.handlers.coordinators.routing import Piece
+from kafkad.handlers.partitions.routing import Routing
+from kafkad.processes.network.answers import Answers
+from kafkad.processes.network.connections.connection import Connection, Frame, Reply
+from kafkad.processes.runtime.turns import Turns
+from kafkad.wire.kio_codec import codec
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
+
+
+class _Open:
+    """One request under way, in pieces; `answers` are filled in as they come."""
+
+    __slots__ = ("answers", "parts", "reply", "waiting_for")
+
+    def __init__(self, reply: Reply, pieces: int) -> None:
+        self.reply = reply
+        self.answers: list[bytes] = [b""] * pieces
+        self.parts: list[int] = []
+        self.waiting_for = pieces
+
+
+class _Part:
+    __slots__ = ("at", "body", "opened", "worker")
+
+    def __init__(self, opened: _Open, at: int, worker: int, body: bytes | None) -> None:
+        self.opened = opened
+        self.at = at
+        self.worker = worker
+        self.body = body
+
+
+class CoordinatorRequests:
+    """`ask` sends a frame to a worker, False when it can't be reached now; `refused` closes a connection."""
+
+    def __init__(
+        self,
+        answers: Answers,
+        routes: Routing,
+        ask: Callable[[int, bytes], bool],
+        refused: Callable[[Connection, str], None],
+        turns: Turns,
+    ) -> None:
+        self._answers = answers
+        self._routes = routes
+        self._ask = ask
+        self._refused = refused
+        self._turns = turns
+        self._next_part = 1
+        self._parts: dict[int, _Part] = {}
+        self._by_connection: dict[Connection, dict[_Open, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def start(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        """Ask whom it concerns. Raises MalformedRequest."""
+        header = frame.header
+        key = header.api_key
+        body = frame.view[header.body_at :]
+        route = self._routes.by_name.get(routing.topic_of(key))
+        partitions = 0 if route is None else len(route.slots)
+        name = COORDINATED[key].name
+        pieces = routing.split(key, name, header.version, body, partitions)
+        kept = [routing.kept(key, name, header.version, piece) for piece in pieces]
+        opened = _Open(self._answers.open(connection, frame, now_ms), len(pieces))
+        self._by_connection.setdefault(connection, {})[opened] = None
+        parts = []
+        for at, piece in enumerate(pieces):
+            slot, worker = (-1, -1) if route is None else route.place(piece.partition)
+            tag = 0 if route is None else route.tag
+            part_id = self._next_part
+            self._next_part += 1
+            self._parts[part_id] = _Part(opened, at, worker, kept[at])
+            opened.parts.append(part_id)
+            parts.append((part_id, piece, (slot, tag)))
+        asking = self._ask_all(opened, parts)
+        for _ in asking:
+            self._turns.add(len(body), asking)
+            return
+
+    def _ask_all(self, opened: _Open, parts: Sequence[tuple[int, Piece, tuple[int, int]]]) -> Iterator[None]:
+        """Ask for each part, in the order of the request; after one that had to be packed others have a turn."""
+        key = opened.reply.header.api_key
+        for part_id, piece, place in parts:
+            part = self._parts.get(part_id)
+            if part is None:
+                continue
+            if callable(piece.body):
+                body = part.body = piece.body()
+            else:
+                body = piece.body
+            question = self._question(part_id, opened.reply, body, *place)
+            if part.worker < 0 or not self._ask(part.worker, question):
+                self._lose(part_id, routing.code_when_lost(key))
+            if callable(piece.body):
+                yield
+        if not parts:
+            self._finish(opened)
+
+    def refuse(self, connection: Connection, frame: Frame, now_ms: int, code: ErrorCode) -> None:
+        """Nobody is asked: the request gets `code`. Raises MalformedRequest."""
+        header = frame.header
+        api = COORDINATED[header.api_key]
+        request = codec(api.name, header.version).decode(frame.view[header.body_at :])
+        reply = self._answers.open(connection, frame, now_ms)
+        self._answers.send(reply, api.module.refuse(request, header.version, code))
+
+    def _question(self, part_id: int, reply: Reply, body: bytes, slot: int, tag: int) -> bytes:
+        header = reply.header
+        host = "/" + reply.connection.host
+        return pack_coordination(
+            CoordinatorAsked(part_id, slot, tag, header.api_key, header.version, header.client_id or "", host, body)
+        )
+
+    def heard(self, message: CoordinatorAnswered) -> None:
+        """An answer; one that nobody waits for any more is ignored."""
+        part = self._parts.pop(message.part_id, None)
+        if part is None:
+            return
+        if message.body is None:
+            self._forget(part.opened)
+            name = COORDINATED[part.opened.reply.header.api_key].name
+            self._refused(part.opened.reply.connection, f"a malformed {name} request: {message.reason}")
+        else:
+            self._settle(part, message.body)
+
+    def worker_lost(self, worker: int) -> None:
+        """Whatever it was asked gets a retriable code: the client finds its successor, which reads the log."""
+        for part_id in [part_id for part_id, part in self._parts.items() if part.worker == worker]:
+            part = self._parts.get(part_id)
+            if part is not None:
+                self._lose(part_id, routing.code_when_lost(part.opened.reply.header.api_key))
+
+    def connection_lost(self, connection: Connection) -> None:
+        for opened in list(self._by_connection.get(connection, ())):
+            self._forget(opened)
+
+    def answer_all(self) -> None:
+        """The broker stops: who waits for other members of a group is sent away, to find another coordinator."""
+        for part_id in list(self._parts):
+            if part_id in self._parts and self._parts[part_id].opened.reply.header.api_key in routing.WAITING:
+                self._lose(part_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _lose(self, part_id: int, code: ErrorCode) -> None:
+        part = self._parts.pop(part_id)
+        if part.body is None:
+            # It was not packed yet: whoever is asked for it will not be there either.
+            self._parts[part_id] = part
+            return
+        header = part.opened.reply.header
+        api = COORDINATED[header.api_key]
+        try:
+            request = codec(api.name, header.version).decode(memoryview(part.body))
+        except MalformedRequest as error:
+            self._forget(part.opened)
+            self._refused(part.opened.reply.connection, f"a malformed {api.name} request: {error}")
+            return
+        self._settle(part, api.module.refuse(request, header.version, code))
+
+    def _settle(self, part: _Part, body: bytes) -> None:
+        opened = part.opened
+        opened.answers[part.at] = body
+        opened.waiting_for -= 1
+        if opened.waiting_for == 0:
+            self._finish(opened)
+
+    def _finish(self, opened: _Open) -> None:
+        self._forget(opened)
+        header = opened.reply.header
+        name = COORDINATED[header.api_key].name
+        self._answers.send(opened.reply, routing.merge(header.api_key, name, header.version, opened.answers))
+
+    def _forget(self, opened: _Open) -> None:
+        for part_id in opened.parts:
+            self._parts.pop(part_id, None)
+        connection = opened.reply.connection
+        others = self._by_connection.get(connection)
+        if others is not None:
+            others.pop(opened, None)
+            if not others:
+                del self._by_connection[connection]

@@ -1,0 +1,147 @@
+"""Which request handler answers which request: the API table, made into calls."""
+
+from collections.abc import Callable, Collection
+
+from kafkad.core.controller.features import GROUP_VERSION
+from kafkad.core.errors import ErrorCode
+from kafkad.handlers import api_versions
+from kafkad.handlers.coordinators import find_coordinator
+from kafkad.handlers.coordinators.dispatch import COORDINATED
+from kafkad.handlers.coordinators.routing import peek
+from kafkad.handlers.metadata import answer as answer_metadata
+from kafkad.handlers.metadata import unknown_topics
+from kafkad.handlers.requests.pipeline import LOCAL, OWNER_QUESTIONS
+from kafkad.handlers.requests.view import BrokerView
+from kafkad.processes.network.answers import Answers, Steps
+from kafkad.processes.network.connections.connection import Connection, Frame
+from kafkad.processes.network.controller_requests import ControllerRequests
+from kafkad.processes.network.coordinator_requests import CoordinatorRequests
+from kafkad.processes.network.fetch_requests import FetchRequests
+from kafkad.processes.network.owner_requests import OwnerRequests
+from kafkad.processes.network.produce_requests import ProduceRequests
+from kafkad.wire import api_table
+from kafkad.wire.api_table import APIS, Runs
+from kafkad.wire.messages.metadata import read_request as read_metadata_request
+
+CONSUMER_PROTOCOL = "consumer"
+CONSUMER_PROTOCOL_SINCE = 1
+"""The level of group.version."""
+
+Start = Callable[[Connection, Frame, int], None]
+
+
+class Requests:
+    """Starts a request at its request handler. Every method raises MalformedRequest."""
+
+    def __init__(
+        self,
+        *,
+        view: BrokerView,
+        answers: Answers,
+        produce: ProduceRequests,
+        fetch: FetchRequests,
+        controller: ControllerRequests,
+        owners: OwnerRequests,
+        coordinators: CoordinatorRequests,
+        auto_create: bool,
+        group_protocols: Collection[str],
+    ) -> None:
+        self._view = view
+        self._answers = answers
+        self._controller = controller
+        self._owners = owners
+        self._coordinators = coordinators
+        self.auto_create = auto_create
+        """Whether topics are made when somebody asks for them."""
+        self._group_protocols = group_protocols
+        self._starts: dict[int, Start] = {key: self._start_of(key) for key in APIS}
+        self._starts[api_table.PRODUCE] = produce.start
+        self._starts[api_table.FETCH] = fetch.start
+        self._starts[api_table.API_VERSIONS] = self._api_versions
+        self._starts[api_table.METADATA] = self._metadata
+        self._starts[api_table.FIND_COORDINATOR] = self._find_coordinator
+        self._starts[api_table.INIT_PRODUCER_ID] = self._init_producer_id
+        self._starts[api_table.CONSUMER_GROUP_HEARTBEAT] = self._consumer_protocol
+        self._starts[api_table.CONSUMER_GROUP_DESCRIBE] = self._consumer_protocol
+
+    def start(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        self._starts[frame.header.api_key](connection, frame, now_ms)
+
+    def _start_of(self, key: int) -> Start:
+        if APIS[key].runs is Runs.CONTROLLER:
+            return self._controller.forward
+        if APIS[key].runs is Runs.COORDINATOR:
+            return self._coordinators.start
+        if key in OWNER_QUESTIONS:
+            return self._ask_owners
+        return self._answer_locally
+
+    def _answer_locally(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        self._answers.answer_locally(LOCAL[frame.header.api_key], connection, frame, now_ms)
+
+    def _ask_owners(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        header = frame.header
+        self._view.advertised = connection.advertised
+        question = OWNER_QUESTIONS[header.api_key](frame.view[header.body_at :], header.version, self._view)
+        self._owners.start(connection, frame, question, now_ms)
+
+    def _api_versions(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        header = frame.header
+        reply = self._answers.open(connection, frame, now_ms)
+        features = api_versions.finalized(self._view.image)
+        self._answers.send(reply, api_versions.handle(frame.view, header.body_at, header.version, features))
+
+    def _metadata(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        """Answered from here; topics that nobody knows may have to be created first (S0-69)."""
+        header = frame.header
+        body, version, view = frame.view[header.body_at :], header.version, self._view
+        reply = self._answers.open(connection, frame, now_ms)
+
+        def steps() -> Steps:
+            request = yield from read_metadata_request(body, version)
+            unknown = unknown_topics(request, version, view) if self.auto_create else frozenset()
+            if not unknown:
+                return (yield from answer_metadata(request, version, view))
+
+            def created(errors: dict[str, int]) -> None:
+                if not connection.closed:
+                    self._answers.run(answer_metadata(request, version, view, errors), reply, len(body))
+
+            self._controller.create_topics(connection, unknown, created, now_ms)
+            return None
+
+        self._answers.run(steps(), reply, len(body))
+
+    def _find_coordinator(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        """Answered from here, when the internal topic is there: whoever asks first waits until it is made."""
+        header = frame.header
+        body = frame.view[header.body_at :]
+        wanted = find_coordinator.wanted_topics(body, header.version, self._view)
+        reply = self._answers.open(connection, frame, now_ms)
+
+        def answer(errors: dict[str, int]) -> None:
+            self._view.advertised = connection.advertised
+            self._answers.send(reply, find_coordinator.handle(body, header.version, self._view, errors))
+
+        if wanted:
+            self._controller.create_topics(connection, wanted, answer, now_ms)
+        else:
+            answer({})
+
+    def _consumer_protocol(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        """Groups of KIP-848 may be switched off, here or by the cluster's level of the feature."""
+        is_offered = CONSUMER_PROTOCOL in self._group_protocols
+        if is_offered and self._view.image.features.get(GROUP_VERSION, 0) >= CONSUMER_PROTOCOL_SINCE:
+            self._coordinators.start(connection, frame, now_ms)
+        else:
+            self._coordinators.refuse(connection, frame, now_ms, ErrorCode.UNSUPPORTED_VERSION)
+
+    def _init_producer_id(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        """Producers without a transactional id get theirs from the controller, the others from their coordinator."""
+        header = frame.header
+        is_flexible = header.version >= APIS[api_table.INIT_PRODUCER_ID].flexible_from
+        has_coordinator = api_table.INIT_PRODUCER_ID in COORDINATED
+        if has_coordinator and peek(frame.view[header.body_at :], is_flexible) is not None:
+            self._coordinators.start(connection, frame, now_ms)
+        else:
+            self._controller.forward(connection, frame, now_ms)

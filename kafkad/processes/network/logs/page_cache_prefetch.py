@@ -1,0 +1,71 @@
+"""Reads that the page cache does not have go to a thread: one cold consumer must not hold up all others.
+
+`sendfile` waits for the disk in the middle of the loop. So before the first byte of a file slice leaves, its first and
+last page are asked for without waiting (RWF_NOWAIT); if one is missing, a thread reads the slice through, and the
+connection goes on when that is done.
+"""
+
+import errno
+import os
+from collections.abc import Callable
+
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.logs.reading_threads import ReadingThreads
+from kafkad.wire.messages.fetch import FileSlice
+
+_STEP_BYTES = 256 * 1024
+
+Probe = Callable[[int, int], bool]
+"""(descriptor, position): whether that byte is in the page cache."""
+
+
+def is_cached(fd: int, position: int) -> bool:
+    """Also true where the file system can't say: then the read is simply made."""
+    try:
+        os.preadv(fd, [bytearray(1)], position, os.RWF_NOWAIT)
+    except OSError as error:
+        return error.errno != errno.EAGAIN
+    return True
+
+
+class PageCachePrefetch:
+    """The cold reads of one network process. `ready` is called with a connection that may go on sending."""
+
+    def __init__(
+        self, ready: Callable[[Connection], None], threads: ReadingThreads, probe: Probe = is_cached
+    ) -> None:
+        self._ready = ready
+        self._threads = threads
+        self._probe = probe
+
+    def is_cached(self, connection: Connection, piece: FileSlice) -> bool:
+        """Whether `piece` can be sent now; if not, it is being read, and `connection` says that it waits for it."""
+        last = piece.position + piece.length - 1
+        if self._probe(piece.fd, piece.position) and self._probe(piece.fd, last):
+            piece.is_cached = True
+            return True
+
+        def done(_: object) -> None:
+            # What the disk says of a slice that could not be read is said again by `sendfile`.
+            connection.is_prefetching = False
+            if not connection.closed:
+                self._ready(connection)
+
+        # A descriptor of its own: the connection may be gone, and its file closed, before the disk has answered.
+        self._threads.submit(done, _read_through, os.dup(piece.fd), piece.position, piece.length)
+        # Once is enough, also if memory is so short that the pages are gone again.
+        piece.is_cached = True
+        connection.is_prefetching = True
+        return False
+
+
+def _read_through(fd: int, position: int, length: int) -> None:
+    try:
+        end = position + length
+        while position < end:
+            size = len(os.pread(fd, min(_STEP_BYTES, end - position), position))
+            if size == 0:
+                return
+            position += size
+    finally:
+        os.close(fd)

@@ -1,0 +1,264 @@
+"""The logs as a network process reads them: one reader for a slot and generation, its files, its manifest.
+
+The newest segment needs no manifest: its name is in the slot. For anything older the owner is asked once a
+generation, and whoever needs it waits (`None`). A handle is (slot, generation, topic id): when one of them changed,
+the reader is made anew. No look-up here waits for a disk: where one would, a thread makes it first, for the page cache.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.segment_files import SegmentFile, SegmentFiles
+from kafkad.core.errors import KafkaError
+from kafkad.core.log.reading.log_reader import Extent, LogReader, ManifestStale
+from kafkad.core.log.segments.manifest import LogManifest
+from kafkad.core.partition_slot import PartitionSlot, SlotReader
+from kafkad.core.ports import NotInMemory, StorageFailed
+from kafkad.core.types import LogPosition
+from kafkad.handlers.fetch import Place, WantedRecords
+from kafkad.handlers.partitions.damage import DAMAGE, code_of
+from kafkad.processes.network.logs.handle import LogHandle
+from kafkad.wire.messages.fetch import FileSlice
+from kafkad.wire.processes.descriptors import Manifest, ManifestWanted, pack_control, topic_tag
+
+log = logging.getLogger(__name__)
+
+_EMPTY = Place(0, 0, 0)
+
+
+MOST_SEGMENTS = 1_000_000
+"""Segments of all manifests that are kept: beyond that the oldest manifests are asked for again when needed."""
+_MOST_AHEAD = 1_000
+
+
+LookAhead = Callable[[LogReader, Callable[[LogReader], object], Callable[[object], None]], None]
+"""(reader, what to do with one like it, what to call in the loop when that is done)."""
+
+
+class LogReaders:
+    """Implements the `Logs` port of the fetch handler, and hands readers to the look-ups by time and epoch.
+
+    `directory_of` names the directory of a slot's partition, None when the metadata has none in that slot any more;
+    `ask` sends a control frame to an owner; `look_ahead` has a thread look into a log, and says when it has.
+    """
+
+    def __init__(
+        self,
+        files: FileCache,
+        directory_of: Callable[[int, PartitionSlot], str | None],
+        ask: Callable[[int, bytes], bool],
+        look_ahead: LookAhead,
+    ) -> None:
+        files.may_wait = False
+        self._files = files
+        self._look_ahead = look_ahead
+        self.has_news = False
+        """Something has come that somebody may wait for: a manifest, or pages of an index."""
+        self._segments = 0
+        """Of all manifests."""
+        self._directory_of = directory_of
+        self._ask = ask
+        self._handles: dict[int, LogHandle] = {}
+        self._asked: dict[int, int] = {}
+        """Generation asked for, by slot."""
+        self._unreadable: dict[int, int] = {}
+        """Generation at which a slot's files turned out to be damaged: that is said once."""
+        self._missing: dict[int, int] = {}
+        """Generation whose files were not there: its manifest is asked for once more, and then given up."""
+
+    def locate(self, slot: int, published: PartitionSlot, wanted: WantedRecords) -> Place | None:
+        handle = self._handle(slot, published)
+        if handle is None:
+            return _EMPTY
+        offset = wanted.offset
+        if not handle.has(offset, wanted.upper):
+            self._want(slot, published)
+            return None
+        was_looked_up = handle.ahead.pop(offset, None) if handle.ahead else None
+        if was_looked_up is False or (was_looked_up is None and handle.is_untouched(offset)):
+            self._prepare(handle, wanted, is_under_way=was_looked_up is False)
+            return None
+        # Once is enough, also if memory is so short that the pages are gone again.
+        self._files.may_wait = was_looked_up is True
+        try:
+            extent = _locate(handle.reader, wanted)
+        except NotInMemory:
+            self._prepare(handle, wanted, is_under_way=False)
+            return None
+        except ManifestStale:
+            self.outdated(slot, published)
+            return None
+        except KafkaError:
+            # Published and files part for a moment around a truncation: nothing to read now.
+            return _EMPTY
+        except DAMAGE as error:
+            raise self.unreadable(slot, published, error) from error
+        finally:
+            self._files.may_wait = False
+        return Place(*extent)
+
+    def _prepare(self, handle: LogHandle, wanted: WantedRecords, *, is_under_way: bool) -> None:
+        """Have a thread read what the look-up reads; whoever waits is told with the next manifests."""
+        handle.ahead[wanted.offset] = False
+        if is_under_way:
+            return
+        if len(handle.ahead) > _MOST_AHEAD:
+            handle.ahead = {wanted.offset: False}
+
+        def done(_: object) -> None:
+            # How it ended is said when the same is done here.
+            handle.ahead[wanted.offset] = True
+            manifest = handle.reader.manifest
+            handle.touched.add(manifest.segment_bases[manifest.segment_number(wanted.offset)])
+            self.has_news = True
+
+        self._look_ahead(handle.reader, partial(_look_up, wanted), done)
+
+    def aborted(
+        self, slot: int, published: PartitionSlot, offset: int, place: Place, upper: LogPosition
+    ) -> list[tuple[int, int]] | None:
+        handle = self._handle(slot, published)
+        if handle is None or not handle.has(offset, upper):
+            # Forgotten since the place was found: nothing is sent rather than too much.
+            return None
+        # As a rule a thread has read it with the place.
+        self._files.may_wait = True
+        try:
+            return handle.reader.aborted(offset, Extent(*place), upper)
+        except ManifestStale:
+            self.outdated(slot, published)
+            return None
+        except DAMAGE as error:
+            raise self.unreadable(slot, published, error) from error
+        finally:
+            self._files.may_wait = False
+
+    def unreadable(self, slot: int, published: PartitionSlot, error: Exception) -> KafkaError:
+        if self._unreadable.get(slot) != published.generation:
+            self._unreadable[slot] = published.generation
+            log.error("can't read %s: %s", self._directory_of(slot, published), error)
+        return KafkaError(code_of(error), str(error))
+
+    def outdated(self, slot: int, published: PartitionSlot) -> None:
+        self._forget(slot)
+        if self._missing.get(slot) == published.generation:
+            gone = StorageFailed("files that its owner names are not there")
+            raise self.unreadable(slot, published, gone)
+        self._missing[slot] = published.generation
+        self._want(slot, published, files_missing=True)
+
+    def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
+        reader = self.reader(slot, published)
+        return reader.epoch_end_offset(epoch, published.leo_offset) if reader is not None else None
+
+    def reader(self, slot: int, published: PartitionSlot) -> LogReader | None:
+        """A reader with the owner's manifest; None: it has been asked for."""
+        handle = self._handle(slot, published)
+        if handle is not None and handle.is_whole:
+            return handle.reader
+        self._want(slot, published)
+        return None
+
+    def open(self, slot: int, published: PartitionSlot, place: Place) -> FileSlice | None:
+        handle = self._handles.get(slot)
+        if handle is None:
+            return None
+        try:
+            file = handle.reader.log_file(place.segment_base)
+            assert isinstance(file, SegmentFile)
+            fd = file.pin()
+        except (FileNotFoundError, ManifestStale):
+            self._forget(slot)
+            return None
+        except StorageFailed as error:
+            self.unreadable(slot, published, error)
+            return None
+        return FileSlice(fd, place.position, place.length, file.unpin)
+
+    def arrived(self, message: Manifest, published: PartitionSlot) -> None:
+        """The owner's answer. One that is no longer true is asked for again when somebody needs it."""
+        self.has_news = True
+        self._asked.pop(message.slot, None)
+        is_current = message.found and message.generation == published.generation
+        if is_current and topic_tag(published.topic_id) == message.tag:
+            self._put(message.slot, published, _unpack(message), is_whole=True)
+
+    def owner_lost(self) -> None:
+        """A worker died: what it was asked will not be answered."""
+        self._asked.clear()
+
+    def forget(self, slot: int) -> None:
+        """The partition is gone or moved: its files are not kept from being freed."""
+        self._forget(slot)
+        self._asked.pop(slot, None)
+        self._unreadable.pop(slot, None)
+        self._missing.pop(slot, None)
+
+    def files_removed(self, slots: list[int], table: SlotReader) -> None:
+        """Their owner has unlinked files: what is held of a generation before this one is let go."""
+        for slot in slots:
+            handle = self._handles.get(slot)
+            if handle is not None and handle.generation != table.read(slot).generation:
+                self._forget(slot)
+
+    def _handle(self, slot: int, published: PartitionSlot) -> LogHandle | None:
+        handle = self._handles.get(slot)
+        if (
+            handle is None
+            or handle.generation != published.generation
+            or handle.topic_id != published.topic_id
+        ):
+            newest = LogManifest(generation=published.generation, segment_bases=(published.hw_segment,), epochs=())
+            handle = self._put(slot, published, newest, is_whole=False)
+        return handle
+
+    def _put(self, slot: int, published: PartitionSlot, manifest: LogManifest, *, is_whole: bool) -> LogHandle | None:
+        before = self._forget(slot)
+        directory = self._directory_of(slot, published)
+        if directory is None:
+            # Its topic is deleted: an answer of the owner, or a question of a client, has crossed that news.
+            return None
+        store = SegmentFiles(directory, self._files)
+        reader = LogReader(store, manifest)
+        handle = LogHandle(reader, published.topic_id, published.generation, is_whole=is_whole)
+        if before is not None and before.topic_id == published.topic_id:
+            handle.follow(before)
+        self._handles[slot] = handle
+        self._segments += handle.segments
+        while self._segments > MOST_SEGMENTS and len(self._handles) > 1:
+            self._forget(next(iter(self._handles)))
+        return handle
+
+    def _forget(self, slot: int) -> LogHandle | None:
+        handle = self._handles.pop(slot, None)
+        if handle is not None:
+            handle.reader.close()
+            self._segments -= handle.segments
+        return handle
+
+    def _want(self, slot: int, published: PartitionSlot, *, files_missing: bool = False) -> None:
+        if self._asked.get(slot) != published.generation and published.owner >= 0:
+            question = ManifestWanted(slot, topic_tag(published.topic_id), files_missing)
+            if self._ask(published.owner, pack_control(question)):
+                self._asked[slot] = published.generation
+
+
+def _locate(reader: LogReader, wanted: WantedRecords) -> Extent:
+    return reader.locate(wanted.offset, wanted.upper, wanted.max_bytes, minimum_one_batch=wanted.whole)
+
+
+def _look_up(wanted: WantedRecords, reader: LogReader) -> None:
+    extent = _locate(reader, wanted)
+    if wanted.committed:
+        reader.aborted(wanted.offset, extent, wanted.upper)
+
+
+def _unpack(message: Manifest) -> LogManifest:
+    bases, epochs = message.segment_bases, message.epochs
+    return LogManifest(
+        generation=message.generation,
+        segment_bases=tuple(bases),
+        epochs=tuple((epoch, start) for epoch, start in epochs),
+    )

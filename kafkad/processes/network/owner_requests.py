@@ -1,0 +1,65 @@
+"""Requests that the owners of partitions answer, other than Produce: asked once each, gathered, replied."""
+
+from collections.abc import Callable
+
+from kafkad.handlers.partitions.owner_question import OwnerQuestion
+from kafkad.processes.network.answers import Answers
+from kafkad.processes.network.connections.connection import Connection, Frame, Reply
+from kafkad.wire.processes.descriptors import DeletedRecords, EndMarkersWritten, Producers, pack_control
+
+PATIENCE_MS = 30_000
+"""How long owners may take for a question that brings no timeout of its own."""
+
+
+class _Open:
+    __slots__ = ("question", "reply", "waiting_for")
+
+    def __init__(self, question: OwnerQuestion, reply: Reply, waiting_for: int) -> None:
+        self.question = question
+        self.reply = reply
+        self.waiting_for = waiting_for
+
+
+class OwnerRequests:
+    """`ask` sends a control frame to a worker; False when it can't be reached now."""
+
+    def __init__(self, answers: Answers, ask: Callable[[int, bytes], bool]) -> None:
+        self._answers = answers
+        self._ask = ask
+        self._next_part = 1
+        self._parts: dict[int, tuple[_Open, int]] = {}
+
+    def start(self, connection: Connection, frame: Frame, question: OwnerQuestion, now_ms: int) -> None:
+        reply = self._answers.open(connection, frame, now_ms)
+        workers = question.workers()
+        deadline_ms = now_ms + (PATIENCE_MS if question.timeout_ms is None else question.timeout_ms)
+        opened = _Open(question, reply, len(workers))
+        for worker in workers:
+            part_id = self._next_part
+            self._next_part += 1
+            self._parts[part_id] = (opened, worker)
+            if not self._ask(worker, pack_control(question.message(worker, part_id, deadline_ms))):
+                self._lose(part_id)
+        if not workers:
+            self._answers.send(reply, question.body())
+
+    def heard(self, message: DeletedRecords | Producers | EndMarkersWritten) -> None:
+        known = self._parts.pop(message.part_id, None)
+        if known is not None:
+            opened, worker = known
+            opened.question.answered(worker, message)
+            self._settle(opened)
+
+    def worker_lost(self, worker: int) -> None:
+        for part_id in [part_id for part_id, (_, asked) in self._parts.items() if asked == worker]:
+            self._lose(part_id)
+
+    def _lose(self, part_id: int) -> None:
+        opened, worker = self._parts.pop(part_id)
+        opened.question.lost(worker)
+        self._settle(opened)
+
+    def _settle(self, opened: _Open) -> None:
+        opened.waiting_for -= 1
+        if opened.waiting_for == 0:
+            self._answers.send(opened.reply, opened.question.body())

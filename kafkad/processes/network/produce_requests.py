@@ -1,0 +1,133 @@
+"""Produce in the network process: requests out to the workers that own the partitions, answers back into replies.
+
+The arena space of a request is given back when its last share is answered or its worker is known to be dead.
+"""
+
+from collections.abc import Callable, Sequence
+
+from kafkad.adapters.shared_memory.arena import Arena
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.core.errors import ErrorCode
+from kafkad.core.metrics.catalogue import error_index
+from kafkad.handlers.partitions.routing import Routing
+from kafkad.handlers.produce import ProduceInFlight, Share, plan
+from kafkad.processes.network.connections.connection import Connection, Frame, Reply
+from kafkad.processes.network.connections.throttle import Throttle
+from kafkad.wire.api_table import PRODUCE
+from kafkad.wire.framing import response_head
+from kafkad.wire.messages.produce import read_request
+from kafkad.wire.processes.descriptors import RecordErrors, pack_append, unpack_appended
+
+
+class ProduceRequests:
+    """All Produce requests of this process that are not answered yet."""
+
+    def __init__(
+        self,
+        *,
+        arena: Arena,
+        routing: Routing,
+        throttle: Throttle,
+        block: CounterBlock,
+        workers: int,
+        answered: Callable[[Connection], None],
+        refused: Callable[[Connection, str], None],
+    ) -> None:
+        self.outgoing: list[list[bytes]] = [[] for _ in range(workers)]
+        """Packed APPEND entries by worker, for the message that leaves at the end of the loop pass."""
+        self.reachable = [False] * workers
+        self._arena = arena
+        self._routing = routing
+        self._throttle = throttle
+        self._block = block
+        self._answered = answered
+        self._refused = refused
+        self._next_part = 1
+        self._open: dict[int, tuple[Share, Reply | None, Connection]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def start(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+        """Send the shares of one request on their way. Raises MalformedRequest."""
+        assert frame.arena_extent is not None
+        header = frame.header
+        try:
+            request = read_request(frame.view, header.body_at, header.version)
+        except BaseException:
+            self._arena.release(frame.arena_extent)
+            raise
+        produce = ProduceInFlight(request, header.version, frame.arena_extent)
+        reply = None
+        if request.acks != 0:
+            reply = Reply(connection, header, now_ms)
+            connection.replies.append(reply)
+        connection.begin(PRODUCE)
+        shares = plan(request, produce, frame.arena_offset, self._routing)
+        deadline_ms = now_ms + request.timeout_ms
+        for share in list(shares):
+            if not self.reachable[share.worker]:
+                share.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                continue
+            part_id = self._next_part
+            self._next_part += 1
+            self._open[part_id] = (share, reply, connection)
+            self.outgoing[share.worker].append(
+                pack_append(
+                    part_id, deadline_ms, request.acks, header.version, share.slices, request.transactional_id
+                )
+            )
+        if not self._throttle.manager.is_unlimited:
+            self._throttle.produced(connection, header.client_id, len(frame.view), now_ms)
+        if produce.shares_open == 0:
+            self._finish(produce, reply, connection)
+
+    def appended(self, frame: bytes) -> None:
+        """Take the answers of a worker."""
+        for part_id, results in unpack_appended(frame):
+            share, reply, connection = self._open.pop(part_id)
+            if share.answer(results):
+                self._finish(share.produce, reply, connection)
+
+    def explained(self, message: RecordErrors) -> None:
+        """The texts that go with an answer which follows."""
+        known = self._open.get(message.part_id)
+        if known is not None:
+            result = known[0].results[message.ordinal]
+            result.message = message.message
+            result.record_errors = message.errors
+
+    def worker_lost(self, worker: int) -> None:
+        """The worker is reaped: whether its shares were appended is unknown, so clients are told to retry."""
+        self.reachable[worker] = False
+        self.outgoing[worker].clear()
+        lost = [part_id for part_id, (share, _, _) in self._open.items() if share.worker == worker]
+        for part_id in lost:
+            share, reply, connection = self._open.pop(part_id)
+            if share.fail(ErrorCode.REQUEST_TIMED_OUT):
+                self._finish(share.produce, reply, connection)
+
+    def _finish(self, produce: ProduceInFlight, reply: Reply | None, connection: Connection) -> None:
+        self._arena.release(produce.arena_extent)
+        connection.ended()
+        if produce.has_error:
+            for _topic, _partition, error in produce.errors():
+                self._block[error_index(error)] += 1
+        if connection.closed:
+            return
+        if reply is None:
+            if produce.has_error:
+                self._refused(connection, f"a Produce with acks=0 failed: {_in_words(produce.errors())}")
+                return
+        else:
+            body = produce.reply(max(0, connection.muted_until_ms - reply.received_ms))
+            header = reply.header
+            head = response_head(header.api_key, header.version, header.correlation_id, len(body))
+            connection.answer(reply, (head + body,), len(head) + len(body))
+        self._answered(connection)
+
+
+def _in_words(errors: Sequence[tuple[object, int, int]]) -> str:
+    topic, partition, error = errors[0]
+    more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return f"{topic!r}-{partition} {ErrorCode(error).name}{more}"

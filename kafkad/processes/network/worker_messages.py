@@ -1,0 +1,62 @@
+"""What workers say to a network process: each message to the request handler that waits for it."""
+
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.processes.network.assembly import RequestHandlers
+from kafkad.processes.network.logs.readers import LogReaders
+from kafkad.wire.processes.coordinator_messages import COORDINATION, CoordinatorAnswered, unpack_coordination
+from kafkad.wire.processes.descriptors import (
+    APPENDED,
+    MOVED,
+    DeletedRecords,
+    EndMarkersWritten,
+    FilesRemoved,
+    Manifest,
+    Producers,
+    RecordErrors,
+    unpack_control,
+    unpack_moved,
+)
+
+
+class WorkerMessages:
+    """Called by the loop with every frame of a worker; `now_ms` is that of the pass."""
+
+    def __init__(self, request_handlers: RequestHandlers, logs: LogReaders, table: PartitionTable) -> None:
+        self._request_handlers = request_handlers
+        self._logs = logs
+        self._table = table
+
+    def hear(self, frame: bytes, now_ms: int) -> None:
+        kind = frame[0]
+        if kind == APPENDED:
+            self._request_handlers.produce.appended(frame)
+        elif kind == MOVED:
+            self._request_handlers.fetch.moved(unpack_moved(frame))
+        elif kind == COORDINATION:
+            message = unpack_coordination(frame)
+            assert isinstance(message, CoordinatorAnswered), f"{type(message).__name__} is for workers"
+            self._request_handlers.coordinators.heard(message)
+        else:
+            self._control(frame)
+
+    def settle(self, now_ms: int) -> None:
+        """Everything of this pass was heard: who waits for something of a log looks once at all that came."""
+        if self._logs.has_news:
+            self._logs.has_news = False
+            self._request_handlers.fetch.manifest_arrived(now_ms)
+            self._request_handlers.answers.manifest_arrived()
+        self._request_handlers.fetch.go_on(now_ms)
+
+    def _control(self, frame: bytes) -> None:
+        message = unpack_control(frame)
+        match message:
+            case RecordErrors():
+                self._request_handlers.produce.explained(message)
+            case Manifest():
+                self._logs.arrived(message, self._table.read(message.slot))
+            case FilesRemoved(slots):
+                self._logs.files_removed(slots, self._table)
+            case DeletedRecords() | Producers() | EndMarkersWritten():
+                self._request_handlers.owners.heard(message)
+            case _:
+                raise AssertionError(f"a worker does not send {type(message).__name__} to a network process")

@@ -1,0 +1,187 @@
+"""What every process of the broker does before and after its own work.
+
+A child starts with the supervisor's memory and descriptors: it forgets the signals, the service manager and
+whatever belongs to others, and dies with its parent. The one broad `except` of all processes is here: whoever
+meets the impossible logs it and exits with 70; it is started again, nothing goes on after "should not happen".
+"""
+
+import faulthandler
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.adapters.links.supervision_channel import Channel, ChannelClosed, Fatal
+from kafkad.adapters.operating_system.process_limits import (
+    OutOfResources,
+    die_with_parent,
+    open_files_limit,
+    set_process_title,
+)
+from kafkad.adapters.operating_system.service_manager import is_journal
+from kafkad.adapters.shared_memory.arena import Arena
+from kafkad.adapters.shared_memory.counters import CounterBlock, Counters
+from kafkad.adapters.shared_memory.descriptor_ring import Doorbell
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
+from kafkad.adapters.shared_memory.shared_region import SharedRegion
+from kafkad.config import BrokerConfig, Endpoint, Listener
+from kafkad.core.metrics.catalogue import GAUGE_INDEXES
+from kafkad.core.supervision.broker_state import BrokerState
+from kafkad.core.supervision.open_files import OpenFiles
+from kafkad.plugin_loading import Plugins
+
+EX_ORPHANED = 75
+"""sysexits(3), a temporary failure: nobody reads this code, as the supervisor is gone."""
+EX_OSERR = 71
+"""sysexits(3): the machine does not have what it takes now."""
+EX_SOFTWARE = 70
+"""sysexits(3): an internal error."""
+
+HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STACKS_SIGNAL = signal.SIGUSR1
+"""A child that gets it writes to stderr where each of its threads is, and goes on."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedState:
+    """What all processes look at; made before the fork. Each word and slot has one writer."""
+
+    registry: ProcessRegistry
+    table: PartitionTable
+    counters: Counters
+    arenas: tuple[Arena, ...]
+    """One for each network process, by index."""
+    rings: SharedRegion
+    """The queues between network processes and workers, numbered by `kafkad.processes.runtime.rings`."""
+    connections: SharedRegion
+    """A table of `kafkad.adapters.shared_memory.connection_counts` for each network process."""
+    doorbells: Mapping[ProcessKey, Doorbell]
+    """How each process is woken when something is in its rings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildContext:
+    """Everything that one incarnation of a child is handed."""
+
+    key: ProcessKey
+    incarnation: int
+    supervisor_pid: int
+    shared: SharedState
+    config: BrokerConfig
+    plugins: Plugins | None
+    runtime_dir: Path
+    channel: Channel
+    listeners: Sequence[tuple[Listener, socket.socket]]
+    """Bound and listening; only network processes have them open."""
+    endpoints: tuple[Endpoint, ...]
+    """Where the listeners really are: a port 0 of the configuration is the port that was found."""
+    log_directories: tuple[LogDirectory, ...]
+    was_clean: tuple[bool, ...]
+    """For each log directory, whether the broker stopped cleanly before this start."""
+
+    @property
+    def registry(self) -> ProcessRegistry:
+        return self.shared.registry
+
+    @property
+    def table(self) -> PartitionTable:
+        return self.shared.table
+
+    @property
+    def counters(self) -> Counters:
+        return self.shared.counters
+
+    @property
+    def arenas(self) -> tuple[Arena, ...]:
+        return self.shared.arenas
+
+    @property
+    def open_files(self) -> OpenFiles:
+        """How many this process may have, and for what."""
+        return OpenFiles(limit=open_files_limit(), processes=len(self.registry.keys) + 1)
+
+    @property
+    def block(self) -> CounterBlock:
+        """The counters that this process alone writes."""
+        return self.shared.counters.block(self.shared.registry.slot(self.key))
+
+
+RoleMain: TypeAlias = Callable[[ChildContext], None]
+"""A role's whole work: returns when it was told to stop and has said `Stopped`."""
+Roles: TypeAlias = Mapping[str, RoleMain]
+
+
+def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None]) -> None:
+    """All of a child's incarnation, in the forked process. `forget` closes what belongs to others."""
+    die_with_parent(context.supervisor_pid)
+    _reset_signals()
+    forget()
+    faulthandler.register(STACKS_SIGNAL, all_threads=True)
+    set_process_title(str(context.key))
+    configure_logging(str(context.key))
+    # Gauges described the incarnation before; counters go on.
+    context.counters.zero(context.registry.slot(context.key), GAUGE_INDEXES)
+    try:
+        main(context)
+    except ChannelClosed:
+        # The supervisor is gone: our own end is on its way, and nothing of ours is broken.
+        os._exit(EX_ORPHANED)
+    except OutOfResources as error:
+        _end_for_now(context, error)
+    except Exception:
+        log.critical("ends: this should not happen", exc_info=True)
+        sys.stderr.flush()
+        # Not sys.exit: threads that the broken process left behind must not delay its end.
+        os._exit(EX_SOFTWARE)
+
+
+def _end_for_now(context: ChildContext, error: OutOfResources) -> None:
+    """Nothing is wrong with this process. A broker that starts can't be had; of one that serves the rest goes on."""
+    if context.registry.broker_state in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
+        context.channel.send(Fatal(str(error), exit_code=2))
+    else:
+        log.error("ends: %s", error)
+    os._exit(EX_OSERR)
+
+
+def configure_logging(name: str) -> None:
+    """One format for all processes: `LEVEL role-index message`, to stderr; the journal gets its own level as well."""
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = _JournalFormatter if is_journal() else logging.Formatter
+    handler.setFormatter(formatter(f"%(levelname)s {name} %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+class _JournalFormatter(logging.Formatter):
+    """syslog(3)'s number of the level in front of the line, which the journal takes off again (sd-daemon(3))."""
+
+    _PRIORITIES: ClassVar[Mapping[int, int]] = {
+        logging.CRITICAL: 2,
+        logging.ERROR: 3,
+        logging.WARNING: 4,
+        logging.INFO: 6,
+        logging.DEBUG: 7,
+    }
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"<{self._PRIORITIES.get(record.levelno, 6)}>{super().format(record)}"
+
+
+def _reset_signals() -> None:
+    """Only the supervisor is talked to by signals, also when a whole process group gets them.
+
+    Ctrl-C and some service managers signal everybody; a child that ended by that would not have flushed.
+    """
+    signal.set_wakeup_fd(-1)
+    for number in HANDLED_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)

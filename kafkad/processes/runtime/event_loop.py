@@ -1,0 +1,172 @@
+"""How a process waits: one epoll over its descriptors and links. Nobody looks for work from time to time.
+
+ZeroMQ's descriptor is edge-triggered: a send or a partial read may swallow the edge of a message that came in.
+So each link that was touched is looked at again before every wait, and a pass with something left does not
+sleep. What happens on an event is the business of the callbacks.
+"""
+
+import select
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Protocol
+
+from kafkad.adapters.links.messaging import Link
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.core.metrics.catalogue import BLOCK_WORDS, BUSY_NS, error_index
+from kafkad.wire import error_counts
+
+IDLE = -1
+"""No deadline: sleep until something happens."""
+
+
+class Inbox(Protocol):
+    """Where messages come in without a descriptor of their own: the rings in shared memory."""
+
+    fd: int
+    """Readable when somebody rang because the process slept."""
+
+    def flush(self) -> bool:
+        """Before sleeping: pass on what was sent; False when some of it has to be tried again soon."""
+
+    def falls_asleep(self) -> bool:
+        """Say so, then look once more: True when nothing has come in and one may really sleep."""
+
+    def wakes_up(self) -> None: ...
+
+    def rung(self, _events: int) -> None:
+        """`fd` is readable."""
+
+    def serve(self) -> int:
+        """Call back with what came in; the number of callbacks made."""
+
+
+HEARTBEAT_S = 2.0
+"""How long at most without a heartbeat: `block[BUSY_NS]`, which grows at each turn. A process at rest wakes up for this
+alone, a dozen microseconds; the supervisor takes one whose heartbeat stands still for hung
+(`kafkad.core.supervision.watchdog`)."""
+_RETRY_MS = 1
+"""Nobody rings when a full ring has room again: this often is looked, while something waits for it."""
+_FOREVER_S = float("inf")
+_NOBODYS_BLOCK: CounterBlock = memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q")
+
+
+class EventLoop:
+    """`watch` descriptors, `watch_link` links, then `run_once` in a loop.
+
+    `others(fd, events)` gets what was registered with `epoll` directly: ten thousand connections need no
+    callback each. `falls_asleep` is called right before each wait and `wakes_up` right after it, before any
+    callback: a network process is at rest for its owners (process registry, grace periods) just in between.
+    What was not slept is counted in `block`.
+    """
+
+    def __init__(
+        self,
+        others: Callable[[int, int], None] | None = None,
+        *,
+        falls_asleep: Callable[[], None] | None = None,
+        wakes_up: Callable[[], None] | None = None,
+        block: CounterBlock | None = None,
+    ) -> None:
+        self.epoll = select.epoll()
+        self._callbacks: dict[int, Callable[[int], None]] = {}
+        self._links: dict[int, tuple[Link, Callable[[list[bytes]], None]]] = {}
+        self._others = others
+        self._falls_asleep = falls_asleep
+        self._wakes_up = wakes_up
+        self._inbox: Inbox | None = None
+        self._block = block if block is not None else _NOBODYS_BLOCK
+        self._woke_ns = monotonic_ns()
+
+    def attach(self, inbox: Inbox) -> None:
+        """Look into `inbox` in each pass."""
+        self._inbox = inbox
+        self.watch(inbox.fd, inbox.rung)
+
+    def watch(self, fd: int, callback: Callable[[int], None], events: int = select.EPOLLIN) -> None:
+        """Call `callback(events)` whenever `fd` has some of them (level-triggered unless asked otherwise)."""
+        self.epoll.register(fd, events)
+        self._callbacks[fd] = callback
+
+    def modify(self, fd: int, events: int) -> None:
+        self.epoll.modify(fd, events)
+
+    def unwatch(self, fd: int) -> None:
+        """Before `fd` is closed. Unknown descriptors are fine."""
+        if self._callbacks.pop(fd, None) is not None:
+            self.epoll.unregister(fd)
+
+    def watch_link(self, link: Link, callback: Callable[[list[bytes]], None]) -> None:
+        """Call `callback(frames)` with what came in; what could not be sent yet is sent on by the loop."""
+        self.epoll.register(link.fd, select.EPOLLIN)
+        self._links[link.fd] = (link, callback)
+
+    def unwatch_link(self, link: Link) -> None:
+        """Before the link is closed."""
+        if self._links.pop(link.fd, None) is not None:
+            self.epoll.unregister(link.fd)
+
+    def run_once(self, timeout_ms: float = IDLE) -> int:
+        """Wait for events, at most `timeout_ms`, and call back; the number of callbacks made."""
+        touched = self._touched()
+        if self._falls_asleep is not None:
+            self._falls_asleep()
+        ready = self._poll(timeout_ms, may_sleep=not touched)
+        if self._wakes_up is not None:
+            self._wakes_up()
+        links, callbacks = self._links, self._callbacks
+        calls = 0
+        for fd, events in ready:
+            if fd in links:
+                touched.add(fd)
+            elif fd in callbacks:
+                callbacks[fd](events)
+                calls += 1
+            elif self._others is not None:
+                self._others(fd, events)
+                calls += 1
+        for fd in touched:
+            # A callback may have closed a link that was ready.
+            known = links.get(fd)
+            if known is not None:
+                calls += self._serve(*known)
+        if self._inbox is not None:
+            calls += self._inbox.serve()
+        return calls
+
+    def _poll(self, timeout_ms: float, *, may_sleep: bool) -> list[tuple[int, int]]:
+        inbox = self._inbox
+        if inbox is not None:
+            if not inbox.flush():
+                timeout_ms = _RETRY_MS if timeout_ms < 0 else min(timeout_ms, _RETRY_MS)
+            may_sleep = inbox.falls_asleep() and may_sleep
+        if error_counts.codes:
+            for code, count in error_counts.take():
+                self._block[error_index(code)] += count
+        timeout_s = 0 if not may_sleep else timeout_ms / 1000 if timeout_ms >= 0 else _FOREVER_S
+        while True:
+            self._block[BUSY_NS] += monotonic_ns() - self._woke_ns
+            ready = self.epoll.poll(timeout_s if timeout_s < HEARTBEAT_S else HEARTBEAT_S)
+            self._woke_ns = monotonic_ns()
+            timeout_s -= HEARTBEAT_S
+            if ready or timeout_s <= 0:
+                break
+        if inbox is not None:
+            inbox.wakes_up()
+        return ready
+
+    def _touched(self) -> set[int]:
+        return {fd for fd, (link, _) in self._links.items() if link.needs_look and link.has_input()}
+
+    def _serve(self, link: Link, callback: Callable[[list[bytes]], None]) -> int:
+        if link.backlog:
+            link.flush()
+        frames = link.receive()
+        if not frames:
+            return 0
+        callback(frames)
+        return 1
+
+    def close(self) -> None:
+        self.epoll.close()
+        self._callbacks.clear()
+        self._links.clear()

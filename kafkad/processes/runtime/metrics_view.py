@@ -1,0 +1,55 @@
+"""A snapshot of all metrics, made from shared memory when somebody asks; it costs nothing in between."""
+
+import time
+from collections.abc import Iterator
+
+from kafkad.adapters.shared_memory.partition_table import BYTES_IN, MESSAGES_IN
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.controller.image import NO_SLOT, MetadataImage
+from kafkad.core.metrics.metric import MetricsSnapshot
+from kafkad.core.metrics.partitions import PartitionReading
+from kafkad.core.metrics.snapshot import BrokerReading, GroupLag, ProcessReading, SnapshotBuilder
+from kafkad.processes.runtime.child import SharedState
+from kafkad.wire.api_table import APIS
+
+
+class MetricsView:
+    """What a snapshot is made of, wherever it is kept."""
+
+    def __init__(self, shared: SharedState, *, per_partition: bool) -> None:
+        self._shared = shared
+        self._per_partition = per_partition
+        self._builder = SnapshotBuilder({key: api.name for key, api in APIS.items()})
+        self.image = MetadataImage()
+        self.group_lags: dict[ProcessKey, list[GroupLag]] = {}
+        """What each worker has said of its groups last."""
+
+    def snapshot(self) -> MetricsSnapshot:
+        """The metrics as they are now."""
+        registry, counters = self._shared.registry, self._shared.counters
+        return self._builder.build(
+            BrokerReading(
+                now_ns=time.monotonic_ns(),
+                wall_ms=time.time_ns() // 1_000_000,
+                broker_state=registry.broker_state,
+                processes=[
+                    ProcessReading(
+                        key.role, key.index, registry.incarnation(key), counters.block(registry.slot(key))
+                    )
+                    for key in registry.keys
+                ],
+                partitions=self._partitions(),
+                per_partition=self._per_partition,
+                group_lags=[row for rows in self.group_lags.values() for row in rows],
+            )
+        )
+
+    def _partitions(self) -> Iterator[PartitionReading]:
+        table = self._shared.table
+        for topic in self.image.topics.values():
+            for row in topic.partitions:
+                if row.slot != NO_SLOT:
+                    slot = row.slot
+                    messages_in = table.traffic(slot, MESSAGES_IN)
+                    bytes_in, bytes_out = table.traffic(slot, BYTES_IN), table.bytes_out(slot)
+                    yield PartitionReading(topic.name, table.read(slot), messages_in, bytes_in, bytes_out)

@@ -1,0 +1,108 @@
+"""The processes that one process talks to: its ZeroMQ context, its links in its event loop, its process registry news.
+
+`follow` is called with the rows of a `ProcessesChanged`; it says which incarnations came and went, and after the
+caller has failed whatever was pending there, `settle` tells the process registry that nothing of the old incarnations
+is held any more.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import zmq
+
+from kafkad.adapters.links.messaging import Link, LinkSet, PeerChange, PeerGone, PeerJoined
+from kafkad.adapters.operating_system.process_limits import require_threads
+from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey, ProcessRegistry
+from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.rings import Rings
+
+_THREADS = 2
+"""Those of a ZeroMQ context."""
+
+
+class Peers:
+    """The links of `me`; `on_frames(peer, frames)` is called by the loop with what came in."""
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        registry: ProcessRegistry,
+        runtime_dir: Path,
+        me: ProcessKey,
+        on_frames: Callable[[ProcessKey, list[bytes]], None],
+        rings: Rings | None = None,
+    ) -> None:
+        self._loop = loop
+        self._rings = rings
+        if rings is not None:
+            loop.attach(rings)
+        self._registry = registry
+        self._me = me
+        self._on_frames = on_frames
+        require_threads(_THREADS)
+        # Made after the fork: a context has threads.
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context.set(zmq.MAX_SOCKETS, 4096)
+        self._links = LinkSet(
+            self._context,
+            runtime_dir,
+            me,
+            registry.incarnation(me),
+            opened=self._opened,
+            closing=self._closing,
+        )
+
+    def _opened(self, peer: ProcessKey, link: Link) -> None:
+        on_frames = self._on_frames
+        self._loop.watch_link(link, lambda frames: on_frames(peer, frames))
+
+    def _closing(self, peer: ProcessKey, link: Link) -> None:
+        self._loop.unwatch_link(link)
+
+    def follow(self, entries: Iterable[ProcessEntry]) -> list[PeerChange]:
+        changes = self._links.update(entries)
+        if self._rings is not None:
+            for change in changes:
+                self._follow_ring(self._rings, change)
+        return changes
+
+    def _follow_ring(self, rings: Rings, change: PeerChange) -> None:
+        if {self._me.role, change.peer.role} != {"network", "worker"}:
+            return
+        rings.close(change.peer)
+        if not isinstance(change, PeerGone):
+            incarnation = self._links.incarnation(change.peer)
+            rings.open(change.peer, self._registry.incarnation(self._me), incarnation)
+
+    def settle(self, changes: Iterable[PeerChange]) -> None:
+        """Nothing is held any more of the incarnations that these changes ended."""
+        for change in changes:
+            if isinstance(change, PeerGone):
+                # The life that follows is counted already, though it has not begun.
+                seen = change.incarnation + 1
+            elif isinstance(change, PeerJoined):
+                seen = change.incarnation
+            else:
+                seen = change.new_incarnation
+            self._registry.mark_seen(self._me, change.peer, seen)
+
+    def link(self, peer: ProcessKey) -> Link | None:
+        return self._links.link(peer)
+
+    def incarnation(self, peer: ProcessKey) -> int:
+        """The life that messages to `peer` go to; 0 while there is none."""
+        return self._links.incarnation(peer)
+
+    def send(self, peer: ProcessKey, frame: bytes) -> bool:
+        """False when `peer` has no life to send to. Through a ring where there is one and the frame fits."""
+        if self._rings is not None and self._rings.send(peer, frame):
+            return True
+        link = self._links.link(peer)
+        if link is None:
+            return False
+        link.send(frame)
+        return True
+
+    def close(self) -> None:
+        self._links.close()
+        self._context.term()

@@ -1,0 +1,84 @@
+"""The rings of one process: which ring leads to whom, and one look at all of them per loop pass."""
+
+from collections.abc import Callable, Mapping
+
+from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE, Doorbell, RingReader, RingWriter
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.adapters.shared_memory.shared_region import SharedRegion
+
+
+def ring_count(networks: int, workers: int) -> int:
+    """One ring for each pair and direction."""
+    return 2 * networks * workers
+
+
+def ring_number(sender: ProcessKey, receiver: ProcessKey, workers: int) -> int:
+    """The ring from `sender` to `receiver`, one of which is a network process and the other a worker."""
+    if sender.role == "network":
+        return 2 * (sender.index * workers + receiver.index)
+    return 2 * (receiver.index * workers + sender.index) + 1
+
+
+class Rings:
+    """The sending and receiving ends of `me`; an `Inbox` for the event loop."""
+
+    def __init__(
+        self,
+        me: ProcessKey,
+        region: SharedRegion,
+        doorbells: Mapping[ProcessKey, Doorbell],
+        on_frames: Callable[[ProcessKey, list[bytes]], None],
+    ) -> None:
+        self._me = me
+        self._region = region
+        self._doorbells = doorbells
+        self._doorbell = doorbells[me]
+        self._on_frames = on_frames
+        self._workers = sum(key.role == "worker" for key in doorbells)
+        self._writers: dict[ProcessKey, RingWriter] = {}
+        self._readers: dict[ProcessKey, RingReader] = {}
+        self.fd = self._doorbell.fd
+
+    def open(self, peer: ProcessKey, my_incarnation: int, incarnation: int) -> None:
+        """There is a (new) life of `peer`: what was queued between earlier incarnations is not looked at."""
+        out, back = ring_number(self._me, peer, self._workers), ring_number(peer, self._me, self._workers)
+        self._writers[peer] = RingWriter(self._region, out, (my_incarnation, incarnation), self._doorbells[peer])
+        self._readers[peer] = RingReader(self._region, back, (incarnation, my_incarnation))
+
+    def close(self, peer: ProcessKey) -> None:
+        self._writers.pop(peer, None)
+        self._readers.pop(peer, None)
+
+    def send(self, peer: ProcessKey, frame: bytes) -> bool:
+        """False when there is no ring to `peer`, or the frame is too large for one: send it another way."""
+        writer = self._writers.get(peer)
+        if writer is None or len(frame) > LARGEST_MESSAGE:
+            return False
+        writer.send(frame)
+        return True
+
+    def flush(self) -> bool:
+        done = True
+        for writer in self._writers.values():
+            writer.flush()
+            done = done and not writer.has_backlog
+        return done
+
+    def falls_asleep(self) -> bool:
+        self._doorbell.falls_asleep()
+        return not any(reader.has_input() for reader in self._readers.values())
+
+    def wakes_up(self) -> None:
+        self._doorbell.wakes_up()
+
+    def rung(self, _events: int) -> None:
+        """The bell was heard; what it rang for is found by looking."""
+        self._doorbell.silence()
+
+    def serve(self) -> int:
+        calls = 0
+        for peer, reader in list(self._readers.items()):
+            if reader.has_input():
+                self._on_frames(peer, reader.receive())
+                calls += 1
+        return calls

@@ -1,0 +1,107 @@
+"""The partition behind a coordinator: its batches go into the log that Produce requests for other topics go into.
+
+What a coordinator writes is not judged like a client's: the leader is its author. Failures become the codes that
+`Runtime` knows, and the partition or its directory goes offline as with any other write.
+"""
+
+from collections.abc import Callable, Iterator
+
+from kafkad.core.coordinator.shard import Moment
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.coordinated import append_coordinated
+from kafkad.core.log.producers.verification import NO_GUARD
+from kafkad.core.log.records.batch import HEADER_SIZE, CorruptBatch, read_size
+from kafkad.core.log.segments.log_segments import Segments
+from kafkad.core.log.segments.segment import Segment
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
+from kafkad.processes.worker.owned import OwnedPartition
+
+LOAD_BYTES = 1 << 20
+"""Read at once when a shard is loaded, or one batch if that is larger."""
+
+
+class CoordinatorPartition:
+    """See `CoordinatorLog`. `touched` notes that the log moved, `failed` takes it offline."""
+
+    def __init__(
+        self,
+        owned: OwnedPartition,
+        *,
+        touched: Callable[[OwnedPartition], None],
+        failed: Callable[[OwnedPartition, Failure], None],
+    ) -> None:
+        self.owned = owned
+        self.guard = NO_GUARD
+        """The verification behind what is appended now, if it is part of a transaction."""
+        self._touched = touched
+        self._failed = failed
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.owned.log.log_end_offset if self.owned.log is not None else 0
+
+    @property
+    def high_watermark(self) -> int:
+        return self.owned.log.high_watermark.offset if self.owned.log is not None else 0
+
+    def append(self, batch: bytearray, moment: Moment) -> int:
+        owned = self.owned
+        partition_log = owned.log
+        if partition_log is None or not owned.is_online:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if owned.in_sync < owned.min_in_sync(partition_log):
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        try:
+            info = append_coordinated(
+                partition_log,
+                memoryview(batch),
+                leader_epoch=owned.leader_epoch,
+                now_ms=moment.wall_ms,
+                guard=self.guard,
+            )
+        except NoSpaceLeft as error:
+            say_no_room(owned, "a coordinator can't write", error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except FAILURES as error:
+            self._failed(owned, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        owned.messages_in += info.last_offset - info.base_offset + 1
+        owned.bytes_in += len(batch)
+        if not owned.is_dirty:
+            self._touched(owned)
+        return info.base_offset
+
+    def batches(self) -> Iterator[memoryview]:
+        partition_log = self.owned.log
+        assert partition_log is not None
+        segment: Segment | None = partition_log.segments[0]
+        while segment is not None:
+            yield from _batches_of(segment)
+            segment = _following(partition_log.segments, segment)
+
+
+def _batches_of(segment: Segment) -> Iterator[memoryview]:
+    """Also those that are appended while this is read. Raises `CorruptBatch`."""
+    position, wanted = 0, LOAD_BYTES
+    while position < segment.size:
+        left = segment.size - position
+        window = memoryview(segment.log.read_at(min(wanted, left), position))
+        at, wanted = 0, LOAD_BYTES
+        while len(window) - at >= HEADER_SIZE:
+            size = read_size(window, at)
+            if at + size > len(window):
+                wanted = max(LOAD_BYTES, size)
+                break
+            if size < HEADER_SIZE:
+                break
+            yield window[at : at + size]
+            at += size
+        if at == 0 and (len(window) == left or wanted <= len(window)):
+            raise CorruptBatch(position, f"no batch of the segment from offset {segment.base_offset}")
+        position += at
+
+
+def _following(segments: Segments, segment: Segment) -> Segment | None:
+    """The one after it: others may have come or gone meanwhile."""
+    return next((later for later in segments if later.base_offset > segment.base_offset), None)

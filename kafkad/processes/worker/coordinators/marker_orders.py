@@ -1,0 +1,120 @@
+"""Markers that the coordinators of this worker have ordered: sent to the owners of partitions until they are written.
+
+Owners may be this worker, another one, or one that dies meanwhile; `Marking` says who is to be asked when.
+"""
+
+import logging
+from collections.abc import Callable
+
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.coordinator.marking import Advanced, MarkerRequest, Marking, Place
+from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome
+from kafkad.core.transactions.records import AnyTransactionRecord
+from kafkad.core.transactions.shard import TransactionShard
+from kafkad.processes.worker.coordinators.shards import Coordinating
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.partitions import Partitions
+from kafkad.wire.processes.coordinator_messages import MarkersOrdered, MarkersWritten, pack_coordination
+from kafkad.wire.processes.descriptors import topic_tag
+
+log = logging.getLogger(__name__)
+
+WriteMarkers = Callable[[MarkersOrdered, Callable[[MarkersWritten], None]], None]
+"""What an owner does with an order: the answer comes when the markers are replicated."""
+
+
+class MarkerOrders:
+    """`write` is this worker's own way to write markers; `send` says False when a worker can't be reached."""
+
+    def __init__(
+        self,
+        me: ProcessKey,
+        partitions: Partitions,
+        coordinating: Coordinating,
+        *,
+        write: WriteMarkers,
+        send: Callable[[ProcessKey, bytes], bool],
+    ) -> None:
+        self._me = me
+        self._partitions = partitions
+        self._coordinating = coordinating
+        self._write = write
+        self._send = send
+        self._marking = Marking(self._place_of)
+        self._now_ms = 0
+
+    @property
+    def is_busy(self) -> bool:
+        return self._marking.is_busy
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._marking.retry_at_ms
+
+    def order(self, owned: OwnedPartition, wanted: MarkersWanted) -> None:
+        """A shard has decided a transaction; sent when the pass ends."""
+        self._marking.order(owned.slot, wanted)
+
+    def forget(self, owned: OwnedPartition) -> None:
+        """The shard is gone."""
+        self._marking.forget(owned.slot)
+
+    def written(self, message: MarkersWritten) -> None:
+        self._marking.answered(message.marker_id, message.results, self._now_ms)
+
+    def wanted(self, peer: ProcessKey, message: MarkersOrdered) -> None:
+        """Another worker's coordinator wants markers in partitions of this one."""
+        self._write(message, lambda written: self._answer(peer, written))
+
+    def _answer(self, peer: ProcessKey, written: MarkersWritten) -> None:
+        # Where the peer has died meanwhile, its successor asks again.
+        self._send(peer, pack_coordination(written))
+
+    def worker_lost(self, worker: ProcessKey) -> None:
+        self._marking.worker_lost(worker.index, self._now_ms)
+
+    def work(self, now_ms: int) -> None:
+        """End of a pass: send what is to be sent, and tell the shards what is done."""
+        self._now_ms = now_ms
+        if not len(self._marking) and not self._marking.is_busy:
+            return
+        for request in self._marking.take_requests(now_ms):
+            self._run(request)
+        for advanced in self._marking.take_advanced():
+            self._tell(advanced)
+        for finished in self._marking.take_finished():
+            self._coordinating.markers_written(finished.source, finished.transactional_id, finished.producer_epoch)
+        refused, self._marking.refused = self._marking.refused, []
+        for line in refused:
+            log.warning("%s", line)
+
+    def _tell(self, advanced: Advanced) -> None:
+        def rule(asked: Asked, shard: TransactionShard, _moment: Moment) -> Outcome[AnyTransactionRecord]:
+            return shard.markers_advanced(
+                asked.token, advanced.transactional_id, advanced.producer_epoch, advanced.partitions
+            )
+
+        self._coordinating.ask(advanced.source, rule, lambda _told: None)
+
+    def _run(self, request: MarkerRequest) -> None:
+        wanted = request.wanted
+        message = MarkersOrdered(
+            request.marker_id,
+            wanted.producer_id,
+            wanted.producer_epoch,
+            wanted.coordinator_epoch,
+            wanted.is_commit,
+            wanted.transaction_version,
+            request.slots,
+        )
+        if request.worker == self._me.index:
+            self._write(message, self.written)
+        elif not self._send(ProcessKey("worker", request.worker), pack_coordination(message)):
+            self._marking.worker_lost(request.worker, self._now_ms)
+
+    def _place_of(self, topic: str, index: int) -> Place | None:
+        known = self._partitions.image.topics.get(topic)
+        if known is None or not 0 <= index < len(known.partitions):
+            return None
+        row = known.partitions[index]
+        return Place(row.owner if row.slot >= 0 else -1, row.slot, topic_tag(known.id.bytes))

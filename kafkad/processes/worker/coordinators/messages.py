@@ -1,0 +1,154 @@
+"""What is said to and by the coordinators of a worker, each message to the part that it concerns."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
+from kafkad.handlers.coordinators.routing import peek
+from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
+from kafkad.processes.worker.coordinators.lags import Lags
+from kafkad.processes.worker.coordinators.marker_orders import MarkerOrders
+from kafkad.processes.worker.coordinators.offset_verification import OffsetVerifications
+from kafkad.processes.worker.coordinators.shards import Coordinating
+from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
+from kafkad.processes.worker.partitions import Partitions
+from kafkad.wire.api_table import APIS, OFFSET_COMMIT
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import ControllerMessage, ProducerIdsGiven, ProducerIdsWanted
+from kafkad.wire.processes.coordinator_messages import (
+    CoordinationMessage,
+    CoordinatorAsked,
+    LagsWanted,
+    MarkersOrdered,
+    MarkersWritten,
+    VerificationWanted,
+    Verified,
+)
+
+LAG_BUDGET_S = 0.005
+"""How long one pass may go on looking at groups for the reporter."""
+
+
+def _group_of(message: CoordinatorAsked) -> object:
+    """Commits of a group may be under way together, and keep their order; nothing else has to."""
+    if message.api_key != OFFSET_COMMIT:
+        return message.part_id
+    try:
+        return peek(memoryview(message.body), APIS[OFFSET_COMMIT].flexible_from <= message.version)
+    except MalformedRequest:
+        return message.part_id
+
+
+class Coordination:
+    """The messages of coordinators, and what each pass of the loop ends with for them."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        coordinating: Coordinating,
+        orders: MarkerOrders,
+        transaction_verification: TransactionVerification,
+        producer_ids: ProducerIdBlocks,
+        lags: Lags,
+        tell: Callable[[ControllerMessage], None],
+    ) -> None:
+        self._partitions = partitions
+        self._coordinating = coordinating
+        self._orders = orders
+        self._transaction_verification = transaction_verification
+        self._producer_ids = producer_ids
+        self._lags = lags
+        self._tell = tell
+        self._turns = Turns()
+        self._queued: dict[tuple[int, object], deque[tuple[ProcessKey, CoordinatorAsked]]] = {}
+        """What is in line, by slot and by what must keep its order there."""
+        coordinating.markers = orders
+        coordinating.offset_verification = OffsetVerifications(transaction_verification)
+
+    def hear(self, peer: ProcessKey, message: CoordinationMessage) -> None:
+        match message:
+            case CoordinatorAsked():
+                if len(message.body) > COSTLY_BYTES or self._queued:
+                    self._queue(peer, message)
+                else:
+                    self._asked(peer, message)
+            case MarkersOrdered():
+                self._orders.wanted(peer, message)
+            case MarkersWritten():
+                self._orders.written(message)
+            case VerificationWanted():
+                self._transaction_verification.wanted(peer, message)
+            case Verified():
+                self._transaction_verification.heard(message)
+            case LagsWanted():
+                self._lags.wanted(peer)
+            case _:
+                raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
+
+    def _asked(self, peer: ProcessKey, message: CoordinatorAsked) -> None:
+        owned = self._partitions.by_slot.get(message.slot)
+        self._coordinating.asked(
+            peer, message, is_recovering=owned is not None and owned.tag == message.tag and owned.is_recovering
+        )
+
+    def _queue(self, peer: ProcessKey, message: CoordinatorAsked) -> None:
+        """A small one goes at once, but no commit overtakes an earlier one of its group."""
+        key = (message.slot, _group_of(message))
+        size = len(message.body)
+        earlier = self._queued.get(key)
+        if earlier is not None:
+            earlier.append((peer, message))
+        elif size <= COSTLY_BYTES:
+            self._asked(peer, message)
+        else:
+            self._queued[key] = deque([(peer, message)])
+            self._turns.add(size, self._in_turn(key))
+
+    def _in_turn(self, key: tuple[int, object]) -> Iterator[None]:
+        line = self._queued[key]
+        while True:
+            self._asked(*line.popleft())
+            if not line:
+                del self._queued[key]
+                return
+            yield
+
+    @property
+    def has_turns(self) -> bool:
+        return bool(self._turns)
+
+    def take_turns(self) -> None:
+        """Go on with requests that cost much: before the pass settles and publishes what they lead to."""
+        self._turns.work()
+
+    def worker_changed(self, worker: ProcessKey) -> None:
+        """What it was asked is lost, and asked again."""
+        self._orders.worker_lost(worker)
+        self._transaction_verification.worker_lost(worker)
+
+    # Producer ids come in blocks.
+
+    def controller_linked(self) -> None:
+        """A (new) life of the controller: what the old one was asked is lost."""
+        self._producer_ids.failed()
+
+    def given(self, block: ProducerIdsGiven) -> None:
+        self._producer_ids.add(block.first, block.count)
+
+    # The end of a pass.
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._orders.next_deadline_ms
+
+    @property
+    def is_busy(self) -> bool:
+        return self._orders.is_busy or self._lags.is_busy or bool(self._turns)
+
+    def work(self, now_ms: int) -> None:
+        self._orders.work(now_ms)
+        self._lags.work(LAG_BUDGET_S)
+        if self._producer_ids.wanted and not self._producer_ids.is_asked:
+            self._producer_ids.is_asked = True
+            self._tell(ProducerIdsWanted())

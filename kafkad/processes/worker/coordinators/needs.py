@@ -1,0 +1,29 @@
+"""What the coordinators of a worker need of its other parts."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kafkad.core.coordinator.shard import MarkersWanted
+from kafkad.core.errors import ErrorCode
+from kafkad.processes.worker.owned import OwnedPartition
+
+
+class PendingMarkers(Protocol):
+    """Takes orders for markers."""
+
+    def order(self, owned: OwnedPartition, wanted: MarkersWanted) -> None: ...
+
+    def forget(self, owned: OwnedPartition) -> None: ...
+
+
+class OffsetVerification(Protocol):
+    """Asks whether a commit's transaction includes the offsets, before the commit is looked at (KIP-890)."""
+
+    def verify(
+        self,
+        owned: OwnedPartition,
+        request: Any,
+        version: int,
+        go_on: Callable[[int], None],
+        refuse: Callable[[ErrorCode], None],
+    ) -> None: ...

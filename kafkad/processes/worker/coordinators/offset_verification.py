@@ -1,0 +1,94 @@
+"""Does the transaction of a TxnOffsetCommit include the offsets of its group? Asked before the commit is looked at.
+
+The first commit of a transaction needs the coordinator's word, as the first records in any other partition do
+(KIP-890). With version 5 the partition is added to the transaction by that question.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.producers.verification import NO_GUARD
+from kafkad.core.types import NO_SEQUENCE
+from kafkad.processes.worker.coordinators.transaction_verification import Question, TransactionVerification
+from kafkad.processes.worker.owned import OwnedPartition
+
+ABORTABLE_FROM = 4
+"""Older clients don't know TRANSACTION_ABORTABLE."""
+ADDS_FROM = 5
+"""From this version of TxnOffsetCommit on clients don't send AddOffsetsToTxn first (transaction version 2)."""
+
+
+class OffsetVerifications:
+    """See `OffsetVerification`."""
+
+    def __init__(self, transaction_verification: TransactionVerification) -> None:
+        self._transaction_verification = transaction_verification
+
+    def verify(
+        self,
+        owned: OwnedPartition,
+        request: Any,
+        version: int,
+        go_on: Callable[[int], None],
+        refuse: Callable[[ErrorCode], None],
+    ) -> None:
+        """`go_on` gets the guard with which the commit may be appended; one of the two is called, now or later."""
+        if owned.log is None:
+            refuse(ErrorCode.NOT_COORDINATOR)
+            return
+        if not any(
+            self._transaction_verification.is_there(topic.name, row.partition_index) for topic, row in _rows(request)
+        ):
+            # Nothing will be appended: each row is told that, whatever the transaction is.
+            go_on(NO_GUARD)
+            return
+        adds = version >= ADDS_FROM
+        if not adds and not owned.log.producers.verifies_transactions:
+            go_on(NO_GUARD)
+            return
+        try:
+            guard = owned.log.producers.begin_verification(
+                request.producer_id,
+                request.producer_epoch,
+                NO_SEQUENCE,
+                time.time_ns() // 1_000_000,
+                supports_epoch_bump=adds,
+            )
+        except KafkaError as error:
+            refuse(error.code)
+            return
+        if guard == NO_GUARD:
+            go_on(guard)
+            return
+
+        def answered(codes: list[ErrorCode]) -> None:
+            if codes[0] == ErrorCode.NONE:
+                go_on(guard)
+            else:
+                refuse(_told(codes[0], version))
+
+        partition = (owned.name.topic, owned.name.partition)
+        self._transaction_verification.ask(
+            Question(request.transactional_id, request.producer_id, request.producer_epoch, adds, [partition]), answered
+        )
+
+
+def _rows(request: Any) -> Iterator[tuple[Any, Any]]:
+    return ((topic, row) for topic in request.topics for row in topic.partitions)
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    """What a client of this version knows what to do with."""
+    match code:
+        case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            # The group's coordinator has not moved, the transaction's has: no reason to look for another.
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        case ErrorCode.CONCURRENT_TRANSACTIONS if version < ADDS_FROM:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if version < ABORTABLE_FROM:
+            return ErrorCode.INVALID_TXN_STATE
+    return code

@@ -1,0 +1,85 @@
+"""How shards come by their state: their logs are read in steps, between loop passes, one shard after the other.
+
+A shard whose log can't be read is given up, and not served until the broker is started again.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kafkad.core.coordinator.runtime import Runtime
+from kafkad.core.coordinator.shard import Moment
+from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.records.record import MalformedRecords
+from kafkad.core.ports import StorageFailed
+from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
+
+log = logging.getLogger(__name__)
+
+UNREADABLE = (StorageFailed, FileNotFoundError, CorruptBatch, MalformedRecords, ValueError)
+"""What damage in a log, or in the records of a coordinator, comes out as."""
+_WORTH_A_LINE = 1000
+"""Loading fewer records than this is not news."""
+
+
+class Coordinator:
+    """One shard at work, or on its way there."""
+
+    __slots__ = ("began_ns", "owned", "partition", "runtime")
+
+    def __init__(self, partition: CoordinatorPartition, runtime: Runtime[Any]) -> None:
+        self.owned = partition.owned
+        self.partition = partition
+        self.runtime = runtime
+        self.began_ns = time.monotonic_ns()
+
+
+class ShardLoading:
+    """The shards that are not loaded yet, in the order in which their logs came online."""
+
+    def __init__(self, gave_up: Callable[[Coordinator, Exception], None]) -> None:
+        self._waiting: deque[Coordinator] = deque()
+        self._gave_up = gave_up
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, coordinator: Coordinator) -> None:
+        self._waiting.append(coordinator)
+
+    def discard(self, coordinator: Coordinator) -> None:
+        if coordinator in self._waiting:
+            self._waiting.remove(coordinator)
+
+    def work(self, budget_s: float) -> None:
+        """Load for about `budget_s`."""
+        until = time.monotonic() + budget_s
+        while self._waiting and time.monotonic() < until:
+            coordinator = self._waiting[0]
+            try:
+                is_done = coordinator.runtime.load_step(moment_now())
+            except UNREADABLE as error:
+                self._waiting.popleft()
+                log.error(
+                    "%s: its coordinator can't be loaded, its groups or transactions are not served: %s",
+                    coordinator.owned.name,
+                    error,
+                )
+                self._gave_up(coordinator, error)
+                continue
+            if is_done:
+                self._waiting.popleft()
+                _tell_loaded(coordinator)
+
+
+def _tell_loaded(coordinator: Coordinator) -> None:
+    records = coordinator.runtime.replayed
+    if records >= _WORTH_A_LINE:
+        elapsed_s = (time.monotonic_ns() - coordinator.began_ns) / 1e9
+        log.info("%s: its coordinator has read %d records in %.1f s", coordinator.owned.name, records, elapsed_s)
+
+
+def moment_now() -> Moment:
+    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)

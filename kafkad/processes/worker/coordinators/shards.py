@@ -1,0 +1,350 @@
+"""The coordinators of this worker: one shard for each internal partition that it owns, with its runtime.
+
+A shard is loaded when its log is online, in steps between loop passes, and is given up with its partition. What
+requests and timers lead to is the runtime's affair; here are only messages, clocks and logs.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.coordinator.runtime import Runtime, State
+from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome
+from kafkad.core.coordinator.timers import DueTimers, ShardTimer
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.producers.verification import NO_GUARD
+from kafkad.core.metrics.catalogue import observe_rebalance
+from kafkad.core.waiting.timing_wheel import TimingWheel
+from kafkad.handlers.coordinators.dispatch import COORDINATED
+from kafkad.processes.worker.coordinators.answers import Answer, ClientAnswer, InnerAnswer
+from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
+from kafkad.processes.worker.coordinators.needs import OffsetVerification, PendingMarkers
+from kafkad.processes.worker.coordinators.shard_kinds import ShardKind
+from kafkad.processes.worker.coordinators.shard_loading import Coordinator, ShardLoading, moment_now
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.api_table import LIST_GROUPS, LIST_TRANSACTIONS, OFFSET_COMMIT, TXN_OFFSET_COMMIT
+from kafkad.wire.kio_codec import codec
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
+
+log = logging.getLogger(__name__)
+
+_LISTS = (LIST_GROUPS, LIST_TRANSACTIONS)
+
+
+class Coordinating:
+    """`kinds` by internal topic; `send` goes to network processes."""
+
+    def __init__(
+        self,
+        kinds: Mapping[str, ShardKind],
+        *,
+        now_ms: int,
+        block: CounterBlock,
+        send: Callable[[ProcessKey, bytes], None],
+        touched: Callable[[OwnedPartition], None],
+        failed: Callable[[OwnedPartition, Failure], None],
+    ) -> None:
+        self._kinds = kinds
+        self.block = block
+        self._send = send
+        self._touched = touched
+        self._failed = failed
+        self.markers: PendingMarkers | None = None
+        self.offset_verification: OffsetVerification | None = None
+        """Who writes markers, and who verifies transactions; set once they are made, as they need this object."""
+        self._wheel: TimingWheel[ShardTimer] = TimingWheel(start_ms=now_ms)
+        self._due = DueTimers(self._wheel)
+        self._by_slot: dict[int, Coordinator] = {}
+        self._loading = ShardLoading(self._give_up)
+        self._leaving: list[Coordinator] = []
+        self._pending: dict[int, Answer] = {}
+        self._next_token = 1
+        self._gathering: list[Coordinator] = []
+        """Those whose outcomes of this pass share a batch that is not written yet."""
+        self._listing: deque[tuple[ProcessKey, CoordinatorAsked, bool]] = deque()
+        self._may_hold: dict[int, Coordinator] = {}
+        """By slot the shards that may wait for replicas: to look at all of them in each pass cost a tenth of it."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the next pass has to come at once."""
+        return bool(self._loading) or bool(self._leaving) or bool(self._due) or bool(self._listing)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        due = (self._wheel.next_expiration_ms(), self._next_held_ms())
+        return min((deadline for deadline in due if deadline is not None), default=None)
+
+    def _next_held_ms(self) -> int | None:
+        """When replicas that lag are given up. With one replica nothing is held beyond a pass."""
+        if not self._may_hold:
+            return None
+        self._may_hold = {slot: row for slot, row in self._may_hold.items() if row.runtime.has_held}
+        held = (row.runtime.next_deadline_ms for row in self._may_hold.values())
+        return min((deadline for deadline in held if deadline is not None), default=None)
+
+    # Partitions come and go.
+
+    def online(self, owned: OwnedPartition) -> None:
+        """A partition's log is loaded: if it is one of ours, its shard is next."""
+        kind = self._kinds.get(owned.name.topic)
+        if kind is None or not owned.is_online or owned.slot in self._by_slot:
+            return
+        partition = CoordinatorPartition(owned, touched=self._touched, failed=self._failed)
+        runtime: Runtime[Any] = Runtime(
+            kind.make_shard(owned.leader_epoch),
+            partition,
+            kind.codec,
+            self._wheel,
+            _Recipient(self, owned),
+            compression=kind.compression,
+            timeout_ms=kind.timeout_ms,
+        )
+        coordinator = self._by_slot[owned.slot] = Coordinator(partition, runtime)
+        self._loading.add(coordinator)
+
+    def configure(self) -> None:
+        """The cluster has agreed on other levels of its features, or a group got settings of its own."""
+        for coordinator in self._by_slot.values():
+            self._kinds[coordinator.owned.name.topic].configure(coordinator.runtime.shard)
+
+    def left(self, owned: OwnedPartition) -> None:
+        """The partition is not ours any more, or not writable: nobody is taken in, who waits is told in this pass."""
+        coordinator = self._by_slot.get(owned.slot)
+        if coordinator is not None and coordinator.owned is owned:
+            del self._by_slot[owned.slot]
+            self._leaving.append(coordinator)
+            if self.markers is not None:
+                self.markers.forget(owned)
+
+    def settle(self) -> None:
+        """All that came in this pass has been heard: write what shares a batch."""
+        if self._gathering:
+            gathering, self._gathering = self._gathering, []
+            moment = moment_now()
+            for coordinator in gathering:
+                coordinator.runtime.settle(moment)
+
+    def work(self, budget_s: float, now_ms: int) -> None:
+        """End of a pass: send away who waits for shards that left, load and run timers for about `budget_s` each."""
+        if self._leaving:
+            self._send_away()
+        if self._listing:
+            self._list(time.monotonic() + budget_s)
+        if self._loading:
+            self._loading.work(budget_s)
+        due_ms = self.next_deadline_ms
+        if self._due or (due_ms is not None and due_ms <= now_ms):
+            self._run_due(moment_now(), budget_s)
+
+    def _send_away(self) -> None:
+        leaving, self._leaving = self._leaving, []
+        for coordinator in leaving:
+            self._loading.discard(coordinator)
+            if coordinator.runtime.state is not State.GONE:
+                coordinator.runtime.unload(moment_now())
+
+    def _give_up(self, coordinator: Coordinator, error: Exception) -> None:
+        owned = coordinator.owned
+        coordinator.runtime.unload(moment_now())
+        if self._by_slot.get(owned.slot) is coordinator:
+            del self._by_slot[owned.slot]
+        if isinstance(error, FAILURES):
+            self._failed(owned, error)
+
+    def _run_due(self, moment: Moment, budget_s: float) -> None:
+        due_ms = self._wheel.next_expiration_ms()
+        if self._due or (due_ms is not None and due_ms <= moment.monotonic_ms):
+            self._may_hold.update(self._by_slot)
+            until = time.monotonic() + budget_s
+            self._due.run(moment, lambda: time.monotonic() < until)
+        held_ms = self._next_held_ms()
+        if held_ms is not None and held_ms <= moment.monotonic_ms:
+            for coordinator in list(self._may_hold.values()):
+                coordinator.runtime.expire_held(moment)
+
+    # Requests.
+
+    def asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
+        """A network process asks; `is_recovering`: the log of the partition is still being looked at.
+
+        Who wants to know of all groups or transactions asks all shards at once: these take turns with everybody else.
+        """
+        if message.api_key in _LISTS:
+            self._listing.append((peer, message, is_recovering))
+        else:
+            self._asked(peer, message, is_recovering=is_recovering)
+
+    def _list(self, until_s: float) -> None:
+        while self._listing:
+            peer, message, is_recovering = self._listing.popleft()
+            self._asked(peer, message, is_recovering=is_recovering)
+            if time.monotonic() >= until_s:
+                return
+
+    def _asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
+        api = COORDINATED[message.api_key]
+        try:
+            request = codec(api.name, message.version).decode(memoryview(message.body))
+        except MalformedRequest as error:
+            self._send(peer, pack_coordination(CoordinatorAnswered(message.part_id, None, str(error))))
+            return
+        pending = ClientAnswer(self._send, peer, message, request)
+        coordinator = self._by_slot.get(message.slot)
+        if coordinator is None or coordinator.owned.tag != message.tag:
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_recovering else ErrorCode.NOT_COORDINATOR
+            pending.refuse(code)
+            return
+        asked = Asked(self._take_token(pending), message.version, message.client_id, message.client_host)
+        handle = api.module.handle
+
+        def rule(shard: Any, moment: Moment) -> Outcome[Any]:
+            return handle(request, asked, shard, moment)
+
+        offset_verification = self.offset_verification
+        if message.api_key != TXN_OFFSET_COMMIT or offset_verification is None:
+            self._handle(coordinator, asked, rule, shares_batch=message.api_key == OFFSET_COMMIT)
+            return
+        if not coordinator.owned.is_dirty:
+            # A question that is never followed by a commit is forgotten by the clock.
+            self._touched(coordinator.owned)
+        offset_verification.verify(
+            coordinator.owned,
+            request,
+            message.version,
+            lambda guard: self._handle(coordinator, asked, rule, guard),
+            lambda code: self.refuse(asked.token, code),
+        )
+
+    def ask(
+        self,
+        slot: int,
+        rule: Callable[[Asked, Any, Moment], Outcome[Any]],
+        answered: Callable[[object], None],
+    ) -> None:
+        """The broker itself asks a shard of this worker; `answered` gets the reply, or the code of a refusal."""
+        coordinator = self._by_slot.get(slot)
+        if coordinator is None:
+            answered(ErrorCode.NOT_COORDINATOR)
+            return
+        asked = Asked(self._take_token(InnerAnswer(answered)), 0, "", "")
+        self._handle(coordinator, asked, lambda shard, moment: rule(asked, shard, moment))
+
+    def _take_token(self, pending: Answer) -> int:
+        token = self._next_token
+        self._next_token += 1
+        self._pending[token] = pending
+        return token
+
+    def _handle(
+        self,
+        coordinator: Coordinator,
+        asked: Asked,
+        rule: Callable[[Any, Moment], Outcome[Any]],
+        guard: int = NO_GUARD,
+        *,
+        shares_batch: bool = False,
+    ) -> None:
+        runtime = coordinator.runtime
+        if runtime.state is not State.ACTIVE:
+            is_loading = runtime.state is State.LOADING
+            self.refuse(
+                asked.token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
+            )
+            return
+        runtime.begin(asked.token)
+        moment = moment_now()
+        if not shares_batch:
+            runtime.settle(moment)
+        elif not runtime.has_collected:
+            self._gathering.append(coordinator)
+        try:
+            outcome = rule(runtime.shard, moment)
+        except KafkaError as error:
+            runtime.refuse(asked.token, error.code)
+            return
+        self._may_hold[coordinator.owned.slot] = coordinator
+        coordinator.partition.guard = guard
+        runtime.perform(outcome, moment)
+        coordinator.partition.guard = NO_GUARD
+
+    def network_lost(self, network: ProcessKey) -> None:
+        """Nobody wants its answers any more; what they lead to goes on, as when a client is gone."""
+        self._pending = {token: row for token, row in self._pending.items() if row.peer != network}
+        self._listing = deque(row for row in self._listing if row[0] != network)
+
+    def reply(self, token: int, reply: object) -> None:
+        pending = self._pending.pop(token, None)
+        if pending is not None:
+            pending.reply(reply)
+
+    def refuse(self, token: int, code: ErrorCode) -> None:
+        pending = self._pending.pop(token, None)
+        if pending is not None:
+            pending.refuse(code)
+
+    # What happens in the logs.
+
+    def advanced(self, owned: OwnedPartition) -> None:
+        """The high watermark of a partition may have moved."""
+        coordinator = self._by_slot.get(owned.slot)
+        if coordinator is not None and coordinator.runtime.has_held:
+            coordinator.runtime.advanced(moment_now())
+
+    def transaction_ended(self, owned: OwnedPartition, producer_id: int, is_commit: bool, offset: int) -> None:
+        """A marker was appended to a partition; an internal one has offsets in it that wait for it."""
+        coordinator = self._by_slot.get(owned.slot)
+        if coordinator is not None:
+            coordinator.runtime.transaction_ended(producer_id, is_commit, offset)
+
+    def markers_written(self, slot: int, transactional_id: str, producer_epoch: int) -> None:
+        """Every marker that the shard in `slot` ordered for a transaction is in its log."""
+        coordinator = self._by_slot.get(slot)
+        if coordinator is not None and coordinator.runtime.state is State.ACTIVE:
+            self._may_hold[slot] = coordinator
+            coordinator.runtime.markers_written(transactional_id, producer_epoch, moment_now())
+
+    def topics_deleted(self, topics: list[tuple[str, UUID]]) -> None:
+        """The cluster has lost these topics, by name and id: nobody goes on in them."""
+        moment = moment_now()
+        for slot, row in list(self._by_slot.items()):
+            if row.runtime.state is State.ACTIVE:
+                self._may_hold[slot] = row
+                row.runtime.settle(moment)
+                outcome = self._kinds[row.owned.name.topic].topics_deleted(row.runtime.shard, topics, moment)
+                row.runtime.perform(outcome, moment)
+
+    def shards(self) -> list[Any]:
+        """Those at work."""
+        rows = self._by_slot.values()
+        return [row.runtime.shard for row in rows if row.runtime.state is State.ACTIVE]
+
+    def order_markers(self, owned: OwnedPartition, wanted: MarkersWanted) -> None:
+        assert self.markers is not None
+        self.markers.order(owned, wanted)
+
+
+class _Recipient:
+    """See `Recipient`: one for each shard, so that its name is known."""
+
+    def __init__(self, coordinating: Coordinating, owned: OwnedPartition) -> None:
+        self.reply = coordinating.reply
+        self.refuse = coordinating.refuse
+        self._coordinating = coordinating
+        self._owned = owned
+
+    def order_markers(self, wanted: MarkersWanted) -> None:
+        self._coordinating.order_markers(self._owned, wanted)
+
+    def tell(self, line: str) -> None:
+        log.info("%s", line)
+
+    def rebalanced(self, elapsed_ms: int) -> None:
+        observe_rebalance(self._coordinating.block, elapsed_ms)

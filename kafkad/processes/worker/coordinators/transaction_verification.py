@@ -1,0 +1,137 @@
+"""Is a partition in a producer's transaction? The question of the worker that appends, and the coordinator's answer.
+
+Asked of the worker that owns the transactional id's internal partition, which may be this one. Whatever happens to
+that worker, every question is answered: with the codes of the coordinator, or with why it could not be asked.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.controller.topics.names import TRANSACTION_STATE_TOPIC
+from kafkad.core.coordinator.partitioning import partition_for
+from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.transactions.records import AnyTransactionRecord
+from kafkad.core.transactions.requests import PartitionsAdded, PartitionsToAdd
+from kafkad.core.transactions.shard import TransactionShard
+from kafkad.processes.worker.coordinators.shards import Coordinating
+from kafkad.processes.worker.partitions import Partitions
+from kafkad.wire.processes.coordinator_messages import VerificationWanted, Verified, pack_coordination
+
+Answered = Callable[[list[ErrorCode]], None]
+"""Called once with a code for each partition, in the order asked."""
+_BROKER_VERSION = 2
+
+
+class Question(NamedTuple):
+    """With `adds` the partitions become part of the transaction, if they are not (transaction version 2)."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    adds: bool
+    partitions: Sequence[tuple[str, int]]
+
+
+class TransactionVerification:
+    """`me` is this worker; `send` says False when a worker can't be reached."""
+
+    def __init__(
+        self,
+        me: ProcessKey,
+        partitions: Partitions,
+        coordinating: Coordinating,
+        send: Callable[[ProcessKey, bytes], bool],
+    ) -> None:
+        self._me = me
+        self._partitions = partitions
+        self._coordinating = coordinating
+        self._send = send
+        self._open: dict[int, tuple[ProcessKey, int, Answered]] = {}
+        self._next_id = 1
+
+    def is_there(self, topic: str, partition: int) -> bool:
+        """Whether there is anything to ask about."""
+        known = self._partitions.image.topics.get(topic)
+        return known is not None and 0 <= partition < len(known.partitions)
+
+    # Asking.
+
+    def ask(self, question: Question, answered: Answered) -> None:
+        """Put `question` to the coordinator; `answered` may be called before this returns."""
+        owner, _slot = self._coordinator_of(question.transactional_id)
+        if owner == self._me:
+            self._answer(question, answered)
+            return
+        question_id = self._next_id
+        self._next_id += 1
+        message = VerificationWanted(
+            question_id,
+            question.transactional_id,
+            question.producer_id,
+            question.producer_epoch,
+            question.adds,
+            list(question.partitions),
+        )
+        self._open[question_id] = (owner or self._me, len(question.partitions), answered)
+        if owner is None or not self._send(owner, pack_coordination(message)):
+            self._lose(question_id)
+
+    def heard(self, message: Verified) -> None:
+        known = self._open.pop(message.question_id, None)
+        if known is not None:
+            known[2]([ErrorCode(code) for code in message.results])
+
+    def worker_lost(self, worker: ProcessKey) -> None:
+        for question_id in [question_id for question_id, row in self._open.items() if row[0] == worker]:
+            self._lose(question_id)
+
+    def _lose(self, question_id: int) -> None:
+        _worker, count, answered = self._open.pop(question_id)
+        answered([ErrorCode.NOT_COORDINATOR] * count)
+
+    def _coordinator_of(self, transactional_id: str) -> tuple[ProcessKey | None, int]:
+        """(worker, slot of the internal partition)."""
+        topic = self._partitions.image.topics.get(TRANSACTION_STATE_TOPIC)
+        if topic is None:
+            return None, -1
+        row = topic.partitions[partition_for(transactional_id, len(topic.partitions))]
+        return (ProcessKey("worker", row.owner) if row.owner >= 0 else None), row.slot
+
+    # Answering.
+
+    def wanted(self, peer: ProcessKey, message: VerificationWanted) -> None:
+        """Another worker asks."""
+        question = Question(
+            message.transactional_id, message.producer_id, message.producer_epoch, message.adds, message.partitions
+        )
+
+        def answered(codes: list[ErrorCode]) -> None:
+            self._send(peer, pack_coordination(Verified(message.question_id, [int(code) for code in codes])))
+
+        self._answer(question, answered)
+
+    def _answer(self, question: Question, answered: Answered) -> None:
+        count = len(question.partitions)
+        _owner, slot = self._coordinator_of(question.transactional_id)
+
+        def rule(asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[AnyTransactionRecord]:
+            wanted = PartitionsToAdd(
+                question.transactional_id,
+                question.producer_id,
+                question.producer_epoch,
+                tuple(dict.fromkeys((topic, index) for topic, index in question.partitions)),
+                not question.adds,
+            )
+            return shard.add_partitions(asked.token, [wanted], _BROKER_VERSION, moment)
+
+        def replied(reply: object) -> None:
+            if isinstance(reply, ErrorCode):
+                answered([reply] * count)
+                return
+            assert isinstance(reply, PartitionsAdded), f"a coordinator answers with {reply}"
+            codes = {(row.topic, row.partition): row.code for _id, rows in reply.transactions for row in rows}
+            answered([codes[topic, index] for topic, index in question.partitions])
+
+        self._coordinating.ask(slot, rule, replied)

@@ -1,0 +1,244 @@
+"""Produce requests with a transactional id: they wait here while a coordinator is asked, and hold up nobody else.
+
+What came first of a transactional id is appended first, whatever its coordinator takes: the batches behind a request
+that waits have later sequences. What to ask and what an answer means is in `handlers/transactional_produce`.
+"""
+
+import heapq
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from kafkad.config.entities.broker import BrokerConfig
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.producers.verification import NO_GUARD
+from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, read_header
+from kafkad.handlers.partitions import transactional_produce
+from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.descriptors import AppendSlice
+
+
+class _State(Enum):
+    """NEW: others are before it. ASKED: its coordinator is. DONE: appended, refused, or nobody wants it any more."""
+
+    NEW = "new"
+    ASKED = "asked"
+    DONE = "done"
+
+
+class PendingProduce:
+    """A request, or the share of it that is this worker's. `answer` belongs to who appends it."""
+
+    __slots__ = (
+        "answer",
+        "asked",
+        "began_ms",
+        "errors",
+        "guards",
+        "is_unwanted",
+        "network",
+        "slices",
+        "state",
+        "version",
+    )
+
+    def __init__(self, network: int, version: int, slices: Sequence[AppendSlice], answer: object) -> None:
+        self.network = network
+        self.version = version
+        self.slices = slices
+        self.answer = answer
+        self.state = _State.NEW
+        self.is_unwanted = False
+        self.began_ms = 0
+        self.guards: dict[int, int] = {}
+        """By number of the slice: what the coordinator's answer is worth."""
+        self.errors: dict[int, KafkaError] = {}
+        self.asked: list[int] = []
+        """The slices that the question is about, in its order."""
+
+    def guard_of(self, number: int) -> int:
+        return self.guards.get(number, NO_GUARD)
+
+
+class Coordinators(Protocol):
+    """Who knows which partitions are in a transaction."""
+
+    def ask(self, question: Question, answered: Answered) -> None: ...
+
+
+class RetryPauses(NamedTuple):
+    """While the transaction before is being ended: ask again after a pause, in all for no longer than this."""
+
+    pause_ms: int
+    total_ms: int
+
+
+def retry_pauses(config: BrokerConfig) -> RetryPauses:
+    pause_ms = config.values["add.partitions.to.txn.retry.backoff.ms"]
+    total_ms = config.values["add.partitions.to.txn.retry.backoff.max.ms"]
+    assert isinstance(pause_ms, int) and isinstance(total_ms, int), "both are integer options"
+    return RetryPauses(pause_ms, total_ms)
+
+
+class Transactional:
+    """`append` does what was held back; it finds refused slices in `errors`."""
+
+    def __init__(
+        self,
+        partitions: Mapping[int, OwnedPartition],
+        arenas: Sequence[memoryview],
+        coordinators: Coordinators,
+        append: Callable[[PendingProduce], None],
+        retry: RetryPauses,
+        touched: Callable[[OwnedPartition], None],
+    ) -> None:
+        self._partitions = partitions
+        self._arenas = arenas
+        self._coordinators = coordinators
+        self._append = append
+        self._retry = retry
+        self._touched = touched
+        self._lines: dict[str, deque[PendingProduce]] = {}
+        self._retries: list[tuple[int, int, str, PendingProduce]] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._retries[0][0] if self._retries else None
+
+    def take(self, transactional_id: str, held: PendingProduce) -> None:
+        """A request arrived; it may be appended before this returns."""
+        self._lines.setdefault(transactional_id, deque()).append(held)
+        self._advance(transactional_id)
+
+    def expire(self, now_ms: int) -> None:
+        """Ask those coordinators again that were busy with the transaction before."""
+        while self._retries and self._retries[0][0] <= now_ms:
+            _at_ms, _sequence, transactional_id, held = heapq.heappop(self._retries)
+            self._ask(transactional_id, held)
+            self._advance(transactional_id)
+
+    def network_lost(self, network: int) -> None:
+        """A network process is dead: what its arena held may be gone, and nobody waits for it."""
+        for transactional_id in list(self._lines):
+            for held in self._lines[transactional_id]:
+                if held.network == network:
+                    held.is_unwanted = True
+                    held.state = _State.DONE
+            self._advance(transactional_id)
+
+    def _advance(self, transactional_id: str) -> None:
+        line = self._lines.get(transactional_id)
+        if line is None:
+            # Nobody waited for its answer any more.
+            return
+        while line:
+            held = line[0]
+            if held.state is _State.NEW:
+                held.began_ms = time.monotonic_ns() // 1_000_000
+                self._ask(transactional_id, held)
+            if held.state is not _State.DONE:
+                return
+            line.popleft()
+        del self._lines[transactional_id]
+
+    def _ask(self, transactional_id: str, held: PendingProduce) -> None:
+        """Append at once if there is nothing to ask, else go on when there is an answer."""
+        if held.is_unwanted:
+            return
+        question = self._question(transactional_id, held)
+        if question is None:
+            self._finish(held)
+            return
+        held.state = _State.ASKED
+        is_asking = True
+
+        def answered(codes: list[ErrorCode]) -> None:
+            self._answered(transactional_id, held, codes)
+            if not is_asking and held.state is _State.DONE:
+                self._advance(transactional_id)
+
+        self._coordinators.ask(question, answered)
+        is_asking = False
+
+    def _question(self, transactional_id: str, held: PendingProduce) -> Question | None:
+        held.guards.clear()
+        held.errors.clear()
+        held.asked.clear()
+        headers = self._transactional_headers(held)
+        try:
+            producer = transactional_produce.check_sole_producer(
+                (header.producer_id, header.producer_epoch) for header in headers.values()
+            )
+        except KafkaError as error:
+            held.errors = dict.fromkeys(range(len(held.slices)), error)
+            return None
+        adds = transactional_produce.adds_partitions(held.version)
+        names = [name for number, header in headers.items() if (name := self._begin(held, number, header, adds))]
+        if producer is None or not names:
+            return None
+        return Question(transactional_id, *producer, adds, names)
+
+    def _transactional_headers(self, held: PendingProduce) -> dict[int, BatchHeader]:
+        """By number of the slice. What is no batch is refused when it is appended."""
+        arena = self._arenas[held.network]
+        headers: dict[int, BatchHeader] = {}
+        for number, (_slot, _tag, offset, length) in enumerate(held.slices):
+            if length >= HEADER_SIZE:
+                header = read_header(arena, offset)
+                if header.is_transactional and header.producer_id >= 0:
+                    headers[number] = header
+        return headers
+
+    def _begin(self, held: PendingProduce, number: int, header: BatchHeader, adds: bool) -> tuple[str, int] | None:
+        """The partition to ask about; None when no question is necessary, or none would help."""
+        slot, tag, _offset, _length = held.slices[number]
+        owned = self._partitions.get(slot)
+        if owned is None or owned.tag != tag or owned.log is None or not owned.is_online:
+            return None
+        producers = owned.log.producers
+        if not adds and not producers.verifies_transactions:
+            return None
+        try:
+            guard = producers.begin_verification(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                time.time_ns() // 1_000_000,
+                supports_epoch_bump=adds,
+            )
+        except KafkaError as error:
+            held.errors[number] = error
+            return None
+        if guard == NO_GUARD:
+            return None
+        if not owned.is_dirty:
+            # A question that is never followed by a record is forgotten by the clock.
+            self._touched(owned)
+        held.guards[number] = guard
+        held.asked.append(number)
+        return owned.name.topic, owned.name.partition
+
+    def _answered(self, transactional_id: str, held: PendingProduce, codes: list[ErrorCode]) -> None:
+        if held.is_unwanted:
+            return
+        now_ms = time.monotonic_ns() // 1_000_000
+        if transactional_produce.may_ask_again(codes, held.version) and now_ms - held.began_ms < self._retry.total_ms:
+            self._sequence += 1
+            heapq.heappush(self._retries, (now_ms + self._retry.pause_ms, self._sequence, transactional_id, held))
+            return
+        for number, code in zip(held.asked, codes, strict=True):
+            error = transactional_produce.refusal(code, held.version)
+            if error is not None:
+                held.errors[number] = error
+        self._finish(held)
+
+    def _finish(self, held: PendingProduce) -> None:
+        held.state = _State.DONE
+        self._append(held)

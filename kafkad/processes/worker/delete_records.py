@@ -1,0 +1,92 @@
+"""DeleteRecords in the worker: answered when the log of every replica starts where it was asked to (S3-24).
+
+What the owner deletes itself, it deletes at once; what waits is the answer, for the replicas that have not come so
+far. With one replica nothing waits.
+"""
+
+from collections.abc import Callable
+
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.errors import ErrorCode
+from kafkad.core.metrics.catalogue import PURGATORY_DELETE_RECORDS
+from kafkad.core.waiting.delayed_delete_records import (
+    DelayedDeleteRecords,
+    DeleteRecordsPartition,
+    DeletionProgress,
+)
+from kafkad.core.waiting.purgatory import Purgatory
+from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, pack_control
+
+Asked = tuple[ProcessKey, int, int]
+"""Who asked, in which of its incarnations (as counted here), under which number."""
+
+
+class Deleting:
+    """The DeleteRecords requests of this worker that are not answered yet.
+
+    `delete(slot, tag, offset)` moves a log start and says where replicas have to come, or why it did not.
+    """
+
+    def __init__(
+        self,
+        *,
+        now_ms: int,
+        block: CounterBlock,
+        progress: DeletionProgress,
+        delete: Callable[[int, int, int], tuple[ErrorCode, int]],
+        send: Callable[[ProcessKey, bytes], None],
+    ) -> None:
+        self._block = block
+        self._delete = delete
+        self._send = send
+        self._purgatory: Purgatory[DelayedDeleteRecords[Asked], DeletionProgress] = Purgatory(
+            view=progress, start_ms=now_ms
+        )
+        self._incarnations: dict[ProcessKey, int] = {}
+        """How often each network process was lost: its next incarnation numbers its requests anew."""
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._purgatory.next_expiration_ms()
+
+    def start(self, peer: ProcessKey, message: DeleteRecordsWanted) -> None:
+        rows = []
+        for slot, tag, offset in message.partitions:
+            error, required = self._delete(slot, tag, offset)
+            rows.append(DeleteRecordsPartition(slot, required, error))
+        operation = DelayedDeleteRecords(
+            request=(peer, self.incarnation_of(peer), message.part_id), deadline_ms=message.deadline_ms, partitions=rows
+        )
+        if self._purgatory.try_complete_else_watch(operation):
+            self._reply(operation)
+        self._count()
+
+    def progressed(self, slot: int) -> None:
+        """A replica of `slot` came further, or the partition left: look at what waits for it."""
+        if len(self._purgatory):
+            for operation in self._purgatory.check_and_complete(slot):
+                self._reply(operation)
+            self._count()
+
+    def expire(self, now_ms: int) -> None:
+        for operation in self._purgatory.expire(now_ms):
+            self._reply(operation)
+            self._count()
+
+    def incarnation_of(self, peer: ProcessKey) -> int:
+        """Which of its incarnations a network process is in, as counted here."""
+        return self._incarnations.get(peer, 0)
+
+    def network_lost(self, network: ProcessKey) -> None:
+        """It is dead: nobody wants its answers any more."""
+        self._incarnations[network] = self._incarnations.get(network, 0) + 1
+
+    def _reply(self, operation: DelayedDeleteRecords[Asked]) -> None:
+        peer, incarnation, part_id = operation.request
+        if incarnation == self._incarnations.get(peer, 0):
+            results = [(int(row.error_code), row.low_watermark) for row in operation.partitions]
+            self._send(peer, pack_control(DeletedRecords(part_id, results)))
+
+    def _count(self) -> None:
+        self._block[PURGATORY_DELETE_RECORDS] = len(self._purgatory)

@@ -1,0 +1,246 @@
+"""What others ask the owner of partitions: its files, its producers, its segments; to delete records, to tidy up."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.segments.removal import delete_records_before, delete_segments, describe_segments
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.processes.worker.coordinators.marker_orders import WriteMarkers
+from kafkad.processes.worker.delete_records import Deleting
+from kafkad.processes.worker.failed_partitions import FAILURES, Failing
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.coordinator_messages import MarkersOrdered, MarkersWritten
+from kafkad.wire.processes.descriptors import (
+    CleanupOrdered,
+    ControlMessage,
+    DeleteRecordsWanted,
+    EndMarkersWanted,
+    EndMarkersWritten,
+    Manifest,
+    ManifestWanted,
+    ProducerRow,
+    Producers,
+    ProducersWanted,
+    SegmentRow,
+    SegmentsDescribed,
+    SegmentsOf,
+    SegmentsWanted,
+    pack_control,
+)
+
+log = logging.getLogger(__name__)
+
+HIGH_WATERMARK = -1
+"""As an offset in DeleteRecords: everything that is committed."""
+
+
+class Questions:
+    """Answers one message after the other; each is small, or was cut into pieces by who asks."""
+
+    def __init__(
+        self,
+        partitions: dict[int, OwnedPartition],
+        *,
+        now_ms: int,
+        block: CounterBlock,
+        send: Callable[[ProcessKey, bytes], None],
+        touched: Callable[[OwnedPartition], None],
+        publish: Callable[[OwnedPartition], None],
+        remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
+        failing: Failing,
+        write_markers: WriteMarkers,
+    ) -> None:
+        self._partitions = partitions
+        self._send = send
+        self._touched = touched
+        self._publish = publish
+        self._remove_later = remove_later
+        self._failing = failing
+        self._write = write_markers
+        self.deleting = Deleting(now_ms=now_ms, block=block, progress=self, delete=self._delete, send=send)
+
+    def answer(self, peer: ProcessKey, message: ControlMessage) -> None:
+        answer: ControlMessage
+        match message:
+            case ManifestWanted():
+                owned = self._owned(message.slot, message.tag)
+                if owned is not None and owned.is_recovering:
+                    owned.waiting_questions.append((peer, message))
+                    return
+                answer = self._manifest(message)
+            case DeleteRecordsWanted():
+                self.deleting.start(peer, message)
+                return
+            case ProducersWanted():
+                answer = Producers(message.part_id, [self._producers(*row) for row in message.partitions])
+            case SegmentsWanted():
+                answer = SegmentsDescribed(message.part_id, [self._segments(*row) for row in message.partitions])
+            case CleanupOrdered():
+                self._clean_up(message)
+                return
+            case EndMarkersWanted():
+                self._write_markers(peer, message)
+                return
+            case _:
+                raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
+        self._send(peer, pack_control(answer))
+
+    def answer_waiting(self, owned: OwnedPartition) -> None:
+        """The log is loaded, given up or gone: whoever asked meanwhile is told."""
+        waiting, owned.waiting_questions = owned.waiting_questions, []
+        for peer, message in waiting:
+            self._send(peer, pack_control(self._manifest(message)))
+
+    def _owned(self, slot: int, tag: int) -> OwnedPartition | None:
+        owned = self._partitions.get(slot)
+        return owned if owned is not None and owned.tag == tag else None
+
+    def _manifest(self, message: ManifestWanted) -> Manifest:
+        owned = self._owned(message.slot, message.tag)
+        if owned is not None and message.files_missing:
+            self._failing.look(owned)
+        if owned is None or owned.log is None:
+            return Manifest(message.slot, message.tag, False, 0, [], [])
+        # The slot may be a pass behind the log; the answer must not be ahead of it.
+        self._publish(owned)
+        manifest = owned.log.manifest()
+        generation = owned.generation_base + manifest.generation
+        return Manifest(
+            message.slot, message.tag, True, generation, list(manifest.segment_bases), list(manifest.epochs)
+        )
+
+    def low_watermark_of(self, slot: int) -> int | ErrorCode:
+        """The smallest log start of all replicas: ours, as long as there is no other."""
+        owned = self._partitions.get(slot)
+        if owned is None or owned.log is None or not owned.is_online:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return owned.log.log_start_offset
+
+    def _delete(self, slot: int, tag: int, offset: int) -> tuple[ErrorCode, int]:
+        """Delete here; where the log has to start on every replica."""
+        owned = self._owned(slot, tag)
+        if owned is None or owned.log is None or not owned.is_online:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
+        partition_log = owned.log
+        up_to = partition_log.high_watermark.offset if offset == HIGH_WATERMARK else offset
+        try:
+            removed = delete_records_before(partition_log, up_to, _wall_ms())
+        except KafkaError as error:
+            return error.code, -1
+        except NoSpaceLeft as error:
+            log.error("%s: no records are deleted: %s", owned.name, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR, -1
+        except FAILURES as error:
+            self._failing.failed(owned, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR, -1
+        self._moved(owned, removed)
+        return ErrorCode.NONE, up_to
+
+    def _moved(self, owned: OwnedPartition, removed: list[UnlinkFiles]) -> None:
+        """First everybody can see it, then the files go."""
+        self._publish(owned)
+        self._touched(owned)
+        for effect in removed:
+            self._remove_later(owned, effect)
+
+    def _write_markers(self, peer: ProcessKey, message: EndMarkersWanted) -> None:
+        """A client ends transactions. Several markers are answered together, when the last is written."""
+        incarnation = self.deleting.incarnation_of(peer)
+        results: dict[int, list[int]] = {}
+
+        def written(order: MarkersWritten) -> None:
+            results[order.marker_id] = order.results
+            if len(results) == len(message.markers) and incarnation == self.deleting.incarnation_of(peer):
+                rows = [results[number] for number in range(len(results))]
+                self._send(peer, pack_control(EndMarkersWritten(message.part_id, rows)))
+
+        for number, row in enumerate(message.markers):
+            order = MarkersOrdered(
+                number,
+                row.producer_id,
+                row.producer_epoch,
+                row.coordinator_epoch,
+                row.is_commit,
+                row.transaction_version,
+                row.partitions,
+            )
+            self._write(order, written)
+
+    def _producers(self, slot: int, tag: int) -> tuple[int, list[ProducerRow]]:
+        owned = self._owned(slot, tag)
+        if owned is None or owned.log is None or not owned.is_online:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, []
+        rows = [
+            ProducerRow(
+                entry.producer_id,
+                entry.producer_epoch,
+                entry.last_sequence,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset,
+            )
+            for entry in owned.log.producers.active()
+        ]
+        return ErrorCode.NONE, rows
+
+    def _segments(self, slot: int, tag: int) -> SegmentsOf:
+        owned = self._owned(slot, tag)
+        if owned is None or owned.log is None or not owned.is_online:
+            return SegmentsOf(slot, 0, 0, 0, [])
+        partition_log = owned.log
+        try:
+            summaries = describe_segments(partition_log)
+        except FAILURES as error:
+            self._failing.failed(owned, error)
+            return SegmentsOf(slot, 0, 0, 0, [])
+        rows = [
+            SegmentRow(
+                row.base_offset, row.size_bytes, row.largest_timestamp_ms, row.last_modified_ms, row.is_active
+            )
+            for row in summaries
+        ]
+        high_watermark, end = partition_log.high_watermark.offset, partition_log.log_end_offset
+        return SegmentsOf(slot, partition_log.log_start_offset, high_watermark, end, rows)
+
+    def _clean_up(self, order: CleanupOrdered) -> None:
+        """What a policy planned, checked against the log as it is now."""
+        owned = self._owned(order.slot, order.tag)
+        if owned is None or owned.log is None or not owned.is_online:
+            return
+        try:
+            self._carry_out(owned, owned.log, order)
+        except NoSpaceLeft as error:
+            # Cleaning makes room: it must not be what gives a full disk up. The next round tries again.
+            log.error("%s is not cleaned: %s", owned.name, error)
+        except FAILURES as error:
+            self._failing.failed(owned, error)
+
+    def _carry_out(self, owned: OwnedPartition, partition_log: PartitionLog, order: CleanupOrdered) -> None:
+        before = partition_log.log_start_offset
+        if order.roll:
+            partition_log.roll(partition_log.log_end_offset, _wall_ms())
+        # Also what was appended while the policy thought about it stays, though its segment was to go.
+        decided = min(partition_log.high_watermark.offset, order.log_end_offset)
+        up_to = min(order.delete_up_to, _last_segment_below(partition_log, decided))
+        removed = delete_segments(partition_log, up_to, _wall_ms()) if up_to >= 0 else []
+        self._moved(owned, removed)
+        start = partition_log.log_start_offset
+        if start != before:
+            log.info("%s: the log starts at %d now, not at %d: %s", owned.name, start, before, order.reason)
+
+
+def _last_segment_below(partition_log: PartitionLog, offset: int) -> int:
+    """The newest segment that ends at or below `offset`; -1 when there is none."""
+    bases = partition_log.segments.base_offsets
+    ends = [*bases[1:], partition_log.log_end_offset]
+    return max((base for base, end in zip(bases, ends, strict=True) if end <= offset), default=-1)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

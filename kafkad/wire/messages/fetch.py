@@ -1,0 +1,157 @@
+"""Fetch responses, packed by hand around slices of segment files (S3-12, S1-18).
+
+Versions 4 to 18. A response is a list of pieces: bytes, and the `FileSlice`s that go from the page cache to
+the socket without passing through Python. Requests are decoded by kio.
+"""
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+
+from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string, string, uvarint
+
+FLEXIBLE_FROM = 12
+TOPIC_IDS_FROM = 13
+
+_PARTITION_V4 = Struct(">ihqq")
+_PARTITION_V5 = Struct(">ihqqq")
+_HEAD_V1 = Struct(">i")
+_HEAD_V7 = Struct(">ihi")
+_EPOCH_AND_OFFSET = Struct(">iq")
+NO_PREFERRED_REPLICA = I32.pack(-1)
+
+
+class FileSlice:
+    """`length` bytes of an open segment file from byte `position`; `release` gives the handle back.
+
+    `is_cached` once it is known to be in the page cache, or was read into it.
+    """
+
+    __slots__ = ("fd", "is_cached", "length", "position", "release")
+
+    def __init__(self, fd: int, position: int, length: int, release: Callable[[], None]) -> None:
+        self.fd = fd
+        self.position = position
+        self.length = length
+        self.release = release
+        self.is_cached = False
+
+
+class PartitionData:
+    """One partition of a Fetch response.
+
+    `aborted` is None for read_uncommitted and a list of (producer id, first offset) for read_committed.
+    `diverging` is (epoch, end offset) when the log parted from what the fetcher has (KIP-595).
+    """
+
+    __slots__ = (
+        "aborted",
+        "diverging",
+        "error",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "partition",
+        "records",
+    )
+
+    def __init__(
+        self,
+        partition: int,
+        error: int,
+        high_watermark: int = -1,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+        records: FileSlice | None = None,
+        aborted: Sequence[tuple[int, int]] | None = None,
+        diverging: tuple[int, int] | None = None,
+    ) -> None:
+        self.partition = partition
+        self.error = error
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.records = records
+        self.aborted = aborted
+        self.diverging = diverging
+
+
+Piece = bytes | FileSlice
+TopicData = tuple[str | bytes, Sequence[PartitionData]]
+
+
+def pack_response(
+    version: int, topics: Sequence[TopicData], *, throttle_ms: int = 0, error: int = 0, session_id: int = 0
+) -> list[Piece]:
+    """The body of a Fetch response as pieces to be sent in order."""
+    flexible = version >= FLEXIBLE_FROM
+    out = _Pieces()
+    out.add(_HEAD_V7.pack(throttle_ms, error, session_id) if version >= 7 else _HEAD_V1.pack(throttle_ms))
+    out.add(array_length(len(topics), flexible=flexible))
+    for topic, partitions in topics:
+        if isinstance(topic, bytes):
+            out.add(topic)
+        else:
+            out.add(compact_string(topic) if flexible else string(topic))
+        out.add(array_length(len(partitions), flexible=flexible))
+        for data in partitions:
+            _pack_partition(out, data, version)
+        if flexible:
+            out.add(EMPTY_TAGS)
+    if flexible:
+        out.add(EMPTY_TAGS)
+    return out.finish()
+
+
+def _pack_partition(out: "_Pieces", data: PartitionData, version: int) -> None:
+    flexible = version >= FLEXIBLE_FROM
+    fixed = (data.partition, data.error, data.high_watermark, data.last_stable_offset)
+    out.add(_PARTITION_V4.pack(*fixed) if version < 5 else _PARTITION_V5.pack(*fixed, data.log_start_offset))
+    if data.aborted is None:
+        out.add(b"\x00" if flexible else b"\xff\xff\xff\xff")
+    else:
+        out.add(array_length(len(data.aborted), flexible=flexible))
+        for producer_id, first_offset in data.aborted:
+            out.add(_ABORTED.pack(producer_id, first_offset) + (EMPTY_TAGS if flexible else b""))
+    if version >= 11:
+        out.add(NO_PREFERRED_REPLICA)
+    length = data.records.length if data.records is not None else 0
+    out.add(uvarint(length + 1) if flexible else I32.pack(length))
+    if data.records is not None:
+        out.slice(data.records)
+    if flexible:
+        out.add(EMPTY_TAGS if data.diverging is None else _diverging_tag(data.diverging))
+
+
+def _diverging_tag(diverging: tuple[int, int]) -> bytes:
+    body = _EPOCH_AND_OFFSET.pack(*diverging) + EMPTY_TAGS
+    return b"\x01\x00" + uvarint(len(body)) + body
+
+
+_ABORTED = Struct(">qq")
+
+
+class _Pieces:
+    """Joins neighbouring bytes, so that a response without records is one piece."""
+
+    __slots__ = ("_done", "_open")
+
+    def __init__(self) -> None:
+        self._done: list[Piece] = []
+        self._open: list[bytes] = []
+
+    def add(self, raw: bytes) -> None:
+        self._open.append(raw)
+
+    def slice(self, records: FileSlice) -> None:
+        self._done.append(b"".join(self._open))
+        self._open.clear()
+        self._done.append(records)
+
+    def finish(self) -> list[Piece]:
+        if self._open:
+            self._done.append(b"".join(self._open))
+        return self._done
+
+
+def length_of(pieces: Sequence[Piece]) -> int:
+    return sum(len(piece) if isinstance(piece, bytes) else piece.length for piece in pieces)

@@ -1,0 +1,1 @@
+"""What the processes of one broker say to each other, as bytes."""

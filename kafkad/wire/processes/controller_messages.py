@@ -1,0 +1,125 @@
+"""What every other process and the controller say to each other, as bytes.
+
+A frame is a kind byte and a body: metadata deltas are already bytes when they come here, the rest is msgpack.
+"""
+
+import msgspec
+
+DELTA = 0x10
+MESSAGE = 0x11
+
+
+class SnapshotWanted(msgspec.Struct, tag="snapshot_wanted", array_like=True):
+    """A process that has no metadata yet, or found a gap in the deltas."""
+
+    have_version: int
+
+
+class AdminRequest(msgspec.Struct, tag="admin_request", array_like=True):
+    """A client's request that the controller answers: the body without its header."""
+
+    token: int
+    api_key: int
+    version: int
+    client_id: str | None
+    peer: str
+    body: bytes
+
+
+class AdminReply(msgspec.Struct, tag="admin_reply", array_like=True):
+    """The response body without its header; None: the connection is to be closed, `reason` says why."""
+
+    token: int
+    body: bytes | None
+    reason: str = ""
+
+
+class AutoCreateWanted(msgspec.Struct, tag="auto_create_wanted", array_like=True):
+    """Topics that a Metadata request named and nobody knows (S0-69)."""
+
+    token: int
+    names: list[str]
+
+
+class AutoCreated(msgspec.Struct, tag="auto_created", array_like=True):
+    """Sent when the metadata that holds the new topics was sent: error code by name, 0 for created."""
+
+    token: int
+    errors: dict[str, int]
+
+
+class Applied(msgspec.Struct, tag="applied", array_like=True):
+    """The sender's applied-version word in the process registry has moved: look at it."""
+
+    version: int
+
+
+class DirectoriesRemoved(msgspec.Struct, tag="directories_removed", array_like=True):
+    """A worker has no file of these slots of a deleted topic any more."""
+
+    topic_id: bytes
+    slots: list[int]
+
+
+class LogDirFailed(msgspec.Struct, tag="log_dir_failed", array_like=True):
+    """A process could not write or sync in this directory: its partitions are offline from now on."""
+
+    log_dir: int
+    cause: str
+
+
+QuotaRow = tuple[str, int, int]
+"""(client id, bytes produced, bytes fetched)."""
+
+
+class QuotaCounts(msgspec.Struct, tag="quota_counts", array_like=True):
+    """What limited clients did at a network process lately; the controller passes it on to the others."""
+
+    rows: list[QuotaRow]
+
+
+class LogsMoved(msgspec.Struct, tag="logs_moved", array_like=True):
+    """A worker has appended since it last said so: there is something to checkpoint."""
+
+
+class ProducerIdsWanted(msgspec.Struct, tag="producer_ids_wanted", array_like=True):
+    """A worker needs a block of producer ids for its transaction coordinators."""
+
+
+class ProducerIdsGiven(msgspec.Struct, tag="producer_ids_given", array_like=True):
+    """`count` ids from `first` on are the worker's."""
+
+    first: int
+    count: int
+
+
+ControllerMessage = (
+    LogsMoved
+    | ProducerIdsWanted
+    | ProducerIdsGiven
+    | SnapshotWanted
+    | AdminRequest
+    | AdminReply
+    | AutoCreateWanted
+    | AutoCreated
+    | Applied
+    | DirectoriesRemoved
+    | LogDirFailed
+    | QuotaCounts
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(ControllerMessage)
+
+
+def pack_message(message: ControllerMessage) -> bytes:
+    return bytes((MESSAGE,)) + _encoder.encode(message)
+
+
+def pack_delta(delta: bytes) -> bytes:
+    return bytes((DELTA,)) + delta
+
+
+def unpack_message(frame: bytes) -> ControllerMessage:
+    message: ControllerMessage = _decoder.decode(memoryview(frame)[1:])
+    return message

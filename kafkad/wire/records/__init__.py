@@ -1,0 +1,1 @@
+"""Records of the internal topics as bytes: `__consumer_offsets`, `__transaction_state`."""

@@ -1,0 +1,123 @@
+import contextlib
+import random
+import zlib
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkad.core.log.records.batch import Codec
+from kafkad.core.log.records.compression import CannotDecompress, GrowsTooLarge, StaysTooLarge, compress, decompress
+
+COMPRESSING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+TEXT = b"the quick brown fox " * 10_000
+
+
+@given(st.sampled_from(list(Codec)), st.binary(max_size=5000), st.integers(1, 30))
+def test_what_was_compressed_comes_back(codec: Codec, data: bytes, times: int) -> None:
+    assert decompress(codec, memoryview(compress(codec, data * times))) == data * times
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_the_limit_itself_is_allowed_and_one_byte_more_is_not(codec: Codec) -> None:
+    packed = memoryview(compress(codec, TEXT))
+    assert decompress(codec, packed, len(TEXT)) == TEXT
+    with pytest.raises(CannotDecompress, match=str(len(TEXT) - 1)):
+        decompress(codec, packed, len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_content_far_larger_than_the_batch_comes_back(codec: Codec) -> None:
+    data = bytes(20_000_000)
+    assert decompress(codec, memoryview(compress(codec, data))) == data
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+@pytest.mark.parametrize("cut", [1, 5, 30])
+def test_a_stream_that_is_cut_short_is_refused(codec: Codec, cut: int) -> None:
+    # The end mark of an lz4 frame and a gzip trailer count as content here: nothing may be missing.
+    with pytest.raises(CannotDecompress):
+        decompress(codec, memoryview(compress(codec, TEXT))[:-cut])
+
+
+@given(st.sampled_from(COMPRESSING), st.binary(max_size=300))
+@settings(max_examples=300)
+def test_any_bytes_decompress_or_are_refused(codec: Codec, data: bytes) -> None:
+    with contextlib.suppress(CannotDecompress):
+        decompress(codec, memoryview(data), 1 << 20)
+
+
+@given(st.sampled_from(COMPRESSING), st.integers(0, 10_000), st.integers(0, 7))
+@settings(max_examples=300)
+def test_a_flipped_bit_never_escapes_as_another_exception(codec: Codec, at: int, bit: int) -> None:
+    packed = bytearray(compress(codec, TEXT))
+    packed[at % len(packed)] ^= 1 << bit
+    with contextlib.suppress(CannotDecompress):
+        decompress(codec, memoryview(packed), 1 << 20)
+
+
+def test_snappy_is_read_framed_as_java_writes_it_and_bare_as_librdkafka_does() -> None:
+    assert compress(Codec.SNAPPY, TEXT).startswith(b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
+    bare = bytes(cramjam.snappy.compress_raw(TEXT))
+    assert decompress(Codec.SNAPPY, memoryview(bare)) == TEXT
+
+
+def test_the_snappy_limit_holds_over_all_blocks_together() -> None:
+    packed = memoryview(compress(Codec.SNAPPY, TEXT))
+    with pytest.raises(CannotDecompress):
+        decompress(Codec.SNAPPY, packed, 100_000)
+
+
+def test_a_snappy_block_that_claims_4_gb_takes_no_memory() -> None:
+    with pytest.raises(CannotDecompress, match="more than"):
+        decompress(Codec.SNAPPY, memoryview(b"\xff\xff\xff\xff\x0f" + bytes(20)))
+
+
+def test_gzip_members_one_after_the_other_are_one_stream() -> None:
+    packed = compress(Codec.GZIP, b"one ") + compress(Codec.GZIP, b"two")
+    assert decompress(Codec.GZIP, memoryview(packed)) == b"one two"
+
+
+def test_lz4_blocks_do_not_depend_on_each_other_because_java_refuses_that() -> None:
+    assert compress(Codec.LZ4, TEXT)[4] & 0x20
+
+
+def test_levels_change_the_size() -> None:
+    data = b"".join(b"offset %d of topic-%d\n" % (number * number, number % 7) for number in range(20_000))
+    assert len(compress(Codec.GZIP, data, 9)) < len(compress(Codec.GZIP, data, 1))
+    assert len(compress(Codec.ZSTD, data, 19)) < len(compress(Codec.ZSTD, data, -5))
+    assert len(compress(Codec.LZ4, data, 12)) < len(compress(Codec.LZ4, data, 1))
+
+
+def test_gzip_uses_the_level_that_zlib_takes_as_its_default() -> None:
+    assert decompress(Codec.GZIP, memoryview(compress(Codec.GZIP, TEXT, -1))) == TEXT
+    assert zlib.decompress(compress(Codec.GZIP, TEXT), 31) == TEXT
+
+
+def test_an_unassigned_codec_is_refused() -> None:
+    with pytest.raises(CannotDecompress):
+        decompress(5, memoryview(b""))
+    with pytest.raises(ValueError):
+        compress(7, b"")
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_more_than_a_piece_is_compressed_as_one_stream(codec: Codec) -> None:
+    data = TEXT * 20
+    assert len(data) > 3_000_000
+    assert decompress(codec, memoryview(compress(codec, data, max_bytes=len(data)))) == data
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_compressing_is_given_up_when_it_is_too_large(codec: Codec) -> None:
+    data = random.Random(3).randbytes(3_000_000)
+    with pytest.raises(StaysTooLarge):
+        compress(codec, data, max_bytes=1_000_000)
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_a_corrupt_frame_is_not_taken_for_a_large_one(codec: Codec) -> None:
+    with pytest.raises(CannotDecompress) as caught:
+        decompress(codec, memoryview(b"no frame at all, and no magic number"))
+    assert not isinstance(caught.value, GrowsTooLarge)

@@ -1,0 +1,232 @@
+"""What is believed after an unclean stop, and what a crash during recovery may not change."""
+
+import dataclasses
+from random import Random
+
+import pytest
+
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.recovery.loading import LoadRequest, load_steps
+from kafkad.core.log.segments.layout import LEADER_EPOCHS
+from kafkad.core.log.settings import LogConfig
+from tests.core.log.batches import NOW, PARTITION, SMALL, append, batch, load
+from tests.core.log.fake_store import Crashed, FakeStore
+from tests.core.log.log_content import batch_offsets, check_indexes, segment_bases
+
+LOG_0 = "00000000000000000000.log"
+
+
+def filled(store: FakeStore, batches: int = 30, config: LogConfig = SMALL) -> PartitionLog:
+    log = load(store, config=config)
+    for number in range(batches):
+        append(log, batch(2, producer_id=1, sequence=2 * number, timestamp=NOW + number), epoch=number // 10)
+    for segment in log.segments:
+        segment.flush_indexes()
+    return log
+
+
+def sync_all(store: FakeStore) -> None:
+    for content in store.files.values():
+        content.sync()
+    store.sync_directory()
+
+
+def test_everything_intact_is_kept_with_epochs_and_producers() -> None:
+    store = FakeStore()
+    log = filled(store)
+    again = load(store)
+    assert again.log_end == log.log_end
+    assert again.epochs.entries == log.epochs.entries
+    assert append(again, batch(2, producer_id=1, sequence=58)).duplicate
+    assert check_indexes(store) > 10
+
+
+def test_lost_epochs_are_found_again_in_the_batches() -> None:
+    store = FakeStore()
+    log = filled(store)
+    store.unlink(LEADER_EPOCHS)
+    assert load(store).epochs.entries == log.epochs.entries
+    store.files[LEADER_EPOCHS].live[:3] = b"\0\0\0"
+    assert load(store).epochs.entries == log.epochs.entries
+
+
+def test_a_torn_last_batch_is_cut_off() -> None:
+    store = FakeStore()
+    log = filled(store, batches=3)
+    store.open(LOG_0).truncate(log.segments.active.size - 1)
+    again = load(store)
+    assert again.log_end_offset == 4
+    assert batch_offsets(store, 100) == [(0, 1), (2, 3)]
+    assert append(again, batch(2, producer_id=1, sequence=4)).base_offset == 4
+
+
+def test_zeros_at_the_end_of_the_file_are_cut_off() -> None:
+    store = FakeStore()
+    log = filled(store, batches=3)
+    store.open(LOG_0).truncate(log.segments.active.size + 5000)
+    assert load(store).log_end == log.log_end
+
+
+def test_segments_after_a_bad_batch_are_deleted() -> None:
+    store = FakeStore()
+    log = filled(store)
+    bases = log.segments.base_offsets
+    assert len(bases) >= 3
+    store.flip_bit(f"{bases[1]:020d}.log", 100, 3)
+    again = load(store)
+    assert again.segments.base_offsets == bases[:2]
+    assert again.log_end_offset == bases[1]
+    assert not [name for name in store.sizes() if name.startswith(f"{bases[2]:020d}")]
+
+
+def test_nothing_below_the_recovery_point_is_read_again() -> None:
+    store = FakeStore()
+    log = filled(store)
+    bases = log.segments.base_offsets
+    store.flip_bit(LOG_0, 100, 3)
+    assert load(store, recovery_point=bases[1]).log_end_offset == 60
+
+
+def test_a_recovery_point_beyond_the_log_checks_the_last_segment() -> None:
+    store = FakeStore()
+    log = filled(store)
+    last = log.segments.base_offsets[-1]
+    store.flip_bit(f"{last:020d}.log", 100, 3)
+    again = load(store, recovery_point=1000)
+    assert again.log_end_offset == last
+    assert again.recovery_point == last
+
+
+def test_a_segment_that_came_back_from_before_a_truncation_is_dropped() -> None:
+    store = FakeStore()
+    filled(store)
+    stale = dict(store.files)
+    for name in list(store.sizes()):
+        store.unlink(name)
+    log = load(store, config=dataclasses.replace(SMALL, segment_bytes=100_000))
+    for _ in range(70):
+        append(log, batch(1))
+    for name, content in stale.items():
+        store.files.setdefault(name, content)
+    assert load(store).log_end_offset == 70
+    assert segment_bases(store) == [0]
+
+
+def test_offsets_that_go_back_end_the_log() -> None:
+    store = FakeStore()
+    log = load(store, config=LogConfig())
+    append(log, batch(2))
+    end = log.segments.active.size
+    store.open(LOG_0).write_at((bytes(batch(2, base_offset=1, leader_epoch=0)),), end)
+    assert load(store).log_end_offset == 2
+
+
+@pytest.mark.parametrize("region", ["base_offset", "length", "epoch", "magic", "crc", "attributes", "body"])
+def test_a_flipped_bit_in_any_region_of_the_last_batch_loses_that_batch_alone(region: str) -> None:
+    start, end = {
+        "base_offset": (0, 8),
+        "length": (8, 12),
+        "epoch": (12, 16),
+        "magic": (16, 17),
+        "crc": (17, 21),
+        "attributes": (21, 61),
+        "body": (61, len(batch(2))),
+    }[region]
+    for byte in range(start, end):
+        for bit in range(0, 8, 3):
+            store = FakeStore()
+            log = filled(store, batches=3)
+            store.flip_bit(LOG_0, log.segments.active.size - len(batch(2)) + byte, bit)
+            again = load(store)
+            if region == "epoch":
+                # The epoch lies outside the checksum, as in Kafka: the batch stays.
+                assert again.log_end_offset == 6
+            elif region == "base_offset":
+                # Also outside: a base offset that grew is a gap like compaction leaves; any other is refused.
+                assert again.log_end_offset == 4 or again.log_end_offset > 6
+            else:
+                assert again.log_end_offset == 4
+
+
+def test_snapshots_above_the_recovered_end_are_removed() -> None:
+    store = FakeStore()
+    log = filled(store)
+    log.close()
+    bases = log.segments.base_offsets
+    store.flip_bit(f"{bases[1]:020d}.log", 100, 3)
+    again = load(store)
+    assert not [name for name in store.sizes() if name.endswith(".snapshot") and int(name[:20]) > bases[1]]
+    assert not append(again, batch(2, producer_id=1, sequence=bases[1])).duplicate
+
+
+def test_a_damaged_snapshot_is_replaced_by_the_log() -> None:
+    store = FakeStore()
+    log = filled(store)
+    log.close()
+    store.flip_bit(f"{60:020d}.snapshot", 10, 1)
+    again = load(store, was_clean=True, recovery_point=60)
+    assert append(again, batch(2, producer_id=1, sequence=58)).duplicate
+
+
+def test_recovery_tells_how_far_it_is_and_what_it_cut() -> None:
+    store = FakeStore()
+    log = filled(store)
+    store.open(f"{log.segments.base_offsets[-1]:020d}.log").truncate(log.segments.active.size - 1)
+    request = LoadRequest(partition=PARTITION, config=SMALL, was_clean=False, now_ms=NOW)
+    steps = list(load_steps(store, request))
+    assert all(step.bytes_done <= step.bytes_total for step in steps)
+    assert steps[-1].bytes_done > 0
+    assert "cut" in steps[-1].finding
+
+
+@pytest.mark.parametrize("tear", [None, 0.0, 0.5])
+def test_a_crash_at_any_step_of_recovery_leads_to_the_same_log(tear: float | None) -> None:
+    def damaged() -> FakeStore:
+        store = FakeStore()
+        bases = filled(store).segments.base_offsets
+        store.flip_bit(f"{bases[2]:020d}.log", 300, 3)
+        sync_all(store)
+        return store
+
+    store = damaged()
+    before = store.changes
+    expected = load(store).log_end_offset
+    needed = store.changes - before
+    assert needed > 5
+    for step in range(1, needed + 1):
+        store = damaged()
+        store.crash_at = store.changes + step
+        store.tear = tear
+        with pytest.raises(Crashed):
+            load(store)
+        store.lose_power(Random(step))
+        again = load(store)
+        assert again.log_end_offset == expected
+        assert check_indexes(store) > 0
+
+
+@pytest.mark.parametrize("tear", [None, 0.3])
+def test_a_crash_at_any_step_of_appending_loses_no_synced_batch(tear: float | None) -> None:
+    def run(store: FakeStore, log: PartitionLog, synced: list[int]) -> None:
+        for number in range(25):
+            append(log, batch(2, producer_id=1, sequence=2 * number), epoch=number // 10)
+            if number % 5 == 4:
+                log.flush()
+                synced.append(log.log_end_offset)
+
+    store = FakeStore()
+    run(store, load(store), [])
+    for step in range(1, store.changes + 1):
+        store = FakeStore()
+        store.crash_at, store.tear = step, tear
+        synced = [0]
+        with pytest.raises(Crashed):
+            run(store, load(store), synced)
+        store.lose_power(Random(step))
+        again = load(store, recovery_point=synced[-1])
+        assert again.log_end_offset >= synced[-1]
+        assert batch_offsets(store, 10**6) == [(n, n + 1) for n in range(0, again.log_end_offset, 2)]
+        sequence = again.log_end_offset
+        assert append(again, batch(2, producer_id=1, sequence=sequence)).base_offset == sequence
+        if sequence:
+            assert append(again, batch(2, producer_id=1, sequence=sequence - 2)).duplicate

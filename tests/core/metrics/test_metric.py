@@ -1,0 +1,213 @@
+"""Counters become Kafka's metrics: names, labels, sums over processes, idle shares, histograms."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import kafkad
+from kafkad.core.metrics import catalogue
+from kafkad.core.metrics.catalogue import (
+    BLOCK_WORDS,
+    BUSY_NS,
+    BYTES_IN,
+    COUNTERS,
+    GAUGE_INDEXES,
+    LATENCY_LIMITS_MS,
+    MESSAGES_IN,
+    PURGATORY_FETCH,
+    PURGATORY_PRODUCE,
+    REQUEST_ERRORS,
+    REQUESTS,
+    error_index,
+    observe_total_time,
+    request_index,
+)
+from kafkad.core.metrics.metric import MetricFamily, MetricKind, MetricsSnapshot
+from kafkad.core.metrics.partitions import PartitionReading
+from kafkad.core.metrics.snapshot import BrokerReading, ProcessReading, SnapshotBuilder
+from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER, STATE_OFFLINE, STATE_ONLINE, PartitionSlot
+
+SECOND_NS = 1_000_000_000
+
+
+def block() -> list[int]:
+    return [0] * BLOCK_WORDS
+
+
+def snapshot_of(
+    *processes: ProcessReading, partitions: tuple[PartitionReading, ...] = (), per_partition: bool = False
+) -> MetricsSnapshot:
+    return SnapshotBuilder({0: "Produce", 1: "Fetch"}).build(
+        BrokerReading(
+            now_ns=0,
+            wall_ms=1_700_000_000_000,
+            broker_state=3,
+            processes=processes,
+            partitions=partitions,
+            per_partition=per_partition,
+        )
+    )
+
+
+def family(snapshot: MetricsSnapshot, name: str) -> MetricFamily:
+    (found,) = [family for family in snapshot.families if family.name == name]
+    return found
+
+
+def reading(topic: str, partition: int, *, role: int = ROLE_LEADER, state: int = STATE_ONLINE) -> PartitionReading:
+    slot = PartitionSlot(partition=partition, role=role, state=state, size_bytes=1_000, segment_count=2, leo_offset=70)
+    return PartitionReading(topic=topic, slot=slot, messages_in=10, bytes_in=100, bytes_out=300)
+
+
+def test_no_two_metrics_share_a_word() -> None:
+    used = [row.index + word for row in COUNTERS for word in range(row.words)]
+    assert len(used) == len(set(used))
+    assert max(used) < BLOCK_WORDS
+
+
+def test_every_metric_is_counted_by_somebody() -> None:
+    """A metric that nobody writes says 0 for ever, and a 0 says that all is well."""
+    code = Path(kafkad.__file__).parent
+    files = [path for path in code.rglob("*.py") if path.name != "catalogue.py"]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    stores = [node for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)]
+    written = {node.slice.id for node in stores if isinstance(node.slice, ast.Name)}
+    calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    # These stand for more than a word: functions of the catalogue say which.
+    by_function = {
+        "REQUESTS": "request_index",
+        "REQUEST_ERRORS": "error_index",
+        "TOTAL_TIME": "observe_total_time",
+        "REBALANCES": "observe_rebalance",
+    }
+    written |= {name for name, function in by_function.items() if function in calls}
+    constants = {name: value for name, value in vars(catalogue).items() if name.isupper()}
+    counted = {value for name, value in constants.items() if name in written and type(value) is int}
+    assert [row.name for row in COUNTERS if row.index not in counted] == []
+
+
+def test_only_gauges_are_zeroed_by_a_restart() -> None:
+    assert PURGATORY_FETCH in GAUGE_INDEXES
+    assert not {MESSAGES_IN, BUSY_NS, REQUESTS} & set(GAUGE_INDEXES)
+
+
+def test_counters_are_summed_over_processes() -> None:
+    first, second = block(), block()
+    first[BYTES_IN], second[BYTES_IN] = 5, 7
+    snapshot = snapshot_of(ProcessReading("worker", 0, 1, first), ProcessReading("worker", 1, 1, second))
+    assert snapshot.value("kafka_server_brokertopicmetrics_bytesin") == 12
+
+
+def test_purgatories_differ_by_their_label() -> None:
+    words = block()
+    words[PURGATORY_PRODUCE], words[PURGATORY_FETCH] = 2, 3
+    snapshot = snapshot_of(ProcessReading("worker", 0, 1, words))
+    name = "kafka_server_delayedoperationpurgatory_purgatorysize"
+    assert snapshot.value(name, delayedOperation="Produce") == 2
+    assert snapshot.value(name, delayedOperation="Fetch") == 3
+
+
+def test_requests_are_counted_by_name_and_version() -> None:
+    words = block()
+    words[request_index(1, 18)] += 4
+    words[request_index(0, 9)] += 2
+    words[request_index(77, 0)] += 1
+    snapshot = snapshot_of(ProcessReading("network", 0, 1, words))
+    series = {
+        (dict(sample.labels)["request"], dict(sample.labels)["version"]): sample.value
+        for sample in family(snapshot, "kafka_network_requestmetrics_requests").samples
+    }
+    assert series == {("Produce", "9"): 2, ("Fetch", "18"): 4, ("FetchConsumer", "18"): 4, ("77", "0"): 1}
+
+
+def test_a_version_beyond_the_room_does_not_count_for_another_api() -> None:
+    assert request_index(2, 99) < request_index(3, 0)
+    assert request_index(2, -1) >= request_index(2, 0)
+
+
+def test_errors_are_counted_by_their_name() -> None:
+    words = block()
+    words[error_index(-1)] += 1
+    words[error_index(3)] += 2
+    snapshot = snapshot_of(ProcessReading("network", 0, 1, words))
+    name = "kafka_network_requestmetrics_errors"
+    assert snapshot.value(name, error="UNKNOWN_SERVER_ERROR") == 1
+    assert snapshot.value(name, error="UNKNOWN_TOPIC_OR_PARTITION") == 2
+    assert error_index(-1) == REQUEST_ERRORS
+
+
+def test_request_times_become_a_cumulative_histogram_in_milliseconds() -> None:
+    words = block()
+    for elapsed_us in (400, 500, 900, 40_000_000):
+        observe_total_time(words, 1, elapsed_us)
+    snapshot = snapshot_of(ProcessReading("network", 0, 1, words))
+    times = family(snapshot, "kafka_network_requestmetrics_totaltimems")
+    fetch, consumers = times.histograms
+    assert times.limits == LATENCY_LIMITS_MS
+    assert fetch.labels == (("request", "Fetch"),)
+    assert consumers.labels == (("request", "FetchConsumer"),)
+    assert consumers.counts == fetch.counts
+    assert fetch.counts[:3] == (2, 3, 3)
+    assert fetch.counts[-2:] == (3, 4)
+    assert fetch.sum == pytest.approx(40_001.8)
+
+
+def test_topics_add_up_their_partitions_beside_the_broker_s_total() -> None:
+    words = block()
+    words[MESSAGES_IN] = 99
+    partitions = (reading("orders", 0), reading("orders", 1), reading("logs", 0))
+    snapshot = snapshot_of(ProcessReading("worker", 0, 1, words), partitions=partitions)
+    assert snapshot.value("kafka_server_brokertopicmetrics_messagesin") == 99
+    assert snapshot.value("kafka_server_brokertopicmetrics_messagesin", topic="orders") == 20
+    assert snapshot.value("kafka_log_log_size", topic="orders") == 2_000
+    assert len([family.name for family in snapshot.families]) == len({family.name for family in snapshot.families})
+
+
+def test_replica_counts_follow_role_and_state() -> None:
+    partitions = (
+        reading("t", 0),
+        reading("t", 1, role=ROLE_FOLLOWER),
+        reading("t", 2, role=ROLE_FOLLOWER, state=STATE_OFFLINE),
+    )
+    snapshot = snapshot_of(partitions=partitions)
+    assert snapshot.value("kafka_server_replicamanager_partitioncount") == 3
+    assert snapshot.value("kafka_server_replicamanager_leadercount") == 1
+    assert snapshot.value("kafka_server_replicamanager_offlinereplicacount") == 1
+
+
+def test_partitions_have_series_of_their_own_only_when_asked_for() -> None:
+    snapshot = snapshot_of(partitions=(reading("t", 4),), per_partition=True)
+    assert snapshot.value("kafka_log_log_logendoffset", topic="t", partition="4") == 70
+    with pytest.raises(KeyError):
+        snapshot_of(partitions=(reading("t", 4),)).value("kafka_log_log_logendoffset", topic="t", partition="4")
+
+
+def test_idle_share_is_the_difference_to_the_snapshot_before() -> None:
+    builder = SnapshotBuilder({})
+    blocks = [block(), block()]
+
+    def at(now_ns: int) -> MetricsSnapshot:
+        processes = [ProcessReading("network", number, 1, words) for number, words in enumerate(blocks)]
+        return builder.build(BrokerReading(now_ns=now_ns, wall_ms=0, broker_state=3, processes=processes))
+
+    name = "kafka_network_socketserver_networkprocessoravgidlepercent"
+    with pytest.raises(KeyError):
+        at(0).value(name)
+    blocks[0][BUSY_NS] += SECOND_NS
+    assert at(2 * SECOND_NS).value(name) == pytest.approx(0.75)
+    assert at(4 * SECOND_NS).value(name) == 1.0
+
+
+def test_busy_time_and_restarts_are_told_per_process() -> None:
+    words = block()
+    words[BUSY_NS] = 3 * SECOND_NS
+    snapshot = snapshot_of(ProcessReading("worker", 1, 3, words))
+    assert snapshot.value("kafkad_process_busy_seconds", process="worker-1") == pytest.approx(3)
+    assert snapshot.value("kafkad_process_restarts", process="worker-1") == 2
+
+
+def test_broker_state_is_kafkas_number() -> None:
+    snapshot = snapshot_of()
+    assert snapshot.value("kafka_server_kafkaserver_brokerstate") == 3
+    assert family(snapshot, "kafka_server_kafkaserver_brokerstate").kind is MetricKind.GAUGE

@@ -1,0 +1,66 @@
+"""When a process that does not beat is taken for hung."""
+
+from kafkad.core.supervision.watchdog import LOOK_MS, SILENT_MS, UNKILLABLE_MS, WORKING_MS, Watchdog
+
+
+def looks(
+    watchdog: Watchdog, *, beats: list[int], ticks: list[int], disk: bool = False, may_work_on: bool = False
+) -> list[bool]:
+    """Look at the usual times with these beats and ticks: at which look it was said to have hung."""
+    said = []
+    for number, (heartbeat, cpu_ticks) in enumerate(zip(beats, ticks, strict=True), start=1):
+        now_ms = number * LOOK_MS
+        is_suspicious = watchdog.look(heartbeat, now_ms)
+        said.append(
+            is_suspicious and watchdog.judge(now_ms, cpu_ticks=cpu_ticks, waits_for_disk=disk, may_work_on=may_work_on)
+        )
+    return said
+
+
+def test_one_that_beats_is_never_suspected() -> None:
+    assert looks(Watchdog(), beats=[1, 2, 3, 4, 5], ticks=[7] * 5) == [False] * 5
+
+
+def test_beat_that_stands_still_for_five_seconds_is_a_hang() -> None:
+    still = SILENT_MS // LOOK_MS
+    assert looks(Watchdog(), beats=[1] * (still + 1), ticks=[7] * (still + 1)) == [False] * still + [True]
+
+
+def test_one_that_works_is_given_longer() -> None:
+    count = WORKING_MS // LOOK_MS + 1
+    assert looks(Watchdog(), beats=[1] * count, ticks=list(range(count))) == [False] * (count - 1) + [True]
+
+
+def test_one_that_waits_for_its_disk_is_given_longer() -> None:
+    count = WORKING_MS // LOOK_MS + 1
+    assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, disk=True) == [False] * (count - 1) + [True]
+
+
+def test_one_that_may_work_on_is_given_any_time() -> None:
+    count = 4 * WORKING_MS // LOOK_MS
+    assert True not in looks(Watchdog(), beats=[1] * count, ticks=list(range(count)), may_work_on=True)
+
+
+def test_one_that_may_work_on_but_does_nothing_has_hung() -> None:
+    count = SILENT_MS // LOOK_MS + 1
+    assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, may_work_on=True)[-1]
+
+
+def test_beat_after_a_silence_ends_it() -> None:
+    assert True not in looks(Watchdog(), beats=[1, 1, 2, 2, 3, 3], ticks=[7] * 6)
+
+
+def test_looks_that_come_late_start_the_silence_anew() -> None:
+    """The machine was suspended, or the supervisor itself had no CPU: nobody could beat."""
+    watchdog = Watchdog()
+    watchdog.look(1, 1000)
+    assert not watchdog.look(1, 1000 + 10 * SILENT_MS)
+    assert watchdog.look(1, 1000 + 10 * SILENT_MS + LOOK_MS)
+
+
+def test_one_that_was_killed_is_given_time_to_end() -> None:
+    watchdog = Watchdog()
+    assert not watchdog.outlives_kill(UNKILLABLE_MS)
+    watchdog.killed_ms = 1000
+    assert not watchdog.outlives_kill(1000 + UNKILLABLE_MS - 1)
+    assert watchdog.outlives_kill(1000 + UNKILLABLE_MS)

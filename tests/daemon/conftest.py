@@ -1,0 +1,24 @@
+"""Brokers of trivial processes, gone after the test whatever it did."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.supervised import TrivialBroker
+
+
+@pytest.fixture
+def brokers() -> Iterator[list[TrivialBroker]]:
+    started: list[TrivialBroker] = []
+    yield started
+    for broker in started:
+        broker.end()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Not tmp_path: sockets need short paths."""
+    with tempfile.TemporaryDirectory(prefix="kt-") as name:
+        yield Path(name)

@@ -1,0 +1,228 @@
+"""Processes of a real broker die or stand still while clients wait: who notices, and what they are told."""
+
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.served import WITHIN_S, Served
+from tests.tools.processes import eventually, is_alive
+from tests.tools.raw_requests import (
+    Produced,
+    RawClient,
+    batch,
+    create_topic,
+    fetch,
+    metadata,
+    produce,
+    read_fetched,
+    read_produced,
+)
+
+RETRIABLE = {5, 6, 7, 56}
+LONGEST_STOP_S = 8.0
+"""Well below the time after which whoever has not stopped is killed."""
+ONE_OF_EACH = {"num.network.threads": "1", "num.io.threads": "1"}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path, ONE_OF_EACH) as broker:
+        yield broker
+
+
+def _until_served(served: Served, partition: int = 0) -> None:
+    eventually(lambda: served.is_serving(partition), within=WITHIN_S, what="the broker serves again")
+
+
+def _numbered(sequence: int) -> bytes:
+    return batch(producer_id=9_000, producer_epoch=0, base_sequence=sequence)
+
+
+def _acknowledge(client: RawClient, sequence: int) -> int:
+    """Produce until acknowledged, as an idempotent producer does; the offset."""
+    found: list[Produced] = []
+
+    def acknowledged() -> bool:
+        found[:] = [read_produced(client.ask(produce({("t", 0): _numbered(sequence)}, acks=-1)))["t", 0]]
+        assert found[0].error in RETRIABLE | {0}
+        return found[0].error == 0
+
+    eventually(acknowledged, within=WITHIN_S, what="the record is acknowledged")
+    return found[0].base_offset
+
+
+def test_killed_worker_doubles_and_loses_nothing(served: Served) -> None:
+    """Five requests in flight each time; every one is answered, and what failed is sent again in order."""
+    sent = 0
+    with served.connect() as client:
+        for _ in range(5):
+            client.send(b"".join(produce({("t", 0): _numbered(sent + at)}, acks=-1) for at in range(5)))
+            os.kill(served.pid_of("worker-0"), signal.SIGKILL)
+            for _ in range(5):
+                assert read_produced(client.reply()[1])["t", 0].error in RETRIABLE | {0, 45}
+            for at in range(5):
+                assert _acknowledge(client, sent + at) == sent + at
+            sent += 5
+        found = read_fetched(client.ask(fetch({("t", 0): 0})))["t", 0]
+    assert found.high_watermark == sent
+    assert len(found.records) == sent * len(_numbered(0))
+    served.leaves_nothing_behind()
+
+
+def test_killed_network_process_closes_its_connections_and_the_next_one_serves(served: Served) -> None:
+    client = served.connect()
+    client.send(b"".join(produce({("t", 0): batch(1, 200_000)}) for _ in range(20)))
+    victim = served.pid_of("network-0")
+    os.kill(victim, signal.SIGKILL)
+    with pytest.raises(ConnectionError):
+        while True:
+            client.reply()
+    _until_served(served)
+    assert served.pid_of("network-0") != victim
+    served.leaves_nothing_behind()
+
+
+def test_controller_killed_while_it_creates_topics_creates_them_once(served: Served) -> None:
+    names = [f"made-{number}" for number in range(12)]
+    clients = [served.connect() for _ in names]
+    for client, name in zip(clients, names, strict=True):
+        client.send(create_topic(name, 3))
+    os.kill(served.pid_of("controller-0"), signal.SIGKILL)
+    codes = []
+    for client, name in zip(clients, names, strict=True):
+        codes.append(struct.unpack_from(">h", client.reply()[1], 4 + 4 + 2 + len(name))[0])
+        client.sock.close()
+    # A question that was put twice finds its topic made.
+    assert set(codes) <= {0, 36}
+    with served.connect() as client:
+        rows = {(name, 2): batch() for name in names}
+        eventually(
+            lambda: {row.error for row in read_produced(client.ask(produce(rows))).values()} == {0},
+            within=WITHIN_S,
+            what="all topics can be written to",
+        )
+
+
+def test_data_goes_on_without_a_controller(served: Served) -> None:
+    controller = served.pid_of("controller-0")
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        with served.connect() as client:
+            assert read_produced(client.ask(produce({("t", 0): batch()})))["t", 0].error == 0
+            assert read_fetched(client.ask(fetch({("t", 0): 0})))["t", 0].records
+            assert client.ask(metadata(["t"]))
+    finally:
+        os.kill(controller, signal.SIGCONT)
+
+
+def test_worker_that_stands_still_delays_its_producers_and_no_reader(served: Served) -> None:
+    assert served.is_serving()
+    worker = served.pid_of("worker-0")
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        with served.connect() as writer, served.connect() as reader:
+            writer.send(produce({("t", 0): batch()}))
+            assert read_fetched(reader.ask(fetch({("t", 0): 0})))["t", 0].records
+            assert reader.ask(metadata(["t"]))
+            os.kill(worker, signal.SIGCONT)
+            assert read_produced(writer.reply()[1])["t", 0].error == 0
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+
+def test_worker_that_finds_its_log_shorter_gives_the_partition_up_loudly(served: Served) -> None:
+    for _ in range(3):
+        assert served.is_serving()
+    (log_file,) = (served.broker.log_dir / "t-0").glob("*.log")
+    worker = served.pid_of("worker-0")
+    os.kill(worker, signal.SIGSTOP)
+    with open(log_file, "r+b") as file:
+        file.truncate(len(batch()))
+    os.kill(worker, signal.SIGKILL)
+    assert "the log ends at 1, 3 was already readable" in served.one_line("the partition stays offline")
+    _until_served(served, 1)
+    with served.connect() as client:
+        assert read_produced(client.ask(produce({("t", 0): batch()})))["t", 0].error in RETRIABLE
+
+
+def test_killed_supervisor_leaves_no_process(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    served.broker.start()
+    family = served.broker.tree()
+    assert len(family) > 5
+    os.kill(served.broker.pid, signal.SIGKILL)
+    eventually(lambda: not any(map(is_alive, family)), within=WITHIN_S, what="every process is gone")
+    served.broker.kill()
+
+
+def test_long_polls_return_when_something_is_produced(served: Served) -> None:
+    """Hundreds of rounds; a wake-up that is lost would last until the poll's own end."""
+    with served.connect() as reader, served.connect() as writer:
+        for offset in range(500):
+            reader.send(fetch({("t", 0): offset, ("t", 1): 0}, max_wait_ms=300_000))
+            if offset % 3:
+                # So that the fetch is sometimes looked at before, sometimes after the append.
+                writer.ask(metadata(["t"]))
+            assert read_produced(writer.ask(produce({("t", 0): batch()})))["t", 0] == (0, offset)
+            assert read_fetched(reader.reply()[1])["t", 0].high_watermark == offset + 1
+
+
+def test_many_slow_producers_share_a_small_arena_and_all_finish(tmp_path: Path) -> None:
+    """Sixteen times the arena is wanted at once, in dribbles: all wait for each other, and none for ever."""
+    size, producers = 900_000, 16
+    overrides = {**ONE_OF_EACH, "socket.request.max.bytes": "1048576", "kafkad.arena.bytes": "1048576"}
+    with Served(tmp_path, overrides) as served:
+        failures: list[object] = []
+
+        def dribble(number: int) -> None:
+            request = produce({("t", number % 2): batch(1, size)})
+            with served.connect(patience_s=60) as client:
+                for at in range(0, len(request), 50_000):
+                    client.send(request[at : at + 50_000])
+                found = read_produced(client.reply()[1])
+                if {row.error for row in found.values()} != {0}:
+                    failures.append(found)
+
+        threads = [threading.Thread(target=dribble, args=(number,)) for number in range(producers)]
+        for thread in threads:
+            thread.start()
+        with served.connect() as reader:
+            for _ in range(20):
+                assert read_fetched(reader.ask(fetch({("t", 0): 0}, max_bytes=1000)))["t", 0].error == 0
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)
+        assert failures == []
+        assert served.metric("kafkad_arena_exhausted") > 0
+        served.leaves_nothing_behind()
+
+
+def test_stop_with_requests_in_flight_answers_them(tmp_path: Path) -> None:
+    with Served(tmp_path) as served:
+        waiting, writer = served.connect(), served.connect()
+        waiting.send(fetch({("t", 0): 0}, max_wait_ms=60_000))
+        writer.send(b"".join(produce({("t", 1): batch(1, 100_000)}) for _ in range(20)))
+        with served.connect() as client:
+            assert client.ask(metadata(["t"]))
+        began = time.monotonic()
+        assert served.broker.stop() == 0
+        assert time.monotonic() - began < LONGEST_STOP_S
+        assert read_fetched(waiting.reply()[1])["t", 0].error == 0
+        answered = 0
+        with pytest.raises(ConnectionError):
+            while True:
+                assert read_produced(writer.reply()[1])["t", 1].error == 0
+                answered += 1
+        served.broker.start()
+        with served.connect() as reader:
+            eventually(
+                lambda: read_fetched(reader.ask(fetch({("t", 1): 0}, max_bytes=1)))["t", 1].high_watermark >= answered,
+                within=WITHIN_S,
+                what="what was acknowledged is there",
+            )

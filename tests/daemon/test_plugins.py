@@ -1,0 +1,232 @@
+"""Each example plugin in a real broker, installed or in the plugins folder, changes what the broker does."""
+
+import csv
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.client.groups import describe_group
+from tests.tools.daemon import Kafkad
+from tests.tools.processes import eventually
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WITHIN_S = 60.0
+MEGABYTE = 1 << 20
+
+NOBODY = '''
+from kafkad.hookspecs import hookimpl
+
+class Nobody:
+    name = "nobody"
+
+    def elect(self, assignment, isr, live, context):
+        return None
+
+@hookimpl
+def kafkad_register_leader_election_strategies():
+    return [Nobody()]
+'''
+
+FAILS = '''
+from kafkad.hookspecs import hookimpl
+
+class Fails:
+    name = "fails"
+
+    def assign(self, members, partitions):
+        raise ValueError("no such luck")
+
+@hookimpl
+def kafkad_register_group_assignors():
+    return [Fails()]
+'''
+
+
+def install(example: str, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip install a copy (building writes beside the sources) where the brokers of this test find it."""
+    sources = shutil.copytree(EXAMPLES / example, scratch / "sources")
+    target = scratch / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--no-index", "--target", target, sources], check=True, timeout=100)
+    monkeypatch.setenv("PYTHONPATH", str(target))
+
+
+def folder_with(example: str, scratch: Path) -> str:
+    """A plugins folder that holds one example."""
+    folder = scratch / "plugins"
+    folder.mkdir()
+    shutil.copy(EXAMPLES / example, folder)
+    return str(folder)
+
+
+def produce(broker: Kafkad, topic: str, client_id: str, values: list[bytes]) -> list[float]:
+    """Throttle times in seconds that the client was told of."""
+    told: list[float] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "client.id": client_id,
+            "throttle_cb": lambda event: told.append(event.throttle_time),
+        }
+    )
+    for value in values:
+        producer.produce(topic, value)
+        producer.flush(WITHIN_S)
+    producer.poll(0.1)
+    return told
+
+
+def create(broker: Kafkad, topic: str, **configs: str) -> None:
+    dotted = {name.replace("_", "."): value for name, value in configs.items()}
+    with BrokerClient(broker.bootstrap) as client:
+        client.create_topic(topic, partitions=1, replication_factor=1, configs=dotted)
+
+
+def test_keep_newest_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Kafkad(tmp_path / "without") as broker, pytest.raises(BrokerCallFailed, match="keep-newest-3"):
+        create(broker, "kept", cleanup_policy="keep-newest-3")
+    install("keep_newest_segments", tmp_path, monkeypatch)
+    often = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "0"}
+    with Kafkad(tmp_path / "with", {**often, "log.segment.delete.delay.ms": "0"}) as broker:
+        create(broker, "kept", cleanup_policy="keep-newest-3", segment_bytes=str(MEGABYTE), file_delete_delay_ms="0")
+        create(broker, "all", cleanup_policy="delete", segment_bytes=str(MEGABYTE))
+        for topic in ("kept", "all"):
+            produce(broker, topic, "filler", [bytes(600_000)] * 7)
+        eventually(lambda: segments(broker, "kept") == 3, within=WITHIN_S, what="three segments are left")
+        assert segments(broker, "all") == 7
+        said = "the log starts at 4 now, not at "
+        assert any("kept-0" in line and said in line for line in broker.output.read_text().splitlines())
+
+
+def segments(broker: Kafkad, topic: str) -> int:
+    return len(list((broker.log_dir / f"{topic}-0").glob("*.log")))
+
+
+def test_rack_election(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install("rack_election", tmp_path, monkeypatch)
+    with Kafkad(tmp_path, {"kafkad.leader.election.strategy": "rack-or-last-replica"}) as broker:
+        assert leader_of_a_new_topic(broker) == 1
+
+
+def test_the_election_strategy_is_who_decides(tmp_path: Path) -> None:
+    (tmp_path / "nobody.py").write_text(NOBODY)
+    chosen = {"kafkad.plugins.dir": str(tmp_path), "kafkad.leader.election.strategy": "nobody"}
+    with Kafkad(tmp_path / "broker", chosen) as broker:
+        assert leader_of_a_new_topic(broker) == -1
+
+
+def leader_of_a_new_topic(broker: Kafkad) -> int:
+    create(broker, "led")
+    with BrokerClient(broker.bootstrap) as client:
+        (topic,) = client.topics(["led"])
+    return topic.partitions[0].leader
+
+
+def test_quota_by_prefix(tmp_path: Path) -> None:
+    settings = {
+        "kafkad.plugins.dir": folder_with("quota_by_prefix.py", tmp_path),
+        "kafkad.quota.manager": "client-id-prefix",
+        # Ten seconds' worth are free, a little less than what the first client sends.
+        "kafkad.plugin.quota.prefix.batch": "10000",
+    }
+    with Kafkad(tmp_path / "broker", settings) as broker:
+        create(broker, "limited")
+        assert produce(broker, "limited", "web-1", [bytes(200_000)]) == []
+        assert max(produce(broker, "limited", "batch-1", [bytes(110_000)])) > 0
+        assert max(produce(broker, "limited", "batch-2", [bytes(1_000)])) > 0
+        assert produce(broker, "limited", "web-2", [bytes(1_000)]) == []
+
+
+def test_keep_with_first(tmp_path: Path) -> None:
+    settings = {
+        "kafkad.plugins.dir": folder_with("keep_with_first.py", tmp_path),
+        "group.consumer.assignors": "uniform,range,keep-with-first",
+        "group.consumer.assignment.interval.ms": "0",
+    }
+    with Kafkad(tmp_path / "broker", settings) as broker:
+        with BrokerClient(broker.bootstrap) as client:
+            client.create_topic("undivided", partitions=4, replication_factor=1, configs={})
+        first, second = (member(broker, "undivided") for _ in range(2))
+        eventually(lambda: owned(first) == 4, within=WITHIN_S, what="the first member has everything")
+        eventually(lambda: owned(second) == 0 and members(broker) == 2, within=WITHIN_S, what="a second one has come")
+        assert owned(first) == 4
+        first.close()
+        eventually(lambda: owned(second) == 4, within=WITHIN_S, what="its work goes to the second")
+        second.close()
+
+
+def test_an_assignor_that_fails_costs_its_group_and_nobody_else(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "fails.py").write_text(FAILS)
+    settings = {"kafkad.plugins.dir": str(folder), "group.consumer.assignors": "uniform,fails"}
+    with Kafkad(tmp_path / "broker", settings) as broker:
+        with BrokerClient(broker.bootstrap) as client:
+            client.create_topic("divided", partitions=4, replication_factor=1, configs={})
+        other = member(broker, "divided", "uniform", group="others")
+        eventually(lambda: owned(other) == 4, within=WITHIN_S, what="a group with another assignor reads")
+        failing = member(broker, "divided", "fails")
+        line = "group workers: no new assignment for epoch 2: assignor 'fails' failed in "
+
+        def is_said() -> bool:
+            return owned(failing) == 0 and line in broker.output.read_text()
+
+        eventually(is_said, within=WITHIN_S, what="the log says so")
+        said = broker.output.read_text()
+        assert "ValueError('no such luck')" in said
+        assert "it is started again" not in said, "no worker has ended"
+        assert owned(other) == 4
+        failing.close()
+        other.close()
+
+
+def member(broker: Kafkad, topic: str, assignor: str = "keep-with-first", *, group: str = "workers") -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "group.remote.assignor": assignor,
+        }
+    )
+    consumer.subscribe([topic])
+    return consumer
+
+
+def owned(consumer: Consumer) -> int:
+    """Partitions that the member has, after another look at the broker."""
+    consumer.poll(0.1)
+    return len(consumer.assignment())
+
+
+def members(broker: Kafkad) -> int:
+    with BrokerClient(broker.bootstrap) as client:
+        return len(describe_group(client, "workers", is_consumer_type=True).members)
+
+
+def test_csv_metrics(tmp_path: Path) -> None:
+    settings = {
+        "kafkad.plugins.dir": folder_with("csv_metrics.py", tmp_path),
+        "kafkad.metrics.reporters": "csv",
+        "kafka.csv.metrics.dir": str(tmp_path / "metrics"),
+        "kafka.metrics.polling.interval.secs": "1",
+    }
+    with Kafkad(tmp_path / "broker", settings) as broker:
+        create(broker, "counted")
+        produce(broker, "counted", "counter", [b"one", b"two", b"three"])
+        file = tmp_path / "metrics" / "kafka_server_brokertopicmetrics_messagesin.csv"
+        eventually(lambda: last_value(file, "topic=counted") == 3, within=WITHIN_S, what="the count is in the file")
+
+
+def last_value(file: Path, labels: str) -> float:
+    if not file.exists():
+        return 0
+    with file.open(newline="") as lines:
+        values = [float(row["value"]) for row in csv.DictReader(lines) if row["labels"] == labels]
+    return values[-1] if values else 0

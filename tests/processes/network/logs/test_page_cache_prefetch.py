@@ -1,0 +1,109 @@
+"""Cold file slices: read by a thread before they are sent, and sent whole."""
+
+import os
+import select
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch, is_cached
+from kafkad.processes.network.logs.reading_threads import ReadingThreads
+from kafkad.wire.messages.fetch import FileSlice
+
+CONTENT = os.urandom(600_000)
+
+
+class _Client:
+    """A connection over a socket pair, and the other end of it."""
+
+    def __init__(self) -> None:
+        ours, self.theirs = socket.socketpair()
+        ours.setblocking(False)
+        self.connection = Connection(ours, 1, "peer", ("host", 1), 0)
+
+    def received(self, size: int) -> bytes:
+        self.theirs.settimeout(10)
+        got = b""
+        while len(got) < size:
+            got += self.theirs.recv(size - len(got))
+        return got
+
+    def close(self) -> None:
+        self.theirs.close()
+        if not self.connection.closed:
+            self.connection.drop()
+
+
+@pytest.fixture
+def client() -> Iterator[_Client]:
+    client = _Client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Iterator[int]:
+    path = tmp_path / "segment"
+    path.write_bytes(CONTENT)
+    fd = os.open(path, os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+@pytest.fixture
+def threads() -> Iterator[ReadingThreads]:
+    threads = ReadingThreads("reading")
+    yield threads
+    threads.close()
+
+
+def _ring(threads: ReadingThreads) -> None:
+    assert select.select([threads.doorbell], [], [], 10)[0], "no slice was read within 10 s"
+    threads.rung(0)
+
+
+def test_slice_that_is_in_memory_is_sent_at_once(client: _Client, threads: ReadingThreads, segment: int) -> None:
+    prefetch = PageCachePrefetch(lambda _: None, threads)
+    os.pread(segment, len(CONTENT), 0)
+    client.connection.out.append(FileSlice(segment, 100, 5000, lambda: None))
+    assert client.connection.send(prefetch.is_cached)
+    assert client.received(5000) == CONTENT[100:5100]
+
+
+def test_cold_slice_keeps_its_connection_waiting_and_nobody_else(
+    client: _Client, threads: ReadingThreads, segment: int
+) -> None:
+    ready: list[Connection] = []
+    prefetch = PageCachePrefetch(ready.append, threads, probe=lambda _fd, _position: False)
+    released: list[bool] = []
+    client.connection.out.append(b"head")
+    client.connection.out.append(FileSlice(segment, 0, 5000, lambda: released.append(True)))
+    assert not client.connection.send(prefetch.is_cached)
+    assert client.received(4) == b"head"
+    assert client.connection.is_prefetching
+    assert not client.connection.send(prefetch.is_cached), "nothing is sent before the thread is done"
+    _ring(threads)
+    assert ready == [client.connection]
+    assert client.connection.send(prefetch.is_cached)
+    assert client.received(5000) == CONTENT[:5000]
+    assert released == [True]
+
+
+def test_connection_that_went_away_meanwhile_is_not_called(
+    client: _Client, threads: ReadingThreads, segment: int
+) -> None:
+    ready: list[Connection] = []
+    prefetch = PageCachePrefetch(ready.append, threads, probe=lambda _fd, _position: False)
+    client.connection.out.append(FileSlice(segment, 0, len(CONTENT), lambda: None))
+    assert not client.connection.send(prefetch.is_cached)
+    client.connection.drop()
+    _ring(threads)
+    assert ready == []
+
+
+def test_page_that_was_written_is_cached(segment: int) -> None:
+    os.pread(segment, 1, 0)
+    assert is_cached(segment, 0)

@@ -1,0 +1,138 @@
+"""What a network process asks the controller, when that is not there, is replaced, or the client is gone."""
+
+import socket
+import struct
+
+import pytest
+
+from kafkad.core.errors import ErrorCode
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.controller_requests import CREATION_MS, MOST_LIVES, ControllerRequests
+from kafkad.wire.api_table import CREATE_TOPICS
+from kafkad.wire.processes.controller_messages import AdminRequest, AutoCreated, AutoCreateWanted, unpack_message
+from tests.handlers.kio_calls import KioApi
+from tests.processes.pieces import Client, Pieces
+from tests.tools.raw_requests import create_topic, delete_topic, metadata
+
+
+class NextController:
+    """What an incarnation of the controller is asked from its beginning on."""
+
+    def __init__(self, handler: ControllerRequests, now_ms: int) -> None:
+        self.frames: list[bytes] = []
+        handler.connected(self.frames.append, 0, now_ms)
+
+    @property
+    def asked(self) -> list[str]:
+        """APIs by their keys, and topics to be made."""
+        found = []
+        for message in map(unpack_message, self.frames):
+            if isinstance(message, AdminRequest):
+                found.append(str(message.api_key))
+            elif isinstance(message, AutoCreateWanted):
+                found += message.names
+        return found
+
+
+@pytest.fixture
+def handler(pieces: Pieces) -> ControllerRequests:
+    """The controller is gone, and no other one has come."""
+    handler = pieces.network.request_handlers.controller
+    handler.disconnected()
+    return handler
+
+
+def sent(pieces: Pieces, request: bytes) -> Client:
+    client = pieces.connect()
+    client.send(request)
+    pieces.settle()
+    return client
+
+
+def hang_up(pieces: Pieces, client: Client) -> None:
+    """With a reset: who only says that it sends no more may still read the reply."""
+    before = len(pieces.network.clients)
+    client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    pieces.clients.remove(client)
+    pieces.run(lambda: len(pieces.network.clients) < before, "the network process has noticed")
+
+
+def now_ms(pieces: Pieces) -> int:
+    return pieces.network.clients.now_ms
+
+
+def any_connection(pieces: Pieces) -> Connection:
+    pieces.connect()
+    pieces.settle()
+    return next(iter(pieces.network.clients._by_fd.values()))
+
+
+def test_what_a_client_asked_that_has_hung_up_is_not_asked_of_the_next_controller(
+    pieces: Pieces, handler: ControllerRequests
+) -> None:
+    gone, there = sent(pieces, create_topic("unwanted")), sent(pieces, delete_topic("wanted"))
+    also_gone = sent(pieces, metadata(["nobody-waits-for-it"]))
+    hang_up(pieces, gone)
+    hang_up(pieces, also_gone)
+    assert NextController(handler, now_ms(pieces)).asked == ["20"]
+    hang_up(pieces, there)
+    assert handler.held_bytes == 0
+
+
+def test_what_was_sent_already_is_not_asked_again_for_a_client_that_has_hung_up(pieces: Pieces) -> None:
+    handler = pieces.network.request_handlers.controller
+    hang_up(pieces, sent(pieces, create_topic("unwanted")))
+    assert NextController(handler, now_ms(pieces)).asked == []
+
+
+def test_a_request_that_no_controller_takes_in_the_time_that_it_names_is_answered(
+    pieces: Pieces, handler: ControllerRequests
+) -> None:
+    client = sent(pieces, create_topic("late"))
+    began_ms = now_ms(pieces)
+    assert handler.next_deadline_ms is not None and handler.next_deadline_ms <= began_ms + 30_000
+    handler.expire(began_ms + 20_000)
+    assert handler.held_bytes > 0
+    handler.expire(began_ms + 30_000)
+    (topic,) = KioApi("create_topics", 2).read(client.reply()).topics
+    assert (topic.name, int(topic.error_code)) == ("late", ErrorCode.REQUEST_TIMED_OUT)
+    assert handler.next_deadline_ms is None
+    assert NextController(handler, began_ms + 30_000).asked == []
+
+
+def test_a_controller_that_comes_too_late_is_not_asked(pieces: Pieces, handler: ControllerRequests) -> None:
+    late, early = sent(pieces, delete_topic("late", timeout_ms=100)), sent(pieces, create_topic("early"))
+    following = NextController(handler, now_ms(pieces) + 1_000)
+    assert following.asked == [str(CREATE_TOPICS)]
+    assert late.reply()
+    assert not early.replies
+
+
+def test_topics_that_nobody_makes_are_unknown(pieces: Pieces, handler: ControllerRequests) -> None:
+    client = sent(pieces, metadata(["new"]))
+    handler.expire(now_ms(pieces) + CREATION_MS)
+    assert b"new" in client.reply()
+
+
+def test_topics_whose_creation_ends_two_controllers_are_not_wanted_of_a_third(
+    pieces: Pieces, handler: ControllerRequests
+) -> None:
+    answers: list[dict[str, int]] = []
+    handler.create_topics(any_connection(pieces), frozenset({"bad"}), answers.append, now_ms(pieces))
+    for _ in range(MOST_LIVES):
+        assert NextController(handler, now_ms(pieces)).asked == ["bad"]
+        assert answers == []
+    assert NextController(handler, now_ms(pieces)).asked == []
+    assert answers == [{"bad": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}]
+
+
+def test_any_number_of_clients_may_wait_for_one_topic(pieces: Pieces) -> None:
+    handler = pieces.network.request_handlers.controller
+    answers: list[dict[str, int]] = []
+    connection = any_connection(pieces)
+    for _ in range(5_000):
+        handler.create_topics(connection, frozenset({"wanted"}), answers.append, now_ms(pieces))
+    (token,) = handler._questions
+    handler.heard(AutoCreated(token, {"wanted": 0}))
+    assert answers == [{"wanted": 0}] * 5_000

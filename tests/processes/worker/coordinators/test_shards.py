@@ -1,0 +1,132 @@
+"""Shards in a worker: loaded with their logs, gone with them, and what they said is in the log."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafkad.core.coordinator.partitioning import partition_for
+from kafkad.core.errors import ErrorCode
+from kafkad.core.log.records.batch import assign_offsets
+from kafkad.core.log.records.record import NewRecord, build_batch
+from tests.processes.group_requests import (
+    DESCRIBE,
+    JOIN,
+    OFFSETS,
+    asked,
+    commit,
+    committed,
+    committed_code,
+    join,
+    read,
+    with_offsets_topic,
+)
+from tests.processes.pieces import NETWORK, WORKER, Pieces
+
+
+def test_the_next_life_reads_what_was_committed(pieces: Pieces) -> None:
+    with_offsets_topic(pieces)
+    client = pieces.connect()
+    assert committed_code(client, "g", 7) == 0
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    pieces.run_until_online(OFFSETS)
+    pieces.settle()
+    assert committed(client, "g") == (0, 7)
+
+
+def test_what_was_written_and_not_answered_is_committed(pieces: Pieces) -> None:
+    """The worker died between the write and the answer: the client commits again, or not; the offset is there."""
+    with_offsets_topic(pieces)
+    client = pieces.connect()
+    client.send(commit("g", 7))
+    pieces.turn(NETWORK)
+    pieces.turn(NETWORK)
+    pieces.worker.loop.run_once(0)
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    client.reply()
+    pieces.run_until_online(OFFSETS)
+    pieces.settle()
+    assert committed(client, "g") == (0, 7)
+
+
+def test_while_a_shard_is_loaded_clients_come_again(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_offsets_topic(pieces)
+    client = pieces.connect()
+    assert committed_code(client, "g", 7) == 0
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    monkeypatch.setattr("kafkad.processes.worker.shell.LOADING_BUDGET_S", 0.0)
+    pieces.run_until_known()
+    assert committed(client, "g")[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    monkeypatch.undo()
+    pieces.run_until_online(OFFSETS)
+    pieces.settle()
+    assert committed(client, "g") == (0, 7)
+
+
+def test_a_deleted_internal_topic_sends_everybody_away(make_pieces: Callable[..., Pieces]) -> None:
+    pieces = make_pieces(group_initial_rebalance_delay_ms="600000")
+    with_offsets_topic(pieces)
+    client, other = pieces.connect(), pieces.connect()
+    client.send(join())
+    pieces.run(lambda: len(pieces.network.request_handlers.coordinators) == 1, "the join waits")
+    pieces.settle()
+    pieces.delete_topic(OFFSETS)
+    assert int(read(JOIN, client.reply()).error_code) == ErrorCode.NOT_COORDINATOR
+    assert committed_code(other) == ErrorCode.NOT_COORDINATOR
+    with_offsets_topic(pieces)
+    assert committed(other, "g") == (0, -1)
+
+
+def test_groups_of_a_failed_log_directory_are_not_served(pieces: Pieces) -> None:
+    with_offsets_topic(pieces)
+    client = pieces.connect()
+    assert committed_code(client) == 0
+    pieces.worker.log_dir_failed(0, "the test says so")
+    pieces.settle()
+    assert committed_code(client) == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_log_that_can_not_be_read_costs_its_groups_only(pieces: Pieces, caplog: pytest.LogCaptureFixture) -> None:
+    """One record that is no record of a coordinator, in the partition of one of two groups."""
+    with_offsets_topic(pieces)
+    client = pieces.connect()
+    groups = {_partition_of(pieces, group): group for group in ("a", "b", "c", "d")}
+    assert sorted(groups) == [0, 1]
+    for group in groups.values():
+        assert committed_code(client, group, 7) == 0
+    pieces.kill(WORKER)
+    (file,) = pieces.directory(OFFSETS, 0).glob("*.log")
+    _append_damaged(file)
+    with caplog.at_level(logging.ERROR):
+        pieces.begin(WORKER)
+        pieces.run_until_online(OFFSETS)
+        pieces.settle()
+    assert f"{OFFSETS}-0: its coordinator can't be loaded" in caplog.text
+    assert committed(client, groups[0])[0] == ErrorCode.NOT_COORDINATOR
+    assert committed(client, groups[1]) == (0, 7)
+
+
+def test_groups_are_described_by_their_own_shards(pieces: Pieces) -> None:
+    with_offsets_topic(pieces, 3)
+    client = pieces.connect()
+    groups = tuple(f"g{number}" for number in range(12))
+    for group in groups:
+        assert committed_code(client, group) == 0
+    described = read(DESCRIBE, client.ask(asked(DESCRIBE, groups=(*groups, "nobody"))))
+    states = {row.group_id: row.group_state for row in described.groups}
+    assert states == {**dict.fromkeys(groups, "Empty"), "nobody": "Dead"}
+
+
+def _partition_of(pieces: Pieces, group: str) -> int:
+    return partition_for(group, len(pieces.image.topics[OFFSETS].partitions))
+
+
+def _append_damaged(file: Path) -> None:
+    batch = bytearray(build_batch([NewRecord(0, b"\x00\x01\x00", b"no offset")]))
+    assign_offsets(memoryview(batch), 0, 1, 0)
+    with file.open("ab") as log:
+        log.write(batch)

@@ -1,0 +1,266 @@
+"""Produce requests with a transactional id: what is asked, who waits for whom, and what they are told."""
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.log.coordinated import append_end_marker
+from kafkad.core.metrics.catalogue import BLOCK_WORDS
+from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
+from kafkad.core.types import TopicPartition
+from kafkad.processes.worker.appending import Appending
+from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
+from kafkad.processes.worker.coordinators.transactional_produce import RetryPauses
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.descriptors import APPEND, APPENDED, pack_append, unpack_appended, unpack_control
+from tests.core.log.batches import NOW, batch, load
+from tests.core.log.fake_store import FakeStore
+
+TOPIC_ID = bytes(8) + (5).to_bytes(8, "little")
+OK, NO = ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE
+OLD, NEW = 11, 12
+"""Produce versions: the coordinator is only asked, or told to add."""
+
+
+class PlayedCoordinators:
+    """Answers when the test says so, or at once with `at_once`."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[Question, Answered]] = []
+        self.at_once: ErrorCode | None = None
+
+    def ask(self, question: Question, answered: Answered) -> None:
+        if self.at_once is not None:
+            answered([self.at_once] * len(question.partitions))
+        else:
+            self.open.append((question, answered))
+
+    def answer(self, *codes: ErrorCode) -> Question:
+        question, answered = self.open.pop(0)
+        answered(list(codes) or [OK] * len(question.partitions))
+        return question
+
+
+class Owner:
+    """Two partitions in slots 0 and 1, and one network process that asks."""
+
+    def __init__(self, *, pause_ms: int = 0, total_ms: int = 60_000) -> None:
+        self.coordinators = PlayedCoordinators()
+        self.arena = bytearray(1 << 16)
+        self.used = 0
+        self.sent: list[bytes] = []
+        self.partitions = {slot: self._partition(slot) for slot in (0, 1)}
+        self.appending = Appending(
+            self.partitions,
+            [memoryview(self.arena)],
+            now_ms=0,
+            block=memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q"),
+            touched=lambda owned: None,
+            send=lambda network, frame: self.sent.append(frame),
+            failed=lambda owned, error: None,
+            coordinators=self.coordinators,
+            retry=RetryPauses(pause_ms, total_ms),
+        )
+
+    def _partition(self, slot: int) -> OwnedPartition:
+        owned = OwnedPartition(TopicPartition("t", slot), slot, TOPIC_ID, 0, 0, 0)
+        owned.log = load(FakeStore())
+        owned.state = STATE_ONLINE
+        return owned
+
+    def produce(
+        self,
+        part: int,
+        *batches: tuple[int, memoryview],
+        version: int = OLD,
+        transactional_id: str | None = "id",
+    ) -> None:
+        slices = []
+        for slot, records in batches:
+            self.arena[self.used : self.used + len(records)] = records
+            slices.append((slot, 5, self.used, len(records)))
+            self.used += len(records)
+        entry = pack_append(part, 0, 1, version, slices, transactional_id)
+        self.appending.append(0, bytes((APPEND,)) + entry)
+
+    def answers(self) -> dict[int, list[tuple[int, int]]]:
+        """(error, base offset) of each partition, by part, since it was asked last."""
+        self.appending.answer()
+        frames, self.sent = [frame for frame in self.sent if frame[0] == APPENDED], []
+        return {
+            part: [(code, offset) for code, offset, _, _ in results]
+            for frame in frames
+            for part, results in unpack_appended(frame)
+        }
+
+    def end(self, slot: int = 0, *, producer: int = 7, epoch: int = 0) -> None:
+        log = self.partitions[slot].log
+        assert log is not None
+        append_end_marker(
+            log,
+            producer_id=producer,
+            producer_epoch=epoch,
+            coordinator_epoch=0,
+            commit=True,
+            transaction_version=1,
+            leader_epoch=0,
+            now_ms=NOW,
+        )
+
+
+def in_transaction(sequence: int, *, producer: int = 7, epoch: int = 0) -> memoryview:
+    return batch(producer_id=producer, sequence=sequence, epoch=epoch, is_transactional=True)
+
+
+def test_the_first_batch_of_a_transaction_waits_for_its_coordinator() -> None:
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)))
+    assert owner.answers() == {}
+    assert owner.coordinators.answer() == Question("id", 7, 0, False, [("t", 0), ("t", 1)])
+    assert owner.appending.is_busy
+    assert owner.answers() == {1: [(0, 0), (0, 0)]}
+    owner.produce(2, (0, in_transaction(1)))
+    assert owner.answers() == {2: [(0, 1)]}, "its transaction is open, nobody has to be asked"
+
+
+def test_from_version_12_on_the_coordinator_adds_the_partition() -> None:
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)), version=NEW)
+    assert owner.coordinators.answer().adds
+
+
+def test_what_comes_later_of_the_id_waits_its_turn_and_others_do_not() -> None:
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)))
+    owner.produce(2, (0, in_transaction(1)))
+    owner.produce(3, (0, batch()), transactional_id=None)
+    owner.produce(4, (0, in_transaction(0, producer=8)), transactional_id="other")
+    assert owner.answers() == {3: [(0, 0)]}
+    assert len(owner.coordinators.open) == 2, "the second request of the id is not looked at before the first is done"
+    owner.coordinators.answer()
+    assert owner.answers() == {1: [(0, 1)], 2: [(0, 2)]}
+
+
+def test_a_partition_that_needs_no_question_waits_with_the_others_of_its_request() -> None:
+    owner = Owner()
+    owner.coordinators.at_once = OK
+    owner.produce(1, (0, in_transaction(0)))
+    owner.coordinators.at_once = None
+    owner.answers()
+    owner.produce(2, (0, in_transaction(1)), (1, in_transaction(0)))
+    assert owner.answers() == {}
+    assert owner.coordinators.answer().partitions == [("t", 1)]
+    assert owner.answers() == {2: [(0, 1), (0, 0)]}
+
+
+def test_a_refused_partition_does_not_refuse_the_others() -> None:
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)))
+    owner.coordinators.answer(NO, OK)
+    owner.appending.answer()
+    explained = unpack_control(owner.sent[0])
+    assert (explained.part_id, explained.ordinal) == (1, 0)  # type: ignore[union-attr]
+    assert owner.answers() == {1: [(NO, -1), (0, 0)]}
+
+
+def test_a_coordinator_that_is_away_is_a_reason_to_try_again() -> None:
+    for version in (OLD, NEW):
+        owner = Owner()
+        owner.coordinators.at_once = ErrorCode.NOT_COORDINATOR
+        owner.produce(1, (0, in_transaction(0)), version=version)
+        assert owner.answers() == {1: [(ErrorCode.NOT_ENOUGH_REPLICAS, -1)]}
+
+
+def test_the_transaction_before_may_still_be_ending() -> None:
+    owner = Owner()
+    owner.coordinators.at_once = ErrorCode.CONCURRENT_TRANSACTIONS
+    owner.produce(1, (0, in_transaction(0)), version=OLD)
+    assert owner.answers() == {1: [(ErrorCode.NOT_ENOUGH_REPLICAS, -1)]}
+    owner.produce(2, (0, in_transaction(0)), version=NEW)
+    owner.produce(3, (0, in_transaction(1)), version=NEW)
+    assert owner.answers() == {}, "the broker asks again itself"
+    owner.coordinators.at_once = OK
+    due_ms = owner.appending.next_deadline_ms
+    assert due_ms is not None
+    owner.appending.expire(due_ms)
+    assert owner.answers() == {2: [(0, 0)], 3: [(0, 1)]}
+
+
+def test_a_transaction_that_does_not_end_in_time_is_the_clients_to_wait_for() -> None:
+    owner = Owner(total_ms=0)
+    owner.coordinators.at_once = ErrorCode.CONCURRENT_TRANSACTIONS
+    owner.produce(1, (0, in_transaction(0)), version=NEW)
+    assert owner.answers() == {1: [(ErrorCode.CONCURRENT_TRANSACTIONS, -1)]}
+
+
+def test_a_marker_that_comes_before_the_answer_makes_it_worthless() -> None:
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)))
+    owner.end()
+    owner.coordinators.answer(OK)
+    assert owner.answers() == {1: [(NO, -1)]}
+
+
+def test_batches_of_two_producers_in_one_request_are_refused() -> None:
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0, producer=8)))
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert owner.answers() == {1: [(code, -1), (code, -1)]}
+    assert owner.coordinators.open == []
+
+
+def test_an_epoch_that_is_over_is_refused_without_a_question() -> None:
+    owner = Owner()
+    owner.end(epoch=3)
+    owner.produce(1, (0, in_transaction(0, epoch=2)))
+    assert owner.answers() == {1: [(ErrorCode.INVALID_PRODUCER_EPOCH, -1)]}
+
+
+def test_a_request_without_an_id_has_no_transactional_batch() -> None:
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)), transactional_id=None)
+    assert owner.answers() == {1: [(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)]}
+
+
+def test_a_plain_batch_under_a_transactional_id_is_a_plain_batch() -> None:
+    owner = Owner()
+    owner.produce(1, (0, batch()))
+    assert owner.answers() == {1: [(0, 0)]}
+
+
+def test_nobody_is_asked_where_verification_is_off_unless_the_partition_has_to_be_added() -> None:
+    owner = Owner()
+    log = owner.partitions[0].log
+    assert log is not None
+    log.producers.verifies_transactions = False
+    owner.produce(1, (0, in_transaction(0)))
+    assert owner.answers() == {1: [(0, 0)]}
+    owner.produce(2, (0, in_transaction(0, producer=8)), version=NEW, transactional_id="other")
+    assert owner.answers() == {}
+    assert owner.coordinators.answer().adds
+
+
+def test_what_is_not_here_is_not_asked_about() -> None:
+    owner = Owner()
+    owner.partitions[1].state = STATE_OFFLINE
+    owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)), (9, in_transaction(0)))
+    assert owner.coordinators.answer().partitions == [("t", 0)]
+    offline, elsewhere = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert owner.answers() == {1: [(0, 0), (offline, -1), (elsewhere, -1)]}
+
+
+def test_bytes_that_are_no_batch_are_refused_as_ever() -> None:
+    owner = Owner()
+    owner.produce(1, (0, memoryview(bytearray(b"short"))))
+    assert owner.answers() == {1: [(ErrorCode.INVALID_RECORD, -1)]}
+
+
+def test_a_dead_network_process_holds_up_nobody_of_the_next_life() -> None:
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)))
+    owner.produce(2, (0, in_transaction(1)))
+    owner.appending.network_lost(0)
+    owner.produce(1, (1, in_transaction(0)))
+    owner.coordinators.answer()
+    assert owner.answers() == {}, "nothing of a dead process reaches a log"
+    owner.coordinators.answer()
+    assert owner.answers() == {1: [(0, 0)]}
+    log = owner.partitions[0].log
+    assert log is not None and log.log_end_offset == 0
