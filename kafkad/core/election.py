@@ -1,4 +1,4 @@
-"""Who leads a partition? Kafka's four rules (S3-65 to S3-69), and what a strategy may decide instead.
+"""Who leads a partition? Kafka's PartitionLeaderElectionAlgorithms, and what a strategy may decide instead.
 
 Every rule walks the assignment in its order; the order of the ISR never matters. A leader outside the ISR
 loses records, so it's chosen only where `unclean` allows it, and `elect` holds every strategy to that.
@@ -93,7 +93,7 @@ def offline_leader(
     *,
     unclean: bool = False,
 ) -> BrokerId | None:
-    """First of the assignment alive and in the ISR; failing that the first alive, if `unclean` (S3-66)."""
+    """First of the assignment alive and in the ISR; failing that the first alive, if `unclean`."""
     clean = _first(assignment, isr & live)
     return _first(assignment, live) if clean is None and unclean else clean
 
@@ -101,14 +101,14 @@ def offline_leader(
 def reassignment_leader(
     new_assignment: Sequence[BrokerId], isr: AbstractSet[BrokerId], live: AbstractSet[BrokerId]
 ) -> BrokerId | None:
-    """First of the new assignment that is alive and in the ISR (S3-67)."""
+    """First of the new assignment that is alive and in the ISR."""
     return _first(new_assignment, isr & live)
 
 
 def preferred_leader(
     assignment: Sequence[BrokerId], isr: AbstractSet[BrokerId], live: AbstractSet[BrokerId]
 ) -> BrokerId | None:
-    """The first of the assignment or nobody (S3-68)."""
+    """The first of the assignment or nobody."""
     return _first(assignment[:1], isr & live)
 
 
@@ -118,7 +118,7 @@ def controlled_shutdown_leader(
     live: AbstractSet[BrokerId],
     shutting_down: AbstractSet[BrokerId],
 ) -> BrokerId | None:
-    """First of the assignment that is alive, in the ISR and stays (S3-69)."""
+    """First of the assignment that is alive, in the ISR and stays."""
     return _first(assignment, (isr & live) - shutting_down)
 
 

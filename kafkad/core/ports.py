@@ -59,7 +59,7 @@ class SegmentStore(Protocol):
         """The whole of a small file (checkpoint, snapshot). Raises FileNotFoundError."""
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write `name` whole: temporary file, sync, atomic rename (S1-16)."""
+        """Write `name` whole: temporary file, sync, atomic rename."""
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name now."""

@@ -37,7 +37,7 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """An offset with its place on disk (Kafka: LogOffsetMetadata, S0-78).
+    """An offset with its place on disk (Kafka: LogOffsetMetadata).
 
     `segment_base` names the segment file, `position` is the byte in it where `offset`'s batch starts.
     """

@@ -1,4 +1,4 @@
-"""Bytes per second for each client id, out of the configuration (S0-149, S0-152).
+"""Bytes per second for each client id, out of the configuration (Kafka: ClientQuotaManager).
 
 `kafkad.quota.{producer,consumer}.byte.rate.default` (or Kafka's old `quota.{producer,consumer}.default`) holds for
 each client id by itself, `kafkad.quota.client.<id>.{producer,consumer}_byte_rate` for one. -1 is no limit.

@@ -1,4 +1,4 @@
-"""cleanup.policy=delete: old segments go, by time and by size (S0-41 to S0-47).
+"""cleanup.policy=delete: old segments go, by time and by size.
 
 Segments are looked at from the oldest on, up to the first that stays: what is left is always one piece.
 Nothing above the high watermark goes, whatever its age.
@@ -51,7 +51,7 @@ def _expired(deletable: Sequence[tuple[SegmentSummary, int]], retention_ms: int,
 
 
 def _age_from(segment: SegmentSummary) -> int:
-    """The file's own time lies after a reassignment, so it's only for segments without timestamps (S0-42)."""
+    """The file's own time lies after a reassignment, so it's only for segments without timestamps."""
     timestamp_ms = segment.largest_timestamp_ms
     return timestamp_ms if timestamp_ms >= 0 else segment.last_modified_ms
 

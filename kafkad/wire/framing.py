@@ -1,4 +1,4 @@
-"""Where one request ends and the next begins, and what its header says (S3-01, S3-03, S3-04).
+"""Where one request ends and the next begins, and what its header says.
 
 Lengths are checked before anything is allocated for them. What does not look like Kafka at all is named
 by `describe_stranger`, so that the log line says "TLS hello" instead of a huge number.

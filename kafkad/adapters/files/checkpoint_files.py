@@ -1,4 +1,4 @@
-"""The offset checkpoints of one log directory on disk (S0-06, S0-86, S1-16): written whole, synced, renamed."""
+"""The offset checkpoints of one log directory on disk: written whole, synced, renamed."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Which files of a process are open right now? (S4-18: never more than the budget, never EMFILE to a client)
+"""Which files of a process are open right now? Never more than the budget, never EMFILE to a client.
 
 Files are opened when touched and closed by second chance: a cheap form of "least recently used" which costs the
 hot path one attribute. A pinned file stays open. One thread only; readers in other threads get pinned descriptors.

@@ -1,4 +1,4 @@
-"""One log directory as a whole: whose is it, did it stop cleanly, which partitions are in it? (S0-04, S0-05, S0-10)
+"""One log directory as a whole: whose is it, did it stop cleanly, which partitions are in it?
 
 `.lock` is held twice: `flock` on a descriptor that all writers inherit, so that a new broker waits for the last
 orphan; and a POSIX record lock, the kind that Java takes and sees. Anything that keeps a directory from being
@@ -63,7 +63,7 @@ class MetaProperties:
 
 
 class LogDirectory:
-    """An existing, writable and locked log directory. `close` gives the locks back, the file stays (S0-05)."""
+    """An existing, writable and locked log directory. `close` gives the locks back, the file stays."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

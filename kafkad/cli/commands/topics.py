@@ -1,4 +1,4 @@
-"""`kafkad topics`: create, list, describe and delete, printed as kafka-topics.sh prints it (S3-70)."""
+"""`kafkad topics`: create, list, describe and delete, printed as kafka-topics.sh prints it."""
 
 import base64
 import json

@@ -1,6 +1,6 @@
 """Which partition of an internal topic is responsible for a group or a transactional id?
 
-Kafka's rule (S1-32): Java's String.hashCode over UTF-16 units, its absolute value, modulo the number of partitions.
+Kafka's rule: Java's String.hashCode over UTF-16 units, its absolute value, modulo the number of partitions.
 Not to be mixed up with the rule for keys of records, which clears the sign bit: for a negative number that is another.
 """
 

@@ -1,4 +1,4 @@
-"""One incremental fetch session: its partitions, and which of them are worth looking at (KIP-227, S3-11).
+"""One incremental fetch session: its partitions, and which of them are worth looking at (KIP-227).
 
 A session is evaluated by what moved: `dirty` holds the partitions that may have something to say, so a fetch
 over ten thousand quiet partitions looks at none. Whoever evaluates a partition decides whether it stays dirty.

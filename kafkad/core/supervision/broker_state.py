@@ -1,4 +1,4 @@
-"""What state may a broker be in, and where can it go from there? (S1-01 to S1-03, S0-160)
+"""What state may a broker be in, and where can it go from there?
 
 The numbers are Kafka's; the gauge BrokerState shows them. There is no 5.
 
@@ -28,8 +28,8 @@ class BrokerState(IntEnum):
 
 _NEXT = {
     BrokerState.NOT_RUNNING: {BrokerState.STARTING},
-    # S1-03 has no way out for a broker that is stopped, or fails, before it runs: there is no leadership to
-    # move then, so it goes straight to shutting down.
+    # Kafka's BrokerState has no way out for a broker that is stopped, or fails, before it runs: there is no
+    # leadership to move then, so it goes straight to shutting down.
     BrokerState.STARTING: {
         BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN,
         BrokerState.RUNNING_AS_BROKER,
@@ -59,7 +59,7 @@ class IllegalTransition(Exception):
 
 
 def is_legal(current: int, new: int) -> bool:
-    """Numbers that are not Kafka's are custom states (S1-02); whoever uses them knows where they may go."""
+    """Numbers that are not Kafka's are custom states; whoever uses them knows where they may go."""
     if current not in _KNOWN or new not in _KNOWN:
         return 0 <= new <= 127
     return BrokerState(new) in _NEXT[BrokerState(current)]

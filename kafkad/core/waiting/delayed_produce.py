@@ -1,4 +1,4 @@
-"""When may a produce with acks=all be answered, and with which code for each partition? (S3-28, S3-33)
+"""When may a produce with acks=all be answered, and with which code for each partition?
 
 It waits until every partition's high watermark has reached the end of its batch, or can't any more.
 Time out, and each partition that is still waiting says REQUEST_TIMED_OUT; the others keep their own result.

@@ -1,4 +1,4 @@
-"""Which waiting operations does an event or the clock complete? Kafka's purgatory (S3-24 to S3-27).
+"""Which waiting operations does an event or the clock complete? Kafka's purgatory.
 
 An operation watches keys (partition slots, a session) and has a deadline. It leaves exactly once: at once, by
 an event on one of its keys, by the deadline, or cancelled; whoever gets it back answers the client.
@@ -157,7 +157,7 @@ class Purgatory(Generic[Operation, View]):
             del self._watchers[key]
 
     def _purge_if_many(self) -> None:
-        """Sweep finished operations out of the lists of keys that no event has visited since (S3-27).
+        """Sweep finished operations out of the lists of keys that no event has visited since.
 
         A sweep walks all lists, so it waits until half of what it will see is rubbish: its cost per operation
         stays the same however many wait.

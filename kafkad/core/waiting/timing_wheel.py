@@ -1,4 +1,4 @@
-"""When is the next deadline, and what is due now? Kafka's hierarchical timing wheel (S3-15 to S3-23).
+"""When is the next deadline, and what is due now? Kafka's hierarchical timing wheel.
 
 Adding and cancelling cost the same however many timers wait: a ring of buckets per level, each level's tick
 the whole ring of the level below, made when a deadline first reaches so far. A heap of the buckets in use

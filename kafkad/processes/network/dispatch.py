@@ -92,7 +92,7 @@ class Requests:
         self._answers.send(reply, api_versions.handle(frame.view, header.body_at, header.version, features))
 
     def _metadata(self, connection: Connection, frame: Frame, now_ms: int) -> None:
-        """Answered from here; topics that nobody knows may have to be created first (S0-69)."""
+        """Answered from here; topics that nobody knows may have to be created first."""
         header = frame.header
         body, version, view = frame.view[header.body_at :], header.version, self._view
         reply = self._answers.open(connection, frame, now_ms)

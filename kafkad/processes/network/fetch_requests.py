@@ -59,7 +59,7 @@ class WaitingFetch(DelayedOperation[Hashable, "FetchRequests"]):
         self.measured: Measure | None = None
 
     def limit(self, max_bytes: int) -> None:
-        """No more than this at once, and so no waiting for more (S3-21)."""
+        """No more than this at once, and so no waiting for more."""
         self.max_bytes = min(self.max_bytes, max_bytes)
         self.min_bytes = min(self.min_bytes, self.max_bytes)
 

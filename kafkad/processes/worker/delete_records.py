@@ -1,4 +1,4 @@
-"""DeleteRecords in the worker: answered when the log of every replica starts where it was asked to (S3-24).
+"""DeleteRecords in the worker: answered when the log of every replica starts where it was asked to.
 
 What the owner deletes itself, it deletes at once; what waits is the answer, for the replicas that have not come so
 far. With one replica nothing waits.

@@ -1,4 +1,4 @@
-"""Fetch responses, packed by hand around slices of segment files (S3-12, S1-18).
+"""Fetch responses, packed by hand around slices of segment files.
 
 Versions 4 to 18. A response is a list of pieces: bytes, and the `FileSlice`s that go from the page cache to
 the socket without passing through Python. Requests are decoded by kio.

@@ -1,4 +1,4 @@
-"""Fetch requests, versions 4 to 18, read by hand: the second hot request (S3-09).
+"""Fetch requests, versions 4 to 18, read by hand: the second hot request.
 
 A fetch that polls an idle partition is this parse and little else, so it allocates only what is needed.
 """

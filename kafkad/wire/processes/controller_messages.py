@@ -35,7 +35,7 @@ class AdminReply(msgspec.Struct, tag="admin_reply", array_like=True):
 
 
 class AutoCreateWanted(msgspec.Struct, tag="auto_create_wanted", array_like=True):
-    """Topics that a Metadata request named and nobody knows (S0-69)."""
+    """Topics that a Metadata request named and nobody knows."""
 
     token: int
     names: list[str]

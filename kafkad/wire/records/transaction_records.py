@@ -1,4 +1,4 @@
-"""The records of `__transaction_state` as bytes: TransactionLogKey 0, TransactionLogValue 0 and 1 (S1-39).
+"""The records of `__transaction_state` as bytes: TransactionLogKey 0, TransactionLogValue 0 and 1.
 
 Which version of a value is written the record says itself. Three of these are written for each transaction, so they
 are packed by hand. Of the optional fields of version 1 only those are written that have something to say.

@@ -1,4 +1,4 @@
-"""Broker states: Kafka's numbers, and only Kafka's ways between them (S1-01 to S1-03)."""
+"""Broker states: Kafka's numbers, and only Kafka's ways between them."""
 
 import pytest
 

@@ -32,7 +32,7 @@ def test_a_timer_comes_out_at_its_deadline_and_not_before() -> None:
 
 
 def test_350_ms_wait_in_the_second_level_then_go_down_to_the_first() -> None:
-    # Level 2 has 20 ms ticks: slot 17 starts at 340, then 10 ms are left for level 1 (S3-20).
+    # Level 2 has 20 ms ticks: slot 17 starts at 340, then 10 ms are left for level 1.
     assert wakings_until_empty(wheel_with(350)) == [340, 350]
 
 

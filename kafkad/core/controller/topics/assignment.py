@@ -1,4 +1,4 @@
-"""Which brokers hold the replicas of a new partition? Kafka's own algorithm (S4-13 to S4-15).
+"""Which brokers hold the replicas of a new partition? Kafka's own algorithm (AdminUtils.assignReplicasToBrokers).
 
 First replicas go round-robin from a start that is drawn, the others follow with a shift that grows by one each lap.
 With racks, brokers are interleaved by rack first, and a rack gets a second replica only when every rack has one.

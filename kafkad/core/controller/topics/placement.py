@@ -92,7 +92,7 @@ class Placement:
             )
 
     def take(self, count: int) -> list[Place]:
-        """`count` places, each on the worker and in the directory with the fewest partitions (S4-16)."""
+        """`count` places, each on the worker and in the directory with the fewest partitions."""
         self.require(count)
         workers = [(load, worker) for worker, load in self._loads.items()]
         disks = [(load, log_dir) for log_dir, load in self._directories.items()]

@@ -1,4 +1,4 @@
-"""Where are the bytes that a fetch, a timestamp or an epoch asks for? For processes that only read. (S0-106)
+"""Where are the bytes that a fetch, a timestamp or an epoch asks for? For processes that only read.
 
 A `LogReader` knows one generation's manifest; how far it may read comes with each question, from the shared slot.
 A fetch gets whole batches from the one that holds its offset on, out of one segment; the bytes themselves are

@@ -1,4 +1,4 @@
-"""What do the small text files of a log directory say? (S0-07, S1-16, S1-17)
+"""What do the small text files of a log directory say?
 
 Pure text in, values out; the files are written whole and atomically by the adapters. A file that can't be
 understood raises `CheckpointCorrupt` with what was expected, so that the caller can decide to do without it.

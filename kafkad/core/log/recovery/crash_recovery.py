@@ -1,4 +1,4 @@
-"""Which batches of a log that was not closed cleanly can be believed? (S0-29, S0-32, S0-33)
+"""Which batches of a log that was not closed cleanly can be believed?
 
 Every batch from the recovery point on is read and checked: shape, checksum, offsets that grow. The first bad one
 ends the log. Later segments go first, then the bad tail is cut, so that a crash in between leaves a log which

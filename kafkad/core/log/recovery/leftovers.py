@@ -1,4 +1,4 @@
-"""What did an interrupted deletion, compaction or split leave behind, and how is it finished? (S0-25, S0-26, S0-30)
+"""What did an interrupted deletion, compaction or split leave behind, and how is it finished?
 
 `.deleted` goes. `.cleaned` was not complete and goes. `.swap` is complete and takes the place of the segments it
 covers, unless a `.cleaned` file at or below it shows that the group was not renamed as a whole.

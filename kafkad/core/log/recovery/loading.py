@@ -1,4 +1,4 @@
-"""How does a partition directory become a `PartitionLog`? (S0-20 to S0-34)
+"""How does a partition directory become a `PartitionLog`?
 
 What an interrupted roll, swap or deletion left is finished or undone first. After a clean stop the files are
 believed and only the end of the last segment is looked for; otherwise everything from the recovery point on is
@@ -117,7 +117,7 @@ def _what_is_gone(end: int, request: LoadRequest) -> str:
 
 
 def _find_segments(store: SegmentStore, request: LoadRequest, sizes: dict[str, int]) -> Segments:
-    """One segment per `.log` file; indexes without a log are removed (S0-27), missing ones made (S0-28)."""
+    """One segment per `.log` file; indexes without a log are removed, missing ones made."""
     parsed = {name: parse_file_name(name) for name in sizes}
     bases = sorted(file.base_offset for file in parsed.values() if file is not None and file.kind == LOG)
     known = set(bases)
@@ -210,7 +210,7 @@ def _rebuild_indexes(segment: Segment, epochs: LeaderEpochCache) -> Generator[Pr
 
 
 def _start_anew(store: SegmentStore, segments: Segments, request: LoadRequest) -> None:
-    """No segment is left, or all of them lie below the log start: an empty one begins at the log start (S0-31)."""
+    """No segment is left, or all of them lie below the log start: an empty one begins at the log start."""
     for name in segments.remove_after(-1):
         store.unlink(name)
     segments.add(

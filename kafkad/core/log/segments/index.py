@@ -1,4 +1,4 @@
-"""Where in a segment is an offset, and from which offset on may a timestamp be found? (S0-29, S0-34)
+"""Where in a segment is an offset, and from which offset on may a timestamp be found?
 
 Both indexes are sorted arrays on disk, sparse and always rebuildable: who finds too little walks batch headers
 forward from the entry below. The owner buffers new entries in memory and writes several at once, so readers see

@@ -1,4 +1,4 @@
-"""How are the files and directories of a log called? (S0-20, S4-19, Apache Kafka's own names)
+"""How are the files and directories of a log called? (Apache Kafka's own names: LogFileUtils, UnifiedLog)
 
 A file name is its segment's first offset in twenty digits; a directory name is `<topic>-<partition>`, or
 `<topic>-<partition>.<unique id>-<state>` while the directory is leaving (delete), arriving (future) or

@@ -1,4 +1,4 @@
-"""Which segments does a log consist of, in order; the last one is active. (S0-23, S0-45, S0-46)
+"""Which segments does a log consist of, in order; the last one is active.
 
 Files of a removed segment are renamed to `.deleted` at once, so that a crash can't bring it back, and unlinked
 later. Retention removes from the front, truncation from the back: what is left is contiguous at every step.

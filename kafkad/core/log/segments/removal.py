@@ -1,4 +1,4 @@
-"""What goes from a log, and in which order, so that a crash in between loses nothing else? (S0-45, S0-46)
+"""What goes from a log, and in which order, so that a crash in between loses nothing else?
 
 From the front by retention and DeleteRecords, from the back by truncation. Readers may still hold removed files:
 they are unlinked by an effect. Before anything here the owner lowers what it published and waits for its readers
@@ -55,7 +55,7 @@ def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> list[U
 def delete_segments(log: PartitionLog, up_to_base: int, now_ms: int) -> list[UnlinkFiles]:
     """Retention: remove the segments with base offsets up to and including `up_to_base`.
 
-    When that is all of them, a new active one is rolled first (S0-44); an empty active one stays.
+    When that is all of them, a new active one is rolled first; an empty active one stays.
     """
     count = sum(1 for base in log.segments.base_offsets if base <= up_to_base)
     if count == len(log.segments):

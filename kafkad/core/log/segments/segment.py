@@ -1,4 +1,4 @@
-"""One segment as its owner sees it: where the next batch goes, what the indexes must know, is it full? (S0-22, S4-17)
+"""One segment as its owner sees it: where the next batch goes, what the indexes must know, is it full?
 
 Bytes are on disk before this object counts them. Index entries follow Apache Kafka's rule: one offset entry (the
 batch's last offset and its position) once more than index.interval.bytes came since the previous one, and with it
@@ -92,7 +92,7 @@ class Segment:
     # Appending.
 
     def should_roll(self, config: LogConfig, *, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
-        """Whether these records belong into a new segment (S4-17)."""
+        """Whether these records belong into a new segment."""
         if last_offset - self.base_offset > _LARGEST_RELATIVE_OFFSET or self.is_index_full:
             return True
         if self.size == 0:
