@@ -14,16 +14,17 @@ from uuid import UUID, uuid4
 
 import zmq
 
-from kafkad.adapters.links.messaging import LinkSet
+from kafkad.adapters.links.messaging import LinkSet, PeerGone
 from kafkad.adapters.links.supervision_channel import Channel, Message, ProcessesChanged, Stop, channel_pair
 from kafkad.adapters.shared_memory.arena import Arena
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessState
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config import load
-from kafkad.core.controller.deltas import Change, MetadataDelta, TopicCreated, TopicDeleted, apply, encode, snapshot
+from kafkad.core.controller.deltas import Change, MetadataDelta, TopicCreated, TopicDeleted, apply, encode
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.plugin_loading import load as load_plugins
+from kafkad.processes.controller.publishing import Publishing
 from kafkad.processes.network.shell import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.supervisor.resources import take_resources
@@ -139,6 +140,7 @@ class Pieces:
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.registry.set_state(CONTROLLER, ProcessState.READY)
         self._links = LinkSet(self._zmq, self._resources.runtime_dir, CONTROLLER, 1)
+        self._publishing = Publishing(self.registry, self._links_send)
         self._partitions = partitions
 
     def start(self) -> None:
@@ -210,7 +212,11 @@ class Pieces:
         self.registry.set_state(key, ProcessState.DEAD)
 
     def tell_roster(self) -> None:
-        self._links.update(self.registry.entries())
+        for change in self._links.update(self.registry.entries()):
+            if isinstance(change, PeerGone):
+                self._publishing.unlinked(change.peer)
+            else:
+                self._publishing.linked(change.peer, self.image)
         for peer in self.registry.keys:
             self.registry.mark_seen(CONTROLLER, peer, self.registry.incarnation(peer))
         for _, channel in self._alive.values():
@@ -273,7 +279,7 @@ class Pieces:
                 message = unpack_message(frame)
                 self.heard.append(message)
                 if isinstance(message, SnapshotWanted):
-                    self._links_send(peer, pack_delta(encode(snapshot(self.image))))
+                    self._publishing.asked(peer, message.have_version, self.image)
                 elif isinstance(message, ProducerIdsWanted):
                     self._producer_ids += PRODUCER_IDS
                     self._links_send(peer, pack_message(ProducerIdsGiven(self._producer_ids, PRODUCER_IDS)))
