@@ -100,6 +100,7 @@ def _never_late(self: Publishing, peer: ProcessKey, frame: bytes) -> None:
         slot, committed = watched_slot(key)
         owned = self._by_slot.get(slot)
         if owned is not None and owned.tag == tag:
+            owned.forget_watch(peer.index, committed=committed)
             owned.watchers.append((peer.index, offset, committed))
 
 

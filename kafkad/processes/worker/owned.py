@@ -57,7 +57,7 @@ class OwnedPartition:
         """Its files were not closed cleanly, and are not checked yet: nobody may call them clean."""
         self.watchers: list[tuple[int, int, bool]] = []
         """(network process, offset, committed): who wants to hear once the high watermark, or the last stable
-        offset, is past the offset."""
+        offset, is past the offset. At most one of each kind for each network process."""
         self.waiting_questions: list[tuple[ProcessKey, ManifestWanted]] = []
         """Asked while the log is loaded: an answer that knows nothing would only be asked for again, at once."""
         self.no_room_due_ms = 0
@@ -79,6 +79,11 @@ class OwnedPartition:
     def min_in_sync(self, log: PartitionLog) -> int:
         """`min.insync.replicas` of its `log`, but no more than it has replicas (as Apache Kafka 4.3)."""
         return min(log.config.min_insync_replicas, self.replicas)
+
+    def forget_watch(self, network: int, *, committed: bool) -> None:
+        """What this network process waited for is answered, or asked for anew."""
+        if self.watchers:
+            self.watchers = [row for row in self.watchers if (row[0], row[2]) != (network, committed)]
 
     def forget_network(self, network: int) -> None:
         """A network process is dead: nobody waits there any more."""

@@ -92,13 +92,19 @@ class Publishing:
     # Who wants to hear when a partition moves.
 
     def watch(self, peer: ProcessKey, frame: bytes) -> None:
-        """Somebody waits for these partitions; who is late already is told at once."""
+        """Somebody waits for these partitions; who is late already is told at once.
+
+        A network process that asks again has forgotten what it asked before: new metadata is no reason to keep both.
+        """
         past: list[int] = []
         for key, tag, offset in unpack_watches(frame):
             slot, committed = watched_slot(key)
             owned = self._by_slot.get(slot)
-            is_ours = owned is not None and owned.tag == tag
-            if owned is not None and is_ours and (owned.is_recovering or _waits(owned, offset, committed)):
+            if owned is None or owned.tag != tag:
+                past.append(key)
+                continue
+            owned.forget_watch(peer.index, committed=committed)
+            if owned.is_recovering or _waits(owned, offset, committed):
                 owned.watchers.append((peer.index, offset, committed))
             else:
                 past.append(key)

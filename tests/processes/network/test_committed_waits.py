@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkad.core.controller.deltas import snapshot
 from tests.handlers.kio_calls import KioApi
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, framed, text
@@ -79,6 +80,14 @@ def watchers(pieces: Pieces, count: int = 1) -> list[tuple[int, int, bool]]:
     return owned.watchers
 
 
+def send_metadata_again(pieces: Pieces) -> None:
+    """As a controller that was replaced does; whoever waits looks again."""
+    before = pieces.network.copy.image
+    pieces.send(snapshot(pieces.image), to=(NETWORK,))
+    pieces.run(lambda: pieces.network.copy.image is not before, "the metadata has come again")
+    pieces.settle()
+
+
 @pytest.mark.parametrize("commits", [True, False])
 def test_the_end_of_a_transaction_wakes_who_waits_for_it(pieces: Pieces, commits: bool) -> None:
     reader, writer = pieces.connect(), pieces.connect()
@@ -121,6 +130,22 @@ def test_both_kinds_of_readers_of_a_partition_hear_what_they_wait_for(pieces: Pi
     assert committed.replies == []
     end(writer, commits=True)
     assert fetched(committed.reply()).last_stable_offset == 3
+
+
+def test_metadata_that_comes_again_leaves_one_watch_of_each_kind_at_the_owner(pieces: Pieces) -> None:
+    """Each change of a partition that nobody writes to would cost its owner another one, for as long as it is quiet."""
+    committed, everything, writer = pieces.connect(), pieces.connect(), pieces.connect()
+    in_transaction(writer, 0)
+    committed.send(fetch(0, committed=True))
+    everything.send(fetch(1, committed=False))
+    watchers(pieces, 2)
+    for _ in range(3):
+        send_metadata_again(pieces)
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
+    assert sorted(owned.watchers) == [(0, 0, True), (0, 1, False)]
+    assert end(writer, commits=True) == 0
+    assert fetched(committed.reply()).last_stable_offset == 2
+    assert fetched(everything.reply()).high_watermark == 2
 
 
 @pytest.mark.parametrize("order", [(NETWORK, WORKER), (WORKER, NETWORK)])
