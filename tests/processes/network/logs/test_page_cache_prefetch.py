@@ -3,6 +3,7 @@
 import os
 import select
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch,
 from kafkad.processes.network.logs.reading_threads import ReadingThreads
 from kafkad.wire.messages.fetch import FileSlice
 
+WITHIN_S = 60
 CONTENT = os.urandom(600_000)
 
 
@@ -25,7 +27,7 @@ class _Client:
         self.connection = Connection(ours, 1, "peer", ("host", 1), 0)
 
     def received(self, size: int) -> bytes:
-        self.theirs.settimeout(10)
+        self.theirs.settimeout(WITHIN_S)
         got = b""
         while len(got) < size:
             got += self.theirs.recv(size - len(got))
@@ -61,13 +63,12 @@ def threads() -> Iterator[ReadingThreads]:
 
 
 def _ring(threads: ReadingThreads) -> None:
-    assert select.select([threads.doorbell], [], [], 10)[0], "no slice was read within 10 s"
+    assert select.select([threads.doorbell], [], [], WITHIN_S)[0], f"no slice was read within {WITHIN_S} s"
     threads.rung(0)
 
 
 def test_slice_that_is_in_memory_is_sent_at_once(client: _Client, threads: ReadingThreads, segment: int) -> None:
-    prefetch = PageCachePrefetch(lambda _: None, threads)
-    os.pread(segment, len(CONTENT), 0)
+    prefetch = PageCachePrefetch(lambda _: None, threads, probe=lambda _fd, _position: True)
     client.connection.out.append(FileSlice(segment, 100, 5000, lambda: None))
     assert client.connection.send(prefetch.is_cached)
     assert client.received(5000) == CONTENT[100:5100]
@@ -104,6 +105,10 @@ def test_connection_that_went_away_meanwhile_is_not_called(
     assert ready == []
 
 
-def test_page_that_was_written_is_cached(segment: int) -> None:
+def test_page_that_was_read_is_cached(segment: int) -> None:
+    """A machine short of memory may drop it at once: then it is read again."""
+    deadline = time.monotonic() + WITHIN_S
     os.pread(segment, 1, 0)
-    assert is_cached(segment, 0)
+    while not is_cached(segment, 0):
+        assert time.monotonic() < deadline, f"a page that is read all the time is not cached within {WITHIN_S} s"
+        os.pread(segment, 1, 0)
