@@ -2,7 +2,9 @@
 
 Kafka's FetchManager and FetchSessionCache (KIP-227): a full cache gives up a session that was unused for
 `eviction_ms`, or one that is smaller than the newcomer and has had its time; else the newcomer gets none. Sessions are
-kept in the order of their use, and those that may be pushed out in theirs: nothing here looks at all of them.
+kept in the order of their use, and those that may be pushed out in theirs: nothing here looks at all of them. Their
+partitions are bounded too, all together: any client may name as many as a request can have, whether there are such or
+not, and sessions stay when their connections are gone.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,11 +23,26 @@ EVICTION_MS = 120_000
 """Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: younger sessions are not pushed out by larger ones."""
 
 
-class SessionCache:
-    """At most `slots` sessions. `draw_id` gives random positive int32s."""
+MOST_PARTITIONS = 300_000
+"""In all sessions of a broker together: about 80 MB."""
 
-    def __init__(self, slots: int, draw_id: Callable[[], int], eviction_ms: int = EVICTION_MS) -> None:
+
+class SessionCache:
+    """At most `slots` sessions with `most_partitions`. `draw_id` gives random positive int32s."""
+
+    def __init__(
+        self,
+        slots: int,
+        draw_id: Callable[[], int],
+        eviction_ms: int = EVICTION_MS,
+        *,
+        most_partitions: int = MOST_PARTITIONS,
+    ) -> None:
         self._slots = slots
+        self._most_partitions = most_partitions
+        self._sizes: dict[int, int] = {}
+        """How many partitions each session had when it was used last."""
+        self._partitions = 0
         self._draw_id = draw_id
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, FetchSession] = {}
@@ -46,10 +63,11 @@ class SessionCache:
 
     def open(self, session: FetchSession, epoch: int, now_ms: int) -> bool:
         """Give the partitions of a full request a session, unless it asked for none or there is no room."""
-        if epoch == FINAL_EPOCH or not session.partitions:
+        if epoch == FINAL_EPOCH or not 0 < len(session.partitions) <= self._most_partitions:
             return False
-        if len(self._sessions) >= self._slots and not self._evict(session, now_ms):
-            return False
+        while not self._has_room(session):
+            if not self._evict(session, now_ms):
+                return False
         session_id = self._draw_id()
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._draw_id()
@@ -75,8 +93,12 @@ class SessionCache:
         return session
 
     def updated(self, session: FetchSession, now_ms: int) -> None:
-        """An incremental request was taken over. A session whose last partition it forgot ends, as in Apache Kafka."""
-        if session.partitions:
+        """An incremental request was taken over. A session whose last partition it forgot ends, as in Apache Kafka.
+
+        So does one that has grown beyond what there is room for: its client begins with a full request again.
+        """
+        grown = len(session.partitions) - self._sizes[session.session_id]
+        if session.partitions and (grown <= 0 or self._partitions + grown <= self._most_partitions):
             session.epoch = next_epoch(session.epoch)
             self._touch(session, now_ms)
         else:
@@ -87,10 +109,16 @@ class SessionCache:
         is_living = self._sessions.get(session.session_id) is session
         return session.session_id if is_living else NO_SESSION
 
+    def _has_room(self, newcomer: FetchSession) -> bool:
+        room = self._most_partitions - self._partitions
+        return len(self._sessions) < self._slots and len(newcomer.partitions) <= room
+
     def _touch(self, session: FetchSession, now_ms: int) -> None:
         """It is used: the last in line of those unused for long, and perhaps old enough to be pushed out."""
         self._sessions.pop(session.session_id, None)
         self._sessions[session.session_id] = session
+        self._partitions += len(session.partitions) - self._sizes.get(session.session_id, 0)
+        self._sizes[session.session_id] = len(session.partitions)
         session.last_used_ms = now_ms
         has_had_its_time = now_ms - session.created_ms > self._eviction_ms
         if has_had_its_time or not session.is_privileged:
@@ -119,6 +147,7 @@ class SessionCache:
     def _remove(self, session_id: int) -> FetchSession | None:
         self._evictable_by_all.remove(session_id)
         self._evictable_by_privileged.remove(session_id)
+        self._partitions -= self._sizes.pop(session_id, 0)
         return self._sessions.pop(session_id, None)
 
     def take_evicted(self) -> list[FetchSession]:

@@ -14,7 +14,7 @@ from kafkad.adapters.shared_memory.partition_table import FIRST_BYTES_OUT
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
-from kafkad.core.sessions.session_cache import SessionCache
+from kafkad.core.sessions.session_cache import MOST_PARTITIONS, SessionCache
 from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.plugin_loading import chosen
@@ -218,12 +218,13 @@ class Assembly:
     def _fetch(self, context: ChildContext, throttle: Throttle, workers: int, now_ms: int) -> FetchRequests:
         config: BrokerConfig = context.config
         sessions = config.network.max_incremental_fetch_session_cache_slots
-        share = -(-sessions // len(context.registry.role("network")))
+        processes = len(context.registry.role("network"))
+        share, most_partitions = -(-sessions // processes), MOST_PARTITIONS // processes
         watches = FetchWatches(context.table, workers)
         return FetchRequests(
             watches=watches,
             evaluator=FetchEvaluator(self.copy.routing, context.table, self.logs, watches.bound),
-            cache=SessionCache(share, lambda: random.randrange(1, 2**31)),
+            cache=SessionCache(share, lambda: random.randrange(1, 2**31), most_partitions=most_partitions),
             throttle=throttle,
             block=context.block,
             traffic=context.table,

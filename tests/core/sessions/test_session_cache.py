@@ -192,3 +192,41 @@ def test_full_cache_does_not_look_at_all_its_sessions_for_each_newcomer() -> Non
 
 def test_without_slots_nobody_gets_a_session() -> None:
     assert not a_cache(0).open(a_session(), 0, 0)
+
+
+def test_partitions_of_all_sessions_together_are_bounded() -> None:
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    first = opened(cache, 6)
+    assert not cache.open(a_session(5), 0, 0)
+    opened(cache, 4)
+    assert not cache.open(a_session(1), 0, 0)
+    first.update([], [("topic", index) for index in range(5)])
+    cache.updated(first, 0)
+    opened(cache, 5)
+    assert not cache.open(a_session(1), 0, 0)
+    cache.begin_full(first.session_id)
+    opened(cache, 1)
+
+
+def test_session_that_grows_beyond_what_there_is_room_for_ends() -> None:
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    growing, quiet = opened(cache, 4), opened(cache, 4)
+    growing.update([CachedPartition(("other", index), 0, 100) for index in range(3)], [])
+    cache.updated(growing, 0)
+    assert (cache.living_id(growing), cache.living_id(quiet)) == (0, quiet.session_id)
+    assert resumed(cache, quiet.session_id, 1) is quiet
+    opened(cache, 6)
+
+
+def test_several_sessions_that_were_unused_for_long_give_way_to_a_large_one() -> None:
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    old = [opened(cache, 3) for _ in range(3)]
+    assert cache.open(a_session(7), 0, EVICTION_MS + 1)
+    assert cache.take_evicted() == old[:2]
+
+
+def test_newcomer_larger_than_all_room_pushes_out_nobody() -> None:
+    cache = SessionCache(100, iter(range(1, 100)).__next__, EVICTION_MS, most_partitions=10)
+    old = opened(cache, 3)
+    assert not cache.open(a_session(11), 0, EVICTION_MS + 1)
+    assert (cache.take_evicted(), set(cache)) == ([], {old})
