@@ -3,7 +3,7 @@
 Each has its place in its connection's order of replies, and nothing but its own lane starts on the connection before
 it is answered. A controller or worker that dies is answered for with a retriable error, or the request is sent again.
 What costs much is done in steps: one of this request, then one of the next; and what may have to wait for a disk is
-searched where nobody else waits for it.
+searched where nobody else waits for it. Of those that are large few are begun at once: the others wait as they came.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any
 
 from kafkad.core.log.reading.log_reader import FoundOffset, LogReader
+from kafkad.core.waiting.size_classes import SizeClasses
 from kafkad.handlers.requests.pipeline import LocalHandler
 from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.processes.network.connections.connection import JOINED_BYTES, Connection, Frame, Reply
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
-from kafkad.processes.runtime.turns import Turns
+from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
 from kafkad.wire.api_table import APIS
 from kafkad.wire.framing import response_head
 from kafkad.wire.primitives import MalformedRequest
@@ -63,6 +64,12 @@ class Answers:
         self._search = search
         self._waiting_for_news: dict[Connection, _Stepped] = {}
         """At most one for a connection: such a request is alone on it."""
+        self._large: SizeClasses[_Stepped] = SizeClasses()
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the large requests that are not answered yet."""
+        return self._large.held_bytes
 
     def open(self, connection: Connection, frame: Frame, now_ms: int) -> Reply:
         """Take the next place in the order of replies; until it is answered, only its `request_class_of` begins."""
@@ -96,7 +103,7 @@ class Answers:
     def run(self, steps: Steps, reply: Reply, size: int) -> None:
         """Take the first step now, and the others in turn: `size` is that of the request. Raises MalformedRequest."""
         request = _Stepped(steps, reply, size)
-        if self._step(request):
+        if (size <= COSTLY_BYTES or self._large.begin(size, request)) and self._step(request):
             self._turns.add(size, self._in_turn(request))
 
     def _in_turn(self, request: _Stepped) -> Iterator[None]:
@@ -115,11 +122,16 @@ class Answers:
         if connection.closed:
             # Nobody is there any more to hear the answer.
             request.steps.close()
+            self._ended(request)
             return False
         self._view.advertised = connection.advertised
         try:
             waits = request.go_on()
+        except MalformedRequest:
+            self._ended(request)
+            raise
         except StopIteration as finished:
+            self._ended(request)
             if finished.value is not None:
                 self.send(request.reply, finished.value)
             return False
@@ -131,6 +143,12 @@ class Answers:
         else:
             return True
         return False
+
+    def _ended(self, request: _Stepped) -> None:
+        """There is room for others of its size."""
+        if request.size > COSTLY_BYTES:
+            for begun in self._large.end(request.size):
+                self._turns.add(begun.size, self._in_turn(begun))
 
     def _found(self, request: _Stepped, ended: "Future[Any]") -> None:
         """The search has come to an end: the handler is told its result, or what it raised."""
@@ -147,4 +165,6 @@ class Answers:
             self._turns.add(request.size, self._in_turn(request))
 
     def connection_lost(self, connection: Connection) -> None:
-        self._waiting_for_news.pop(connection, None)
+        request = self._waiting_for_news.pop(connection, None)
+        if request is not None:
+            self._ended(request)

@@ -164,8 +164,9 @@ class Assembly:
         )
 
     def _held_elsewhere(self) -> int:
-        """The size of whole requests that wait for their turn, or for the controller."""
-        return self.request_handlers.controller.held_bytes + self.clients.queued_bytes
+        """The size of whole requests that wait for their turn, are answered in steps, or wait for the controller."""
+        handlers = self.request_handlers
+        return handlers.controller.held_bytes + handlers.answers.held_bytes + self.clients.queued_bytes
 
     def _request_handlers(self, shell: Shell, context: ChildContext, now_ms: int) -> RequestHandlers:
         config, clients = context.config, self.clients

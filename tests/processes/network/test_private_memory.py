@@ -122,3 +122,36 @@ def _descriptors(pieces: Pieces, count: int) -> list[int]:
 @pytest.mark.parametrize(("got", "total", "room"), [(0, 10**8, 16384), (200, 300, 300), (50_000, 10**8, 100_000)])
 def test_room_grows_with_what_has_arrived(got: int, total: int, room: int) -> None:
     assert next_step(got, total) == room
+
+
+def test_of_many_large_requests_few_are_begun_at_once_and_all_are_answered(make_pieces: Callable[..., Pieces]) -> None:
+    pieces = make_pieces(queued_max_request_bytes=str(8 << 20))
+    request = metadata([TOPIC, *(f"{number:04}/" * 12 for number in range(8_000))])
+    clients = [pieces.connect() for _ in range(6)]
+    for client in clients:
+        client.send(request)
+    answers, begun = pieces.network.request_handlers.answers, 0
+
+    def all_answered() -> bool:
+        nonlocal begun
+        begun = max(begun, answers.held_bytes)
+        return all(client.replies for client in clients)
+
+    pieces.run(all_answered, "all of them are answered")
+    assert begun > 2 * len(request)
+    assert answers.held_bytes == 0
+
+
+def test_large_requests_of_clients_that_leave_are_forgotten(make_pieces: Callable[..., Pieces]) -> None:
+    pieces = make_pieces(queued_max_request_bytes=str(8 << 20))
+    request = metadata([TOPIC, *(f"{number:04}/" * 12 for number in range(8_000))])
+    answers = pieces.network.request_handlers.answers
+    clients = [pieces.connect() for _ in range(6)]
+    for client in clients:
+        client.send(request)
+    pieces.run(lambda: answers.held_bytes > 2 * len(request), "they are in work")
+    for client in clients:
+        client.close()
+        pieces.clients.remove(client)
+    pieces.run(lambda: not answers.held_bytes, "nothing is held of them")
+    assert pieces.connect().ask(api_versions())

@@ -1,0 +1,54 @@
+"""Which of the large requests are in work at once, and which wait in line?
+
+What a request is decoded to is several times its size, so a crowd of them is not begun all together. Each size (a
+power of two) has a line of its own, so that nobody with a little waits for those with much.
+"""
+
+from collections import deque
+from typing import Generic, TypeVar
+
+MOST_BYTES = 2 << 20
+"""Of one size, in work at once; one request of it always is."""
+T = TypeVar("T")
+
+
+class SizeClasses(Generic[T]):
+    """Requests that are in work or wait for it. `held_bytes` is the size of all of them."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._in_work: dict[int, int] = {}
+        """Bytes, by size class."""
+        self._lines: dict[int, deque[tuple[int, T]]] = {}
+        self.held_bytes = 0
+
+    def begin(self, size: int, who: T) -> bool:
+        """Whether it may be worked at now. If not it is in line, and one of those that `end` returns some day."""
+        self.held_bytes += size
+        each = size.bit_length()
+        if each in self._lines or not self._may_begin(each, size):
+            self._lines.setdefault(each, deque()).append((size, who))
+            return False
+        self._in_work[each] = self._in_work.get(each, 0) + size
+        return True
+
+    def end(self, size: int) -> list[T]:
+        """One of `size` is done: those that are in work from now on."""
+        self.held_bytes -= size
+        each = size.bit_length()
+        self._in_work[each] -= size
+        begun: list[T] = []
+        line = self._lines.get(each)
+        while line and self._may_begin(each, line[0][0]):
+            next_size, who = line.popleft()
+            self._in_work[each] += next_size
+            begun.append(who)
+        if not line:
+            self._lines.pop(each, None)
+        if not self._in_work[each]:
+            del self._in_work[each]
+        return begun
+
+    def _may_begin(self, each: int, size: int) -> bool:
+        in_work = self._in_work.get(each, 0)
+        return not in_work or in_work + size <= self._most_bytes
