@@ -9,7 +9,7 @@ no room is offline until there is some: it is tried again every few seconds.
 import logging
 import random
 import time
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import NamedTuple
@@ -87,7 +87,8 @@ class Loader:
         self.producer_expiration_ms = producer_expiration_ms
         self.verifies_transactions = True
         self._failed = failed
-        self._waiting: deque[_Task] = deque()
+        self._waiting: OrderedDict[OwnedPartition, _Task] = OrderedDict()
+        """In order; each may go at any time, with ten thousand others that are deleted with it."""
         self._current: tuple[_Task, Generator[Progress, None, PartitionLog]] | None = None
         self._without_room: dict[int, _Task] = {}
         """By slot, until they are loaded: the partitions for which the disk was too full."""
@@ -113,11 +114,11 @@ class Loader:
 
     def add(self, owned: OwnedPartition, config: LogConfig, before: PartitionSlot) -> None:
         """`before` is what the slot said when this worker found it."""
-        self._waiting.append(_Task(owned, config, before))
+        self._waiting[owned] = _Task(owned, config, before)
 
     def discard(self, owned: OwnedPartition) -> None:
         """The topic was deleted while its partition waited to be loaded."""
-        self._waiting = deque(task for task in self._waiting if task.owned is not owned)
+        self._waiting.pop(owned, None)
         self._without_room.pop(owned.slot, None)
         if self._current is not None and self._current[0].owned is owned:
             self._current = None
@@ -127,14 +128,14 @@ class Loader:
         self._now_ms = now_ms
         if self.try_again_ms is not None and now_ms >= self.try_again_ms:
             self.try_again_ms = None
-            self._waiting.extend(self._without_room.values())
+            self._waiting.update((task.owned, task) for task in self._without_room.values())
 
     def work(self, budget_s: float, loaded: Loaded) -> None:
         """Load for about `budget_s` seconds; `loaded` is called with each partition that is online or given up."""
         until = time.monotonic() + budget_s
         while not self.is_idle and time.monotonic() < until:
             if self._current is None:
-                task = self._waiting.popleft()
+                _, task = self._waiting.popitem(last=False)
                 self._begun += 1
                 self._permille = 0
                 try:
