@@ -14,10 +14,14 @@ from kafkad.core.groups.classic.state import ClassicState
 from kafkad.core.groups.classic.static_members import return_static_member
 from kafkad.core.groups.classic.step import Step, joined
 
+GROUP_METADATA_BYTES = 16 << 20
+"""Of all members of a group. Its record has to fit a batch of `__consumer_offsets`, so that one with much more can't
+become stable; its leader would be sent all of it, and the worker would do nothing else meanwhile."""
+
 
 def join(group: ClassicGroup, request: JoinGroup, token: int, new_member_id: str, step: Step) -> None:
     """`new_member_id` is taken when the client has none."""
-    if not _has_room(group, request.member_id, step.config.max_size):
+    if not (_has_room(group, request.member_id, step.config.max_size) and _has_room_for_metadata(group, request)):
         step.remove(group, request.member_id)
         step.reply(token, Joined(code=ErrorCode.GROUP_MAX_SIZE_REACHED))
     elif group.state is ClassicState.DEAD:
@@ -40,6 +44,13 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
         member = group.members.get(member_id)
         return (member is not None and member.join_token is not None) or group.awaiting_join < max_size
     return member_id in group.members or len(group.members) < max_size
+
+
+def _has_room_for_metadata(group: ClassicGroup, request: JoinGroup) -> bool:
+    member = group.members.get(request.member_id)
+    known = sum(len(metadata) for _, metadata in member.protocols) if member is not None else 0
+    wanted = sum(len(metadata) for _, metadata in request.protocols)
+    return group.metadata_bytes - known + wanted <= GROUP_METADATA_BYTES
 
 
 def _join_without_id(group: ClassicGroup, request: JoinGroup, token: int, new_member_id: str, step: Step) -> None:

@@ -20,6 +20,7 @@ class ClassicMembership:
         "awaiting_join",
         "leader",
         "members",
+        "metadata_bytes",
         "pending_join",
         "pending_sync",
         "protocol_type",
@@ -35,6 +36,8 @@ class ClassicMembership:
         self.pending_sync: set[str] = set()
         """Members of this generation that have not asked for their assignment yet."""
         self.awaiting_join = 0
+        self.metadata_bytes = 0
+        """Of all protocols of all members: the leader is sent that of one, and it is all in memory."""
         self._static: dict[str, str] = {}
         self._members_by_protocol: Counter[str] = Counter()
 
@@ -158,6 +161,7 @@ class ClassicMembership:
             self._members_by_protocol[name] += change
             if not self._members_by_protocol[name]:
                 del self._members_by_protocol[name]
+        self.metadata_bytes += change * sum(len(metadata) for _, metadata in protocols)
 
     def _set_join_token(self, member: ClassicMember, token: int | None) -> None:
         self.awaiting_join += (token is not None) - (member.join_token is not None)

@@ -3,6 +3,7 @@
 import pytest
 
 from kafkad.core.errors import ErrorCode
+from kafkad.core.groups.classic.join import GROUP_METADATA_BYTES
 from kafkad.core.groups.classic.messages import Joined
 from kafkad.core.groups.config import GroupConfig
 from kafkad.core.groups.records import GroupMetadata
@@ -218,6 +219,20 @@ def test_stable_group_of_full_size_takes_no_new_member() -> None:
     assert bed.joined(bed.join()).code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert bed.joined(bed.join(follower)).code is ErrorCode.NONE
     assert bed.state == "Stable"
+
+
+def test_group_takes_no_more_metadata_than_its_leader_can_be_sent_at_once() -> None:
+    """Its leader is sent that of all members: hundreds of megabytes stopped the worker."""
+    bed = ClassicBed()
+    half = (("range", bytes(GROUP_METADATA_BYTES // 2)),)
+    (first, first_token), (second, second_token) = (bed.member(protocols=half) for _ in range(2))
+    _, refused = bed.member(protocols=RANGE)
+    assert bed.joined(refused).code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    bed.advance(DELAY_MS * 2)
+    assert {bed.joined(first_token).code, bed.joined(second_token).code} == {ErrorCode.NONE}
+    again = [bed.join(member_id, protocols=half) for member_id in (first, second)]
+    bed.advance(DELAY_MS * 2)
+    assert {bed.joined(token).code for token in again} == {ErrorCode.NONE}, "what they said before is not counted twice"
 
 
 def test_last_to_join_a_rebalance_of_too_many_is_turned_away() -> None:
