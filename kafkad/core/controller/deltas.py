@@ -145,6 +145,15 @@ def partitions_made(deltas: Iterable[MetadataDelta]) -> Iterator[TopicPartition]
                 yield from (TopicPartition(change.name, row.index) for row in change.partitions)
 
 
+def deleted_topics(changes: Iterable[Change]) -> dict[str, set[UUID]]:
+    """The topics that are gone: by name, as there may be thousands, all ids that they had."""
+    gone: dict[str, set[UUID]] = {}
+    for change in changes:
+        if isinstance(change, TopicDeleted):
+            gone.setdefault(change.name, set()).add(change.id)
+    return gone
+
+
 def apply(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
     """The image after `delta`. Raises `MetadataGap` when a version in between is missing."""
     if any(isinstance(change, Snapshot) for change in delta.changes):

@@ -17,9 +17,9 @@ from kafkad.core.controller.deltas import (
     GroupConfigChanged,
     MetadataGap,
     Snapshot,
-    TopicDeleted,
     apply,
     decode,
+    deleted_topics,
 )
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.processes.runtime.child import ChildContext
@@ -134,7 +134,7 @@ class WorkerProcess:
             self.partitions.apply(image, delta)
             if any(isinstance(change, _CONFIGURING) for change in delta.changes):
                 self.coordinating.configure()
-            gone = [(change.name, change.id) for change in delta.changes if isinstance(change, TopicDeleted)]
+            gone = deleted_topics(delta.changes)
             if gone:
                 self.coordinating.topics_deleted(gone)
             early, self._early = self._early, []

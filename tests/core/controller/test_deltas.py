@@ -97,3 +97,13 @@ def test_ten_thousand_partitions_pass_as_one_snapshot() -> None:
     ids = {each.id: name for name, each in topics.items()}
     image = MetadataImage(version=5, topics=topics, names_by_id=ids, brokers={1: BROKER})
     assert apply(MetadataImage(), decode(encode(snapshot(image)))) == image
+
+
+def test_topics_that_are_gone_are_told_by_name_with_all_their_ids() -> None:
+    changes = (
+        deltas.TopicDeleted("a", UUID(int=1), (0,)),
+        deltas.TopicCreated(topic("a", 2)),
+        deltas.TopicDeleted("a", UUID(int=2), (1,)),
+        deltas.TopicDeleted("b", UUID(int=3), (2,)),
+    )
+    assert deltas.deleted_topics(changes) == {"a": {UUID(int=1), UUID(int=2)}, "b": {UUID(int=3)}}

@@ -100,7 +100,7 @@ class OffsetLives(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(sorted(_TOPICS)), is_refused=st.booleans())
     def delete_topic(self, topic: str, is_refused: bool) -> None:
-        self.bed.perform(self.bed.shard.offsets.topics_deleted([(topic, _TOPICS[topic][0])], self.bed.moment))
+        self.bed.perform(self.bed.shard.offsets.topics_deleted({topic: {_TOPICS[topic][0]}}, self.bed.moment))
         if is_refused:
             self.bed.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
             self.bed.advance(1)

@@ -5,7 +5,7 @@ a batch of tombstones must fit into the log. A group without offsets and members
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
@@ -42,7 +42,7 @@ class _Deletion:
 
     __slots__ = ("groups", "ids", "newest")
 
-    def __init__(self, ids: dict[str, set[UUID]], groups: list[str], newest: int) -> None:
+    def __init__(self, ids: Mapping[str, Set[UUID]], groups: list[str], newest: int) -> None:
         self.ids = ids
         self.groups = groups
         self.newest = newest
@@ -141,11 +141,8 @@ class OffsetSweeps:
 
     # Deleted topics.
 
-    def topics_deleted(self, topics: Iterable[tuple[str, UUID]], moment: Moment) -> Outcome[GroupRecord]:
-        """Their offsets go with the steps that follow."""
-        ids: dict[str, set[UUID]] = {}
-        for name, topic_id in topics:
-            ids.setdefault(name, set()).add(topic_id)
+    def topics_deleted(self, ids: Mapping[str, Set[UUID]], moment: Moment) -> Outcome[GroupRecord]:
+        """Topics, by name all their ids, are gone: their offsets go with the steps that follow."""
         groups = list(dict.fromkeys((*self._committed.groups(), *self._pending.groups())))
         if not groups:
             return Outcome()

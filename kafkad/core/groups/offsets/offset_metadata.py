@@ -4,7 +4,7 @@ Requests lead to records and a reply; only `replay_…` and `transaction_ended` 
 Whether a member may commit is for its group to say.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Mapping, Set
 from typing import NamedTuple
 from uuid import UUID
 
@@ -135,9 +135,9 @@ class GroupOffsets:
         """For SWEEP_TIMERS: a bounded step over the groups, which sets the timer again."""
         return self._sweeps.step(key, moment)
 
-    def topics_deleted(self, topics: Iterable[tuple[str, UUID]], moment: Moment) -> Outcome[GroupRecord]:
-        """Topics, by name and id, are gone: so are the offsets in them, soon."""
-        return self._sweeps.topics_deleted(topics, moment)
+    def topics_deleted(self, ids: Mapping[str, Set[UUID]], moment: Moment) -> Outcome[GroupRecord]:
+        """Topics, by name all their ids, are gone: so are the offsets in them, soon."""
+        return self._sweeps.topics_deleted(ids, moment)
 
     def lag(self, group_id: str, log_end_of: Callable[[str, int], int | None]) -> Lag:
         lags = [0]

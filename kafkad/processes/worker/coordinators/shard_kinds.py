@@ -3,7 +3,7 @@
 Settings are those of the moment a shard is made; what may change while it runs is handed to it by `configure`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -37,7 +37,7 @@ class ShardKind:
 
     make_shard: Callable[[int], Shard[Any]]
     configure: Callable[[Any], None]
-    topics_deleted: Callable[[Any, list[tuple[str, UUID]], Moment], Outcome[Any]] = lambda *_: Outcome()
+    topics_deleted: Callable[[Any, Mapping[str, Set[UUID]], Moment], Outcome[Any]] = lambda *_: Outcome()
     """Topics by name and id."""
     codec: RecordCodec[Any]
     compression: Codec = Codec.NONE
@@ -108,7 +108,7 @@ def shard_kinds(
         GROUP_METADATA_TOPIC: ShardKind(
             make_shard=group_shard,
             configure=lambda shard: shard.configure(consumers_now()),
-            topics_deleted=lambda shard, topics, moment: shard.offsets.topics_deleted(topics, moment),
+            topics_deleted=lambda shard, ids, moment: shard.offsets.topics_deleted(ids, moment),
             codec=group_records,
             compression=Codec(_whole(config, "offsets.topic.compression.codec")),
             timeout_ms=commit_timeout_ms,

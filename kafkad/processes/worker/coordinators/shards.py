@@ -7,7 +7,7 @@ requests and timers lead to is the runtime's affair; here are only messages, clo
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 from uuid import UUID
 
@@ -311,14 +311,14 @@ class Coordinating:
             self._may_hold[slot] = coordinator
             coordinator.runtime.markers_written(transactional_id, producer_epoch, moment_now())
 
-    def topics_deleted(self, topics: list[tuple[str, UUID]]) -> None:
-        """The cluster has lost these topics, by name and id: nobody goes on in them."""
+    def topics_deleted(self, ids: Mapping[str, Set[UUID]]) -> None:
+        """The cluster has lost these topics, by name all their ids: nobody goes on in them."""
         moment = moment_now()
         for slot, row in list(self._by_slot.items()):
             if row.runtime.state is State.ACTIVE:
                 self._may_hold[slot] = row
                 row.runtime.settle(moment)
-                outcome = self._kinds[row.owned.name.topic].topics_deleted(row.runtime.shard, topics, moment)
+                outcome = self._kinds[row.owned.name.topic].topics_deleted(row.runtime.shard, ids, moment)
                 row.runtime.perform(outcome, moment)
 
     def shards(self) -> list[Any]:

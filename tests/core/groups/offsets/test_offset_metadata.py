@@ -369,7 +369,7 @@ def test_deleted_group_leaves_nothing_behind() -> None:
 
 
 def _delete_topic(bed: GroupBed, topic_id: UUID) -> None:
-    bed.perform(bed.shard.offsets.topics_deleted([("orders", topic_id)], bed.moment))
+    bed.perform(bed.shard.offsets.topics_deleted({"orders": {topic_id}}, bed.moment))
     bed.advance(0)
 
 
@@ -407,7 +407,7 @@ def test_groups_are_looked_at_for_a_deleted_topic_in_steps() -> None:
     bed = offsets_bed()
     for number in range(STEP_OFFSETS + 1):
         _commit(bed, plain(f"g{number}", one("orders" if number in (0, STEP_OFFSETS) else "payments", 0, 1)))
-    bed.perform(bed.shard.offsets.topics_deleted([("orders", ORDERS)], bed.moment))
+    bed.perform(bed.shard.offsets.topics_deleted({"orders": {ORDERS}}, bed.moment))
     assert bed.shard.offsets.count == STEP_OFFSETS + 1, "nothing happens at once"
     before = len(bed.log.written)
     bed.advance(0)
@@ -432,7 +432,7 @@ def test_offsets_of_a_deleted_topic_go_when_the_log_takes_records_again() -> Non
 def test_offsets_that_are_committed_while_those_of_a_deleted_topic_go_stay() -> None:
     bed = offsets_bed()
     _commit(bed, plain("a", one("orders", 0, 1)))
-    bed.perform(bed.shard.offsets.topics_deleted([("orders", ORDERS)], bed.moment))
+    bed.perform(bed.shard.offsets.topics_deleted({"orders": {ORDERS}}, bed.moment))
     # The topic has been made again: who commits in a transaction gives no topic id.
     _txn_commit(bed, in_transaction("a", _PRODUCER, one("orders", 0, 7)))
     bed.write_marker(_PRODUCER, 0, is_commit=True)
