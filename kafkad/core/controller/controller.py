@@ -35,6 +35,8 @@ from kafkad.core.types import TopicPartition
 NOT_HERE = Place(NO_SLOT, NO_OWNER, NO_LOG_DIR)
 OFFLINE = -1
 """Stands for "some partition in an offline directory": such a deletion is not done before it is back."""
+_PARTITIONS_FINISHED_AT_ONCE = 500
+"""About 20 ms; a topic is never cut in two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,8 @@ class Controller:
         self.image = image
         self.collisions = CollisionIndex(image.topics)
         self.deletions = dict(deletions)
+        self._unfinished: dict[str, None] = {}
+        """Of the deletions those without a directory, which the store still knows."""
         self._names_of_deleted: dict[UUID, str] = {}
         self._tree = tree
         self._election = election
@@ -185,7 +189,7 @@ class Controller:
 
     def deletions_under_way(self) -> set[str]:
         """Those that go on by themselves; the others wait for a log directory to come back."""
-        return {name for name, pending in self.deletions.items() if pending.remaining - {OFFLINE}}
+        return {name for name, pending in self.deletions.items() if pending.remaining != {OFFLINE}}
 
     def slots_deleted(self, topic_id: UUID, slots: Sequence[int]) -> bool:
         """As `partitions_deleted`, by what a worker knows of a topic that is gone."""
@@ -199,16 +203,32 @@ class Controller:
         return done
 
     def partitions_deleted(self, name: str, partitions: Sequence[int]) -> bool:
-        """The directories of these partitions are gone. True when the whole deletion is done with that."""
+        """The directories of these partitions are gone. True when all are: `finish_deletions` does the rest."""
         pending = self.deletions.get(name)
         if pending is None:
             return True
         pending.remaining.difference_update(partitions)
         if pending.remaining:
             return False
-        self._tree.finish_deletion(name, pending.partitions)
-        del self.deletions[name]
+        self._unfinished[name] = None
         return True
+
+    @property
+    def has_unfinished_deletions(self) -> bool:
+        return bool(self._unfinished)
+
+    def finish_deletions(self) -> None:
+        """Free the names of some topics without directories: not one by one, as each commit waits for the disk."""
+        room = _PARTITIONS_FINISHED_AT_ONCE
+        some: list[tuple[str, int]] = []
+        for name in self._unfinished:
+            some.append((name, self.deletions[name].partitions))
+            room -= some[-1][1]
+            if room <= 0:
+                break
+        self._tree.finish_deletions(some)
+        for name, _ in some:
+            del self.deletions[name], self._unfinished[name]
 
     def acknowledged(self, version: int) -> None:
         """Every live process has applied `version`: the slots given back by then may be used again."""

@@ -293,13 +293,15 @@ class ControllerEvents:
             self._topic_deletions.acknowledged(applied)
         if self._topic_deletions.has_removals:
             self._topic_deletions.remove(REMOVAL_BUDGET_S)
+        if self._controller.has_unfinished_deletions:
+            self._controller.finish_deletions()
         if not self._replies.is_empty:
             self._replies.send_ready(applied, self._controller.deletions_under_way(), now_ms)
         self._checkpoints.write_due(self._controller.image, self._now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        if self._topic_deletions.has_removals or self._turns:
+        if self._topic_deletions.has_removals or self._turns or self._controller.has_unfinished_deletions:
             return self._now_ms
         deadlines = (self._replies.next_deadline_ms, self._checkpoints.next_deadline_ms)
         return min((each for each in deadlines if each is not None), default=None)

@@ -80,6 +80,7 @@ def test_a_deleted_name_is_refused_until_the_directories_are_gone(world: World) 
     assert auto_created(world, "t") == {"t": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert not world.controller.slots_deleted(first, slots[:1])
     assert world.controller.slots_deleted(first, slots[1:])
+    world.finish_deletions()
     (result,) = world.create("t")
     assert result.code is ErrorCode.NONE
     assert world.controller.image.topics["t"].id != first
@@ -216,3 +217,30 @@ def test_old_config_notifications_are_pruned_at_start(world: World) -> None:
     assert len(names) == 100
     assert names[-1].endswith("119")
     assert b'"brokers/<default>"' in world.store.get(f"/config/changes/{names[0]}").data
+
+
+def test_topics_whose_last_directory_is_gone_leave_the_store_together(world: World) -> None:
+    """Each commit waits for the disk, and whoever asks the controller waits with it."""
+    names = [f"t{number}" for number in range(100)]
+    world.create(*names)
+    delete_topics(world.controller, [TopicToDelete(name) for name in names], version=6)
+    for name in names:
+        world.controller.partitions_deleted(name, [0])
+    assert world.controller.deletions_under_way() == set(names), "their names are not free yet"
+    world.controller.finish_deletions()
+    assert not world.controller.deletions
+    assert {result.code for result in world.create(*names)} == {ErrorCode.NONE}
+
+
+def test_very_many_deletions_are_finished_in_steps(world: World) -> None:
+    names = [f"t{number}" for number in range(4)]
+    world.create(*names, partitions=300)
+    delete_topics(world.controller, [TopicToDelete(name) for name in names], version=6)
+    for name in names:
+        world.controller.partitions_deleted(name, range(300))
+    world.controller.finish_deletions()
+    assert set(world.controller.deletions) == {"t2", "t3"}
+    assert world.controller.has_unfinished_deletions
+    world.controller.finish_deletions()
+    assert not world.controller.deletions
+    assert not world.controller.has_unfinished_deletions

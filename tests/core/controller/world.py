@@ -211,6 +211,12 @@ class World:
             for disk in self.disks:
                 disk.pop(f"{name}-{index}", None)
             self.controller.partitions_deleted(name, [index])
+        self.finish_deletions()
+
+    def finish_deletions(self) -> None:
+        """What the shell does from pass to pass."""
+        while self.controller.has_unfinished_deletions:
+            self.controller.finish_deletions()
 
     def tree(self, path: str = "/") -> set[str]:
         paths = set()

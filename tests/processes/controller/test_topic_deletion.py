@@ -59,6 +59,7 @@ def test_worker_that_is_dead_when_a_topic_is_deleted_has_nothing_to_do(scene: Sc
     assert scene.free_slots() == scene.slots_of(1)
     assert "orders" in scene.controller.deletions
     scene.topic_deletions.removed(scene.topic.id.bytes, scene.slots_of(0))
+    scene.world.finish_deletions()
     assert "orders" not in scene.controller.deletions
     assert scene.topic_deletions.has_removals
 
@@ -71,4 +72,5 @@ def test_worker_that_dies_before_it_has_removed_its_part_is_stood_in_for(scene: 
     scene.topic_deletions.worker_ended(0)
     scene.topic_deletions.removed(scene.topic.id.bytes, scene.slots_of(1))
     assert scene.free_slots() == scene.slots_of(0)
+    scene.world.finish_deletions()
     assert "orders" not in scene.controller.deletions

@@ -108,10 +108,17 @@ def start(
         placement=placement,
         deletions=_pending(stored, result, directories),
     )
-    for name in list(controller.deletions):
-        controller.partitions_deleted(name, ())
+    _finish_deletions(controller)
     emptied = () if inherited or directories.offline else _opened_before(stored.topics, result.missing)
     return Started(controller=controller, reconciliation=result, extended=extended, emptied=emptied)
+
+
+def _finish_deletions(controller: Controller) -> None:
+    """Of topics that have left no directory."""
+    for name in list(controller.deletions):
+        controller.partitions_deleted(name, ())
+    while controller.has_unfinished_deletions:
+        controller.finish_deletions()
 
 
 def _with_features(image: MetadataImage, tree: MetadataTree) -> MetadataImage:

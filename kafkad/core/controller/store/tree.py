@@ -196,19 +196,22 @@ class MetadataTree:
             ]
         )
 
-    def finish_deletion(self, name: str, partitions: int) -> None:
-        """Every directory is gone: remove the nodes, the record last. May be repeated."""
+    def finish_deletions(self, topics: Sequence[tuple[str, int]]) -> None:
+        """Every directory of these topics, by name and partitions, is gone: remove the nodes, the records last.
+
+        May be repeated."""
         changes: list[Change] = []
-        for partition in range(partitions):
-            changes.append(Delete(nodes.state_path(name, partition)))
-            changes.append(Delete(nodes.partition_path(name, partition)))
-        changes += [
-            Delete(nodes.partitions_path(name)),
-            Delete(nodes.topic_path(name)),
-            Delete(nodes.topic_config_path(name)),
-        ]
+        for name, partitions in topics:
+            for partition in range(partitions):
+                changes.append(Delete(nodes.state_path(name, partition)))
+                changes.append(Delete(nodes.partition_path(name, partition)))
+            changes += [
+                Delete(nodes.partitions_path(name)),
+                Delete(nodes.topic_path(name)),
+                Delete(nodes.topic_config_path(name)),
+            ]
         self._pipeline(changes, NoNode)
-        self._pipeline([Delete(nodes.deletion_path(name))], NoNode)
+        self._pipeline([Delete(nodes.deletion_path(name)) for name, _ in topics], NoNode)
 
     def _load_deletions(self, topic_nodes: Mapping[str, nodes.TopicNode]) -> dict[str, RecordedDeletion]:
         names = self._store.children(nodes.DELETIONS)
