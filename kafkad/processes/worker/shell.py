@@ -188,6 +188,8 @@ class WorkerProcess:
             self._registry.set_progress(self._context.key, *self.loader.progress)
         if self.coordination.has_turns:
             self.coordination.take_turns()
+        if self.end_markers.is_busy:
+            self.end_markers.work(LOADING_BUDGET_S)
         self.coordinating.settle()
         self._publish_dirty()
         self.appending.answer()
@@ -308,7 +310,8 @@ class WorkerProcess:
         return max(0, min(known) - monotonic_ms()) if known else IDLE
 
     def _is_busy(self) -> bool:
-        return self.coordinating.is_busy or self.coordination.is_busy or self.appending.is_busy
+        coordinates = self.coordinating.is_busy or self.coordination.is_busy or self.end_markers.is_busy
+        return coordinates or self.appending.is_busy
 
     def _leave(self) -> None:
         """A clean stop: everything that was appended is synced, its slot says so, then the links go."""

@@ -1,10 +1,12 @@
 """The ends of transactions in the partitions of this worker: written for a coordinator, answered when replicated.
 
 A marker that is asked for twice is written twice: it ends nothing the second time. One in a partition of
-`__consumer_offsets` decides offsets, so its group coordinator hears of it at once.
+`__consumer_offsets` decides offsets, so its group coordinator hears of it at once. A transaction may be in ten
+thousand partitions: transactions take turns, a few milliseconds in each pass.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable
 
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -18,14 +20,17 @@ Answer = Callable[[MarkersWritten], None]
 Ended = Callable[[OwnedPartition, int, bool, int], None]
 """(partition, producer id, whether it commits, offset of the marker)."""
 
+AT_A_TIME = 16
+"""Markers of one transaction before it is the next one's turn: a few milliseconds."""
 
-class _Waiting:
-    """An order whose markers are in the logs, and not everywhere yet."""
 
-    __slots__ = ("answer", "marker_id", "required", "results")
+class _Row:
+    """An order, and what has become of its markers: one result for each that was tried."""
 
-    def __init__(self, marker_id: int, answer: Answer) -> None:
-        self.marker_id = marker_id
+    __slots__ = ("answer", "order", "required", "results")
+
+    def __init__(self, order: MarkersOrdered, answer: Answer) -> None:
+        self.order = order
         self.answer = answer
         self.results: list[int] = []
         self.required: dict[int, tuple[OwnedPartition, int]] = {}
@@ -47,24 +52,43 @@ class EndMarkers:
         self._touched = touched
         self._failed = failed
         self._ended = ended
-        self._waiting: list[_Waiting] = []
+        self._unwritten: deque[_Row] = deque()
+        self._waiting: list[_Row] = []
+        """All their markers are in the logs, and not everywhere yet."""
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._unwritten)
 
     def write(self, order: MarkersOrdered, answer: Answer) -> None:
-        """One marker in each partition; `answer` comes when the pass has published them, or later."""
-        waiting = _Waiting(order.marker_id, answer)
-        for slot, tag in order.partitions:
-            owned = self._by_slot.get(slot)
-            if owned is None or owned.tag != tag:
-                waiting.results.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                continue
-            try:
-                end_offset = self._write_one(owned, order)
-            except KafkaError as error:
-                waiting.results.append(error.code)
-                continue
-            waiting.required[len(waiting.results)] = (owned, end_offset)
-            waiting.results.append(ErrorCode.NONE)
-        self._waiting.append(waiting)
+        """One marker in each partition, by `work`; `answer` comes when a pass has published all of them, or later."""
+        self._unwritten.append(_Row(order, answer))
+
+    def work(self, budget_s: float) -> None:
+        """Write for about `budget_s` seconds, a turn at least."""
+        until_s = time.monotonic() + budget_s
+        while self._unwritten:
+            row = self._unwritten.popleft()
+            done = len(row.results)
+            for slot, tag in row.order.partitions[done : done + AT_A_TIME]:
+                self._try(row, slot, tag)
+            is_written = len(row.results) == len(row.order.partitions)
+            (self._waiting if is_written else self._unwritten).append(row)
+            if time.monotonic() >= until_s:
+                break
+
+    def _try(self, row: _Row, slot: int, tag: int) -> None:
+        owned = self._by_slot.get(slot)
+        if owned is None or owned.tag != tag:
+            row.results.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        try:
+            end_offset = self._write_one(owned, row.order)
+        except KafkaError as error:
+            row.results.append(error.code)
+            return
+        row.required[len(row.results)] = (owned, end_offset)
+        row.results.append(ErrorCode.NONE)
 
     def _write_one(self, owned: OwnedPartition, order: MarkersOrdered) -> int:
         partition_log = owned.log
@@ -99,11 +123,11 @@ class EndMarkers:
         waiting, self._waiting = self._waiting, []
         for row in waiting:
             if self._is_done(row):
-                row.answer(MarkersWritten(row.marker_id, row.results))
+                row.answer(MarkersWritten(row.order.marker_id, row.results))
             else:
                 self._waiting.append(row)
 
-    def _is_done(self, row: _Waiting) -> bool:
+    def _is_done(self, row: _Row) -> bool:
         for number, (owned, end_offset) in list(row.required.items()):
             if owned.log is None or not owned.is_online:
                 row.results[number] = ErrorCode.NOT_LEADER_OR_FOLLOWER

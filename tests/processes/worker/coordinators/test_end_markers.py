@@ -1,0 +1,45 @@
+"""Markers of transactions in very many partitions are written in turns."""
+
+from kafkad.core.errors import ErrorCode
+from kafkad.processes.worker.coordinators.end_markers import AT_A_TIME, EndMarkers
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.coordinator_messages import MarkersOrdered, MarkersWritten
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("no partition is there")
+
+
+def _writer(by_slot: dict[int, OwnedPartition] | None = None) -> EndMarkers:
+    return EndMarkers(by_slot or {}, touched=_refuse, failed=_refuse, ended=_refuse)
+
+
+def _order(marker_id: int, partitions: int) -> MarkersOrdered:
+    return MarkersOrdered(marker_id, 1, 0, 0, True, 2, [(slot, 0) for slot in range(partitions)])
+
+
+def test_transaction_in_very_many_partitions_lets_others_end_before_it() -> None:
+    """One with ten thousand stopped its worker for seconds."""
+    markers = _writer()
+    answers: list[MarkersWritten] = []
+    markers.write(_order(1, 3 * AT_A_TIME + 1), answers.append)
+    markers.write(_order(2, 1), answers.append)
+    for _ in range(2):
+        markers.work(0)
+        markers.answer_written()
+    assert [each.marker_id for each in answers] == [2]
+    assert markers.is_busy
+    while markers.is_busy:
+        markers.work(0)
+    markers.answer_written()
+    assert answers[1] == MarkersWritten(1, [ErrorCode.NOT_LEADER_OR_FOLLOWER] * (3 * AT_A_TIME + 1))
+
+
+def test_order_without_partitions_is_answered() -> None:
+    markers = _writer()
+    answers: list[MarkersWritten] = []
+    markers.write(_order(1, 0), answers.append)
+    markers.work(0)
+    markers.answer_written()
+    assert answers == [MarkersWritten(1, [])]
+    assert not markers.is_busy
