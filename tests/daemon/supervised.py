@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.tools.processes import Process, is_alive, process_tree
@@ -15,6 +15,14 @@ from tests.tools.processes import Process, is_alive, process_tree
 PATIENCE_S = 60.0
 STRANGER = None if os.geteuid() else 61_234
 """Limits of processes and permissions do not bind root. Under this user id nobody else runs anything."""
+
+
+def as_stranger(command: Sequence[str]) -> list[str]:
+    """`command` as that user, who may read everything: the interpreter and the code may be root's alone."""
+    if STRANGER is None:
+        return list(command)
+    who = (f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups")
+    return ["setpriv", *who, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--", *command]
 
 
 class TrivialBroker:
@@ -26,21 +34,19 @@ class TrivialBroker:
         *settings: str,
         environment: dict[str, str] | None = None,
         limits: Mapping[int, int] | None = None,
-        user: int | None = None,
+        is_stranger: bool = False,
     ) -> None:
         """`limits` are soft ones, by their numbers in `resource`."""
         self.folder = folder
         self.lines: list[str] = []
         self._rest = b""
         with (folder / "log").open("ab") as log:
+            command = [sys.executable, "-m", "tests.daemon.trivial_broker", str(folder), *settings]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.daemon.trivial_broker", str(folder), *settings],
+                as_stranger(command) if is_stranger else command,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, **(environment or {})},
-                user=user,
-                group=user,
-                extra_groups=None if user is None else [],
                 preexec_fn=None if limits is None else lambda: _limit(limits),
             )
         self.pid = self._process.pid

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.supervised import STRANGER, TrivialBroker
+from tests.daemon.supervised import STRANGER, TrivialBroker, as_stranger
 from tests.tools.processes import eventually
 
 WITHIN_S = 60.0
@@ -25,7 +25,7 @@ def start(folder: Path, brokers: list[TrivialBroker]) -> Callable[..., TrivialBr
     def started(limits: dict[int, int] | None = None) -> TrivialBroker:
         if STRANGER is not None:
             os.chown(folder, STRANGER, STRANGER)
-        brokers.append(TrivialBroker(folder, limits=limits, user=STRANGER))
+        brokers.append(TrivialBroker(folder, limits=limits, is_stranger=True))
         return brokers[-1]
 
     return started
@@ -34,7 +34,7 @@ def start(folder: Path, brokers: list[TrivialBroker]) -> Callable[..., TrivialBr
 def limit(broker: TrivialBroker, name: str, soft: int) -> None:
     """Another soft limit for its supervisor alone, which is the user's own right."""
     command = ["prlimit", "--pid", str(broker.pid), f"--{name}={soft}:"]
-    subprocess.run(command, check=True, user=STRANGER, group=STRANGER, extra_groups=None if STRANGER is None else [])
+    subprocess.run(as_stranger(command), check=True)
 
 
 def descriptors(broker: TrivialBroker) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.core.supervision.open_files import FEWEST_CONNECTIONS
-from tests.daemon.supervised import STRANGER
+from tests.daemon.supervised import STRANGER, as_stranger
 from tests.tools import raw_requests as raw
 from tests.tools.daemon import Kafkad
 from tests.tools.ports import free_port
@@ -44,11 +44,8 @@ class Start:
     def refused(self, *limits: tuple[int, int]) -> str:
         pairs = [part for pair in self.overrides.items() for part in ("--override", "=".join(pair))]
         done = subprocess.run(
-            [sys.executable, *self.program, "start", *pairs],
+            as_stranger([sys.executable, *self.program, "start", *pairs]),
             preexec_fn=partial(_limit, limits),
-            user=STRANGER,
-            group=STRANGER,
-            extra_groups=None if STRANGER is None else [],
             capture_output=True,
             text=True,
             timeout=60,
