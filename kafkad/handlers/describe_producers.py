@@ -7,7 +7,8 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.partitions.owner_shares import LOST, OwnerShares
 from kafkad.handlers.requests.view import BrokerView
-from kafkad.wire.kio_codec import Codec, codec
+from kafkad.wire.kio_codec import codec
+from kafkad.wire.messages.describe_producers import pack_partition, pack_response
 from kafkad.wire.processes.descriptors import ControlMessage, ProducerRow, Producers, ProducersWanted
 
 
@@ -26,9 +27,8 @@ class _Row:
 class DescribeProducersQuestion:
     """See `OwnerQuestion`."""
 
-    def __init__(self, version: int) -> None:
+    def __init__(self) -> None:
         self.timeout_ms: int | None = None
-        self._version = version
         self._shares: OwnerShares[_Row] = OwnerShares()
         self._topics: list[tuple[str, list[_Row]]] = []
 
@@ -64,18 +64,16 @@ class DescribeProducersQuestion:
             row.error = LOST
 
     def body(self) -> bytes:
-        messages = codec("describe_producers", self._version)
-        topics = (
-            messages.part("TopicResponse", name=name, partitions=tuple(_pack(messages, row) for row in rows))
+        return pack_response(
+            (name, [pack_partition(row.index, row.error, row.message, row.producers) for row in rows])
             for name, rows in self._topics
         )
-        return messages.encode(topics=tuple(topics))
 
 
 def question(body: memoryview, version: int, view: BrokerView) -> DescribeProducersQuestion:
     """Raises MalformedRequest."""
     request = codec("describe_producers", version).decode(body)
-    made = DescribeProducersQuestion(version)
+    made = DescribeProducersQuestion()
     made.take(request, view)
     return made
 
@@ -87,25 +85,3 @@ def _check_topic(name: str, view: BrokerView) -> None:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
         )
-
-
-def _pack(messages: Codec, row: _Row) -> Any:
-    producers = (
-        messages.part(
-            "ProducerState",
-            producer_id=each.producer_id,
-            producer_epoch=each.producer_epoch,
-            last_sequence=each.last_sequence,
-            last_timestamp=each.last_timestamp,
-            coordinator_epoch=each.coordinator_epoch,
-            current_txn_start_offset=each.current_txn_start_offset,
-        )
-        for each in row.producers
-    )
-    return messages.part(
-        "PartitionResponse",
-        partition_index=row.index,
-        error_code=row.error,
-        error_message=row.message,
-        active_producers=tuple(producers),
-    )

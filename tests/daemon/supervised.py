@@ -7,22 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.tools.processes import Process, is_alive, process_tree
+from tests.tools.stranger import as_stranger
 
 PATIENCE_S = 60.0
-STRANGER = None if os.geteuid() else 61_234
-"""Limits of processes and permissions do not bind root. Under this user id nobody else runs anything."""
-
-
-def as_stranger(command: Sequence[str]) -> list[str]:
-    """`command` as that user, who may read everything: the interpreter and the code may be root's alone."""
-    if STRANGER is None:
-        return list(command)
-    who = (f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups")
-    return ["setpriv", *who, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--", *command]
 
 
 class TrivialBroker:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.supervised import STRANGER, TrivialBroker, as_stranger
+from tests.daemon.supervised import TrivialBroker
 from tests.tools.processes import eventually
+from tests.tools.stranger import STRANGER, as_stranger
 
 WITHIN_S = 60.0
 

@@ -12,10 +12,10 @@ import pytest
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.core.supervision.open_files import FEWEST_CONNECTIONS
-from tests.daemon.supervised import STRANGER, as_stranger
 from tests.tools import raw_requests as raw
 from tests.tools.daemon import Kafkad
 from tests.tools.ports import free_port
+from tests.tools.stranger import STRANGER, as_stranger
 
 ON_ARM = """
 import os, sys

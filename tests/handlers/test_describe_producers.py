@@ -78,3 +78,12 @@ def test_a_request_cut_off_anywhere_is_malformed() -> None:
     for end in range(len(body)):
         with pytest.raises(MalformedRequest):
             describe_producers.question(body[:end], 0, a_view())
+
+
+def test_many_producers_are_all_told() -> None:
+    question = describe_producers.question(asked(("a", (0,))), 0, a_view(a_topic("a", 1, a_partition(0, 10))))
+    rows = [ProducerRow(number, number % 7, number - 1, 1_700_000_000_000 + number, -1, -1) for number in range(300)]
+    question.answered(0, Producers(1, [(0, rows)]))
+    ((_, (partition,)),) = answers(question)
+    assert [row.producer_id for row in partition.active_producers] == list(range(300))
+    assert [row.last_sequence for row in partition.active_producers] == list(range(-1, 299))

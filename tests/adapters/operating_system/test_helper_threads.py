@@ -9,8 +9,8 @@ from threading import get_ident
 import pytest
 
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from tests.tools.stranger import as_stranger
 
-STRANGER = None if os.geteuid() else 61_235
 PROGRAM = """
 import logging, os
 from threading import get_ident
@@ -46,10 +46,8 @@ def test_what_the_work_raises_is_the_future_s() -> None:
 
 def test_without_room_for_a_thread_the_caller_does_the_work_once_and_says_so_once() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        as_stranger([sys.executable, "-c", PROGRAM]),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)),
-        user=STRANGER,
-        group=STRANGER,
         capture_output=True,
         text=True,
         timeout=60,
