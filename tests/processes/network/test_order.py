@@ -132,3 +132,11 @@ def test_any_stream_cut_anywhere_is_answered_in_order_and_leaves_the_arena_empty
         pieces.clients.remove(client)
     pieces.run(lambda: len(pieces.network.clients) == 0, "the network process has noticed that they are gone")
     assert pieces.has_empty_arena()
+
+
+def test_large_requests_that_wait_for_their_turn_are_answered_in_the_order_in_which_they_came(pieces: Pieces) -> None:
+    client = pieces.connect()
+    large = [metadata([TOPIC] * 300, correlation=number) for number in (1, 3, 4)]
+    client.send(large[0] + api_versions(correlation=2) + large[1] + large[2] + api_versions(correlation=5))
+    pieces.run(lambda: len(client.replies) == 5, "all are answered")
+    assert _numbers(client) == [1, 2, 3, 4, 5]

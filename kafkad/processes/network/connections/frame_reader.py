@@ -179,9 +179,9 @@ class FrameReader:
             if end - at - 4 < length:
                 break
             (api_key,) = I16.unpack_from(view, at + 4)
-            if not connection.may_start(request_class_of(api_key, length)) or (
-                unread.is_over and unread.must_wait(connection, api_key)
-            ):
+            # One that waits for its turn is before all that came after it.
+            waits = connection.parked is not None or not connection.may_start(request_class_of(api_key, length))
+            if waits or (unread.is_over and unread.must_wait(connection, api_key)):
                 self._hold(connection, bytes(view[at:end]))
                 return True
             begun += api_key != PRODUCE
