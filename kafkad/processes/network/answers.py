@@ -1,6 +1,6 @@
 """Requests that are answered once and alone: from here, or by the controller, or by the owners of partitions.
 
-Each has its place in its connection's order of replies, and nothing but its own lane starts on the connection before
+Each has its place in its connection's order of replies, and nothing but its own class starts on the connection before
 it is answered. A controller or worker that dies is answered for with a retriable error, or the request is sent again.
 What costs much is done in steps: one of this request, then one of the next; and what may have to wait for a disk is
 searched where nobody else waits for it. Of those that are large few are begun at once: the others wait as they came.

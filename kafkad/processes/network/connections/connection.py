@@ -1,7 +1,7 @@
 """One client's connection: what it sent that is not answered yet, and what is on its way out.
 
 Invariant: replies leave in the order of their requests, whatever the order in which they get ready. Requests
-of one lane may be under way together (`request_class_of`); any other request waits until it is alone.
+of one class may be under way together (`request_class_of`); any other request waits until it is alone.
 """
 
 import os
@@ -32,9 +32,9 @@ _SEND_MORE = socket.MSG_MORE | socket.MSG_NOSIGNAL
 
 
 def request_class_of(api_key: int, size: int) -> int:
-    """What a request of `size` bytes may be under way with: others of the same lane, or, with `ALONE`, nothing.
+    """What a request of `size` bytes may be under way with: others of the same class, or, with `ALONE`, nothing.
 
-    Whoever carries out what has a lane takes it in the order in which it came, for one partition or one group.
+    Whoever carries out what has a class takes it in the order in which it came, for one partition or one group.
     """
     return api_key if api_key in _CLASSES and (size <= _CLASS_BYTES or api_key == PRODUCE) else ALONE
 
@@ -174,14 +174,14 @@ class Connection:
         )
 
     def may_start(self, request_class: int) -> bool:
-        """The barrier rule: beside requests of its own lane, or alone."""
+        """The barrier rule: beside requests of its own class, or alone."""
         if self.exclusive_in_flight or self.is_muted or self.out_bytes > OUT_LIMIT_BYTES:
             return False
         in_flight = self.class_in_flight
         return in_flight == 0 or (in_flight < CLASS_LIMIT and request_class == self.request_class != ALONE)
 
     def waiting_class(self) -> int:
-        """The lane of what has to wait next: the parked request, or the first of those that are held."""
+        """The class of what has to wait next: the parked request, or the first of those that are held."""
         if self.parked is not None:
             return self.parked.request_class
         length, api_key = _LENGTH_AND_KEY.unpack_from(self.head)
