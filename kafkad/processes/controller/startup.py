@@ -216,8 +216,14 @@ def _listeners(context: ChildContext) -> dict[str, Listener]:
 
 def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
     """Say what was found and is not as it should be, and set strangers aside before a topic needs their names."""
-    for topic in started.reconciliation.adopted:
-        log.warning("topic %s with %d partitions was on disk only: it is taken over", topic.name, topic.partitions)
+    adopted = [f"{topic.name} ({topic.partitions} partition(s))" for topic in started.reconciliation.adopted]
+    if adopted:
+        log.warning(
+            "%d topic(s) were on disk only and are taken over: %s. Their records are kept for ever, but those of "
+            "internal topics, until somebody says otherwise: retention.ms and retention.bytes are -1",
+            len(adopted),
+            ", ".join(adopted),
+        )
     for name in started.extended:
         log.warning("topic %s has more partitions on disk than were known; it has them all now", name)
     if started.emptied:

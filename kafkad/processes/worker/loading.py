@@ -21,6 +21,7 @@ from kafkad.adapters.files.log_directory import LogDirectory, write_partition_me
 from kafkad.adapters.files.segment_files import SegmentFiles, storage_errors
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.records.old_formats import OldMessageFormat
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
 from kafkad.core.log.recovery.crash_recovery import Progress
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
@@ -184,7 +185,7 @@ class Loader:
             return
         except StopIteration as finished:
             self._finish(owned, finished.value, task.before)
-        except (StorageFailed, CorruptBatch, FileNotFoundError) as error:
+        except (StorageFailed, CorruptBatch, OldMessageFormat, FileNotFoundError) as error:
             self._give_up(task, error, loaded)
             return
         self._current = None

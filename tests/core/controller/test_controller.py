@@ -67,6 +67,15 @@ def auto_created(world: World, *names: str) -> dict[str, ErrorCode]:
     return {name: result.code for name, result in results.items()}
 
 
+def test_records_of_an_adopted_topic_are_kept_until_somebody_says_otherwise(world: World) -> None:
+    world.start()
+    world.disks[0] |= {"theirs-0": None, "__consumer_offsets-0": None}
+    world.start()
+    topics = world.controller.image.topics
+    assert topics["theirs"].configs == {"retention.ms": "-1", "retention.bytes": "-1"}
+    assert topics["__consumer_offsets"].configs == {"cleanup.policy": "compact"}
+
+
 def test_a_deleted_name_is_refused_until_the_directories_are_gone(world: World) -> None:
     world.create("t", partitions=2)
     (first,) = (world.controller.image.topics["t"].id,)

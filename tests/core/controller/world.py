@@ -155,7 +155,11 @@ class World:
             broker_id=BROKER_ID,
             workers=workers,
             defaults=TopicDefaults(partitions=1, replication_factor=1),
-            internal_topics={"__consumer_offsets": NewTopic(name="__consumer_offsets", partitions=5)},
+            internal_topics={
+                "__consumer_offsets": NewTopic(
+                    name="__consumer_offsets", partitions=5, configs=(("cleanup.policy", "compact"),)
+                )
+            },
         )
         self.started: Started | None = None
 

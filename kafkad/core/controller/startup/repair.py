@@ -11,7 +11,11 @@ from kafkad.core.controller.electorate import FIRST_LEADER_EPOCH, Electorate
 from kafkad.core.controller.startup.reconciliation import AdoptedTopic
 from kafkad.core.controller.store.tree import MetadataTree, PartitionState, StoredTopic
 from kafkad.core.controller.topics.assignment import Assignment
+from kafkad.core.controller.topics.internal_topics import fitted
+from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
+
+KEPT_FOR_EVER: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,21 @@ def extend(
 
 
 def adopt(
-    tree: MetadataTree, found: Iterable[AdoptedTopic], broker_id: int, new_topic_id: Callable[[], UUID]
+    tree: MetadataTree,
+    found: Iterable[AdoptedTopic],
+    broker_id: int,
+    new_topic_id: Callable[[], UUID],
+    internal_topics: Mapping[str, NewTopic],
 ) -> dict[str, StoredTopic]:
     """Topics that only the disks know become topics of the store."""
     adoptions = [
-        _Adoption(each.name, each.topic_id or new_topic_id(), ((broker_id,),) * each.partitions, {}) for each in found
+        _Adoption(
+            each.name,
+            each.topic_id or new_topic_id(),
+            ((broker_id,),) * each.partitions,
+            configs_of_adopted(each.name, internal_topics),
+        )
+        for each in found
     ]
     tree.create_topics(adoptions)
     return {
@@ -69,6 +83,17 @@ def adopt(
         )
         for each in adoptions
     }
+
+
+def configs_of_adopted(name: str, internal_topics: Mapping[str, NewTopic]) -> dict[str, str]:
+    """Nobody knows how long its records were to be kept: for ever, until somebody says otherwise.
+
+    An internal topic has the configuration that it is made with.
+    """
+    if name in internal_topics:
+        fitted_topic = fitted(internal_topics[name], brokers=1)
+        return {config: value for config, value in fitted_topic.configs if value is not None}
+    return dict(KEPT_FOR_EVER)
 
 
 def complete_states(

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, has_valid_crc, read_header_within
+from kafkad.core.log.records.old_formats import refuse_old_message
+from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import SegmentStore
@@ -61,7 +63,8 @@ def recover_segments(
 def check_segment(segment: Segment, epochs: LeaderEpochCache) -> Generator[int, None, int]:
     """Read a segment and build its indexes anew, yielding bytes done; returns the offset after its last good batch.
 
-    Afterwards `segment.size` is what is good; the file itself is not cut yet.
+    Afterwards `segment.size` is what is good; the file itself is not cut yet. Raises `OldMessageFormat` where the end
+    is not a damaged batch but a message of an old format.
     """
     size = segment.size
     segment.rebuild_started()
@@ -82,7 +85,7 @@ def check_segment(segment: Segment, epochs: LeaderEpochCache) -> Generator[int, 
             next_offset = header.next_offset
             position += header.size
     except CorruptBatch:
-        pass
+        refuse_old_message(segment.log, file_name(segment.base_offset, LOG), position, size)
     return next_offset
 
 

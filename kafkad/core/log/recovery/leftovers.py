@@ -4,6 +4,8 @@
 covers, unless a `.cleaned` file at or below it shows that the group was not renamed as a whole.
 """
 
+from collections.abc import Mapping
+
 from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.segments.layout import (
     CLEANED,
@@ -19,9 +21,12 @@ from kafkad.core.ports import SegmentStore
 _OLD_DELETED = ".delete"
 
 
-def finish_interrupted(store: SegmentStore) -> dict[str, int]:
-    """Finish or undo what was under way; returns the directory's files with their sizes as they are then."""
-    sizes = dict(store.sizes())
+def finish_interrupted(store: SegmentStore, found: Mapping[str, int]) -> dict[str, int]:
+    """Finish or undo what was under way; returns the directory's files with their sizes as they are then.
+
+    `found` are its files with their sizes as they are now.
+    """
+    sizes = dict(found)
     if not any(name.endswith((DELETED, CLEANED, SWAP, _OLD_DELETED, ".tmp")) for name in sizes):
         return sizes
     _remove_partial(store, sizes)

@@ -6,7 +6,7 @@ checked, and the indexes of what is before it must be able to be right. A crash 
 loads to the same log.
 """
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafkad.core.log.epochs import LeaderEpochCache
@@ -14,6 +14,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.producer_state import ProducerStates
 from kafkad.core.log.producers.replay import rebuild_producers
 from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.records.old_formats import refuse_old_message
 from kafkad.core.log.recovery.crash_recovery import Progress, check_segment, recover_segments
 from kafkad.core.log.recovery.leftovers import finish_interrupted
 from kafkad.core.log.recovery.state_files import read_epochs, snapshot_offsets, write_epochs
@@ -62,8 +63,13 @@ def load_log(store: SegmentStore, request: LoadRequest) -> PartitionLog:
 
 
 def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress, None, PartitionLog]:
-    """Load in steps of about a megabyte of recovery; a clean log takes no step at all."""
-    sizes = finish_interrupted(store)
+    """Load in steps of about a megabyte of recovery; a clean log takes no step at all.
+
+    Raises `OldMessageFormat`, before anything is changed.
+    """
+    sizes = store.sizes()
+    _refuse_old_format(store, sizes)
+    sizes = finish_interrupted(store, sizes)
     segments = _find_segments(store, request, sizes)
     epochs = read_epochs(store, sizes)
     epochs_on_file = epochs.entries
@@ -105,6 +111,15 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         producers=producers,
         snapshot_offset=end if has_nothing_to_remember else newest_snapshot,
     )
+
+
+def _refuse_old_format(store: SegmentStore, sizes: Mapping[str, int]) -> None:
+    """The oldest messages of a log are at its beginning: one look tells, and recovery meets what is further on."""
+    # Names are padded with zeros: their order is that of their offsets.
+    logs = [name for name, size in sizes.items() if size and name.endswith(LOG) and parse_file_name(name)]
+    if logs:
+        name = min(logs)
+        refuse_old_message(store.open(name), name, 0, sizes[name])
 
 
 def _what_is_gone(end: int, request: LoadRequest) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch_scan import walk_batches
+from kafkad.core.log.records.old_formats import OldMessageFormat
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from kafkad.core.log.segments.layout import CLEANED, DELETED, SWAP, file_name
@@ -17,6 +18,7 @@ from kafkad.core.types import TopicPartition
 from tests.core.log.batches import NOW, SMALL, append, batch, load
 from tests.core.log.fake_store import Crashed, FakeStore
 from tests.core.log.log_content import batch_offsets, check_indexes, segment_bases
+from tests.core.log.old_messages import old_messages
 
 BASE_0 = "00000000000000000000"
 
@@ -298,3 +300,31 @@ def test_snapshots_that_belong_to_no_segment_are_removed_but_the_newest() -> Non
     load(store, config=SMALL, was_clean=True, recovery_point=60)
     assert f"{3:020d}.snapshot" not in store.sizes()
     assert f"{60:020d}.snapshot" in store.sizes()
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_log_of_an_old_message_format_is_refused_and_nothing_of_it_is_changed(magic: int, was_clean: bool) -> None:
+    store = FakeStore()
+    log_file = store.open(f"{BASE_0}.log", create=True)
+    log_file.write_at([old_messages(magic, [b"first", b"second"])], 0)
+    store.open(f"{BASE_0}.index.deleted", create=True)
+    before = {name: store.read(name) for name in store.sizes()}
+    with pytest.raises(OldMessageFormat, match="at byte 0"):
+        load(store, was_clean=was_clean)
+    assert {name: store.read(name) for name in store.sizes()} == before
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_an_old_message_behind_batches_of_today_does_not_end_the_log(was_clean: bool) -> None:
+    store = FakeStore()
+    log = load(store)
+    append(log, batch(2))
+    log.close()
+    name = f"{BASE_0}.log"
+    today = store.read(name)
+    store.open(name).write_at([old_messages(1, [b"old"])], len(today))
+    before = store.read(name)
+    with pytest.raises(OldMessageFormat, match=f"at byte {len(today)}"):
+        load(store, was_clean=was_clean)
+    assert store.read(name) == before

@@ -1,0 +1,67 @@
+"""Is what lies in a log a whole message of magic 0 or 1, as Apache Kafka wrote them before 0.11?
+
+This broker reads batches of magic 2 only. An old message is no damage: a log that holds one must not be cut there.
+"""
+
+import struct
+import zlib
+from typing import NamedTuple
+
+from kafkad.core.log.records.batch import LOG_OVERHEAD
+from kafkad.core.ports import LogFile
+
+_HEADER = struct.Struct(">qiIb")
+"""Offset, size of what follows, CRC-32 of what follows it, magic."""
+_MAGIC_AT = _HEADER.size - 1
+_NEWEST_OLD_MAGIC = 1
+_SMALLEST_MESSAGE = (14, 22)
+"""By magic: checksum, magic, attributes, (a timestamp,) the lengths of key and value."""
+_CHUNK = 1 << 20
+
+
+class OldMessageFormat(Exception):
+    """A log holds messages that this broker can't read; nothing of it may be changed."""
+
+
+class OldMessage(NamedTuple):
+    """`size` is of the whole entry, its offset and size included."""
+
+    magic: int
+    offset: int
+    size: int
+
+
+def old_message_at(file: LogFile, position: int, end: int) -> OldMessage | None:
+    """The message of magic 0 or 1 that lies whole and with the right checksum between two bytes of a file."""
+    head = file.read_at(min(_HEADER.size, end - position), position)
+    if len(head) < _HEADER.size:
+        return None
+    offset, length, crc, magic = _HEADER.unpack(head)
+    if not 0 <= magic <= _NEWEST_OLD_MAGIC or length < _SMALLEST_MESSAGE[magic]:
+        return None
+    size = length + LOG_OVERHEAD
+    if position + size > end or _crc(file, position + _MAGIC_AT, position + size) != crc:
+        return None
+    return OldMessage(magic, offset, size)
+
+
+def _crc(file: LogFile, position: int, end: int) -> int:
+    crc = 0
+    while position < end:
+        chunk = file.read_at(min(_CHUNK, end - position), position)
+        if not chunk:
+            break
+        crc = zlib.crc32(chunk, crc)
+        position += len(chunk)
+    return crc
+
+
+def refuse_old_message(file: LogFile, name: str, position: int, end: int) -> None:
+    """Raises `OldMessageFormat` if the message at `position` of the file `name` is of magic 0 or 1."""
+    message = old_message_at(file, position, end)
+    if message is not None:
+        raise OldMessageFormat(
+            f"{name} holds a message of magic {message.magic} at byte {position} (offset {message.offset}), the format "
+            "before Apache Kafka 0.11, which kafkad can't read. Nothing was changed: copy the topic with an Apache "
+            "Kafka broker into one of today's format, or move the directory away"
+        )
