@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from kafkad.core.controller.controller import ControllerSettings
 from kafkad.core.controller.electorate import FIRST_LEADER_EPOCH, Electorate
 from kafkad.core.controller.startup.reconciliation import AdoptedTopic
 from kafkad.core.controller.store.tree import MetadataTree, PartitionState, StoredTopic
@@ -62,17 +63,16 @@ def extend(
 def adopt(
     tree: MetadataTree,
     found: Iterable[AdoptedTopic],
-    broker_id: int,
+    settings: ControllerSettings,
     new_topic_id: Callable[[], UUID],
-    internal_topics: Mapping[str, NewTopic],
 ) -> dict[str, StoredTopic]:
     """Topics that only the disks know become topics of the store."""
     adoptions = [
         _Adoption(
             each.name,
             each.topic_id or new_topic_id(),
-            ((broker_id,),) * each.partitions,
-            configs_of_adopted(each.name, internal_topics),
+            ((settings.broker_id,),) * each.partitions,
+            configs_of_adopted(each.name, settings.internal_topics),
         )
         for each in found
     ]

@@ -84,9 +84,7 @@ def start(
     result = reconcile(known, deleted_ids, directories.found)
     _refuse_duplicates(result)
     extended = extend(tree, topics, result.located, settings.broker_id)
-    topics |= adopt(
-        tree, result.adopted, settings.broker_id, random_source.new_topic_id, settings.internal_topics
-    )
+    topics |= adopt(tree, result.adopted, settings, random_source.new_topic_id)
     unavailable = frozenset(_unavailable(topics, result, directories))
     states = complete_states(
         tree, topics, result.leader_epochs, unavailable, Electorate(election, brokers), settings.broker_id
