@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkad.core.quotas.client_quotas import ClientQuotas, QuotaKey
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.request_context import ANONYMOUS, ClientIdentity
 from kafkad.hookspecs import hookimpl
 
 kafkad_requires = 1
@@ -32,30 +33,30 @@ class PrefixQuotas:
         self._fetched.set_limits(None, limits)
         self.is_unlimited = not limits
 
-    def record_produce(self, client_id: str, size: int, now_ms: int) -> int:
-        return self._produced.record(_key(client_id), size, now_ms)
+    def record_produce(self, client: ClientIdentity, size: int, now_ms: int) -> int:
+        return self._produced.record(_key(client), size, now_ms)
 
-    def record_fetch(self, client_id: str, size: int, now_ms: int) -> int:
-        return self._fetched.record(_key(client_id), size, now_ms)
+    def record_fetch(self, client: ClientIdentity, size: int, now_ms: int) -> int:
+        return self._fetched.record(_key(client), size, now_ms)
 
-    def unrecord_fetch(self, client_id: str, size: int, now_ms: int) -> None:
-        self._fetched.unrecord(_key(client_id), size, now_ms)
+    def unrecord_fetch(self, client: ClientIdentity, size: int, now_ms: int) -> None:
+        self._fetched.unrecord(_key(client), size, now_ms)
 
-    def max_fetch_bytes(self, client_id: str) -> int | None:
-        return self._fetched.max_in_window(_key(client_id))
+    def max_fetch_bytes(self, client: ClientIdentity) -> int | None:
+        return self._fetched.max_in_window(_key(client))
 
-    def drain_local(self) -> list[tuple[str, int, int]]:
+    def drain_local(self) -> list[tuple[ClientIdentity, int, int]]:
         produced, fetched = self._produced.drain_local(), self._fetched.drain_local()
         keys = dict.fromkeys([*produced, *fetched])
-        return [(key[1], produced.get(key, 0), fetched.get(key, 0)) for key in keys]
+        return [(ClientIdentity(ANONYMOUS, key[1]), produced.get(key, 0), fetched.get(key, 0)) for key in keys]
 
-    def record_remote(self, client_id: str, produced: int, fetched: int, now_ms: int) -> None:
-        self._produced.record_remote(_key(client_id), produced, now_ms)
-        self._fetched.record_remote(_key(client_id), fetched, now_ms)
+    def record_remote(self, client: ClientIdentity, produced: int, fetched: int, now_ms: int) -> None:
+        self._produced.record_remote(_key(client), produced, now_ms)
+        self._fetched.record_remote(_key(client), fetched, now_ms)
 
 
-def _key(client_id: str) -> QuotaKey:
-    return None, client_id.partition("-")[0]
+def _key(client: ClientIdentity) -> QuotaKey:
+    return None, client.client_id.partition("-")[0]
 
 
 @hookimpl

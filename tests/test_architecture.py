@@ -25,7 +25,7 @@ FILE_LINES, FUNCTION_LINES, FOLDER_MODULES = 350, 50, 15
 PLUGINS = ("kafkad.plugin_loading", "kafkad.hookspecs")
 SHARED_BY_PROCESSES = "kafkad.processes.runtime"
 """What is the same in every process; all else of one process is no other's business."""
-CORE_KERNEL = tuple(f"kafkad.core.{name}" for name in ("types", "errors", "ports", "settings"))
+CORE_KERNEL = tuple(f"kafkad.core.{name}" for name in ("types", "errors", "ports", "settings", "request_context"))
 
 LOG_RECORDS = tuple(f"kafkad.core.{name}" for name in ("groups.records", "transactions.records", "transactions.state"))
 """What coordinators keep in internal topics: plain values, whose bytes are made in the wire."""
@@ -41,7 +41,7 @@ ALLOWED = {
     "kafkad.core.transactions": (*CORE_KERNEL, "kafkad.core.coordinator"),
     "kafkad.core.controller": (*CORE_KERNEL, "kafkad.core.coordination_store", "kafkad.core.election"),
     "kafkad.core": ("kafkad.core",),
-    "kafkad.wire": ("kafkad.core.types", "kafkad.core.errors", *LOG_RECORDS),
+    "kafkad.wire": ("kafkad.core.types", "kafkad.core.errors", "kafkad.core.request_context", *LOG_RECORDS),
     "kafkad.handlers": ("kafkad.core", "kafkad.wire"),
     "kafkad.adapters": ("kafkad.core.ports", "kafkad.core.types", "kafkad.core.errors"),
     "kafkad.client": ("kafkad.core", "kafkad.wire", "kafkad.adapters"),

@@ -8,11 +8,13 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from kafkad.core.controller.features import SUPPORTED
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import UNKNOWN_SOFTWARE, ClientInformation, RequestContext
+from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import API_VERSIONS, APIS
 from kafkad.wire.error_counts import count_error
 from kafkad.wire.primitives import EMPTY_TAGS, I32, I64, compact_string, read_compact_string, uvarint
@@ -23,6 +25,8 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _LEVELS = Struct(">hh")
 FLEXIBLE_FROM = 3
 LEVEL_0_FROM = 4
+KEPT_OF_A_NAME = 128
+"""Of a software's name and version; they are kept for as long as the connection lasts."""
 
 
 class Finalized(NamedTuple):
@@ -39,21 +43,34 @@ def finalized(image: MetadataImage) -> Finalized:
     return Finalized(image.features_epoch, tuple(sorted(image.features.items())))
 
 
-def handle(frame: memoryview, body_at: int, version: int, features: Finalized = NOTHING_FINALIZED) -> bytes:
+def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes:
     """The response body. Raises MalformedRequest."""
-    served = APIS[API_VERSIONS]
-    if not served.min_version <= version <= served.max_version:
+    version = context.version
+    if not _is_served(version):
         return unsupported()
-    if version >= FLEXIBLE_FROM:
-        name, position = read_compact_string(frame, body_at)
-        software_version, _ = read_compact_string(frame, position)
-        if not (_is_software(name) and _is_software(software_version)):
-            count_error(ErrorCode.INVALID_REQUEST)
-            return _body(version, ErrorCode.INVALID_REQUEST, NOTHING_FINALIZED)
-    return _body(version, ErrorCode.NONE, features)
+    if information_of(body, version) is None:
+        count_error(ErrorCode.INVALID_REQUEST)
+        return _body(version, ErrorCode.INVALID_REQUEST, NOTHING_FINALIZED)
+    return _body(version, ErrorCode.NONE, finalized(view.image))
 
 
-def _is_software(text: str | None) -> bool:
+def information_of(body: memoryview, version: int) -> ClientInformation | None:
+    """The software that a client says it is; None when its names are none. Raises MalformedRequest."""
+    if version < FLEXIBLE_FROM or not _is_served(version):
+        return UNKNOWN_SOFTWARE
+    name, position = read_compact_string(body, 0)
+    software_version, _ = read_compact_string(body, position)
+    if not (_is_software(name) and _is_software(software_version)):
+        return None
+    return ClientInformation(name[:KEPT_OF_A_NAME], software_version[:KEPT_OF_A_NAME])
+
+
+def _is_served(version: int) -> bool:
+    served = APIS[API_VERSIONS]
+    return served.min_version <= version <= served.max_version
+
+
+def _is_software(text: str | None) -> TypeGuard[str]:
     return text is not None and _SOFTWARE.fullmatch(text) is not None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from kafkad.core.controller.image import DEFAULT_BROKER
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.partitions.owner_shares import LOST, OwnerShares
 from kafkad.handlers.requests.view import BrokerView
@@ -93,10 +94,10 @@ class DeleteRecordsQuestion:
         return messages.encode(topics=tuple(topics))
 
 
-def question(body: memoryview, version: int, view: BrokerView) -> DeleteRecordsQuestion:
+def question(body: memoryview, context: RequestContext, view: BrokerView) -> DeleteRecordsQuestion:
     """Raises MalformedRequest."""
-    request = codec("delete_records", version).decode(body)
-    made = DeleteRecordsQuestion(version)
+    request = codec("delete_records", context.version).decode(body)
+    made = DeleteRecordsQuestion(context.version)
     made.take(request, view)
     return made
 

@@ -4,6 +4,7 @@ Whoever asks for controllers has come to the wrong place (KIP-919); version 0 ha
 """
 
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.requests.broker_rows import broker_rows
 from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_ASKED
 from kafkad.handlers.requests.view import BrokerView
@@ -13,16 +14,16 @@ BROKERS, CONTROLLERS = 1, 2
 NO_CONTROLLER = -1
 
 
-def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
+def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes:
     """The response body. Raises MalformedRequest."""
-    messages = codec("describe_cluster", version)
+    messages = codec("describe_cluster", context.version)
     request = messages.decode(body)
-    endpoint_type = request.endpoint_type if version >= 1 else BROKERS
+    endpoint_type = request.endpoint_type if context.version >= 1 else BROKERS
     if endpoint_type != BROKERS:
         return _refuse(messages, endpoint_type)
     brokers = (
         messages.part("DescribeClusterBroker", broker_id=each, host=host, port=port, rack=rack, is_fenced=False)
-        for each, host, port, rack in broker_rows(view)
+        for each, host, port, rack in broker_rows(context, view)
     )
     return messages.encode(
         error_code=ErrorCode.NONE,

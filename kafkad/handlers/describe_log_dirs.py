@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_slot
 from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps
 from kafkad.handlers.requests.view import BrokerView
@@ -17,10 +18,10 @@ from kafkad.wire.messages.describe_log_dirs import LogDir, pack_partition, pack_
 UNKNOWN_SPACE = (-1, -1)
 
 
-def handle(body: memoryview, version: int, view: BrokerView) -> Steps:
+def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps:
     """Makes the response body. Raises MalformedRequest at once."""
-    request = codec("describe_log_dirs", version).decode(body)
-    return _steps(list(_wanted(request.topics, view)), version, view)
+    request = codec("describe_log_dirs", context.version).decode(body)
+    return _steps(list(_wanted(request.topics, view)), context.version, view)
 
 
 def _steps(wanted: list[tuple[str, int]], version: int, view: BrokerView) -> Steps:

@@ -4,6 +4,7 @@ from typing import Any
 
 from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.partitions.owner_shares import LOST, OwnerShares
 from kafkad.handlers.requests.view import BrokerView
@@ -70,9 +71,9 @@ class DescribeProducersQuestion:
         )
 
 
-def question(body: memoryview, version: int, view: BrokerView) -> DescribeProducersQuestion:
+def question(body: memoryview, context: RequestContext, view: BrokerView) -> DescribeProducersQuestion:
     """Raises MalformedRequest."""
-    request = codec("describe_producers", version).decode(body)
+    request = codec("describe_producers", context.version).decode(body)
     made = DescribeProducersQuestion()
     made.take(request, view)
     return made

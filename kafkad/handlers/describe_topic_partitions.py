@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kafkad.core.controller.image import Topic
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.topic_errors import why_unknown
 from kafkad.handlers.requests.metadata_cache import describe_partition
 from kafkad.handlers.requests.operations import NOT_ASKED, TOPIC_OPERATIONS
@@ -25,9 +26,9 @@ class Cursor(NamedTuple):
 _START = Cursor("", 0)
 
 
-def handle(body: memoryview, version: int, view: BrokerView) -> bytes:
+def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes:
     """The response body. Raises MalformedRequest."""
-    messages = codec("describe_topic_partitions", version)
+    messages = codec("describe_topic_partitions", context.version)
     request = messages.decode(body)
     start = _START if request.cursor is None else Cursor(request.cursor.topic_name, request.cursor.partition_index)
     named = {topic.name for topic in request.topics}

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.reading.log_reader import FoundOffset, LogReader, ManifestStale, SearchGoesOn
 from kafkad.core.partition_slot import PartitionSlot
+from kafkad.core.request_context import RequestContext
 from kafkad.core.types import LogPosition
 from kafkad.handlers.partitions.damage import DAMAGE
 from kafkad.handlers.partitions.leadership import find_leader
@@ -69,27 +70,27 @@ class _Asked(NamedTuple):
     """What holds for all rows."""
 
     request: ListOffsetsRequest
-    version: int
+    context: RequestContext
     view: BrokerView
 
 
-def handle(body: memoryview, version: int, view: BrokerView) -> Steps:
-    request = yield from read_request(body, version)
+def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps:
+    request = yield from read_request(body, context.version)
     times = Counter((name, wanted.partition) for name, rows in request.topics for wanted in rows)
     questions = [
         _Question(name, wanted, times[name, wanted.partition] > 1) for name, rows in request.topics for wanted in rows
     ]
-    asked = _Asked(request, version, view)
+    asked = _Asked(request, context, view)
     found = yield from in_steps(questions, partial(_result, asked), partial(_ask_ahead, asked))
     topics: dict[str, dict[int, OffsetResult]] = {name: {} for name, _ in request.topics}
     for question, result in zip(questions, found, strict=True):
         topics[question.topic][result.partition] = result
     packed = []
     for name, results in topics.items():
-        packed.append(pack_topic(version, name, results.values()))
+        packed.append(pack_topic(context.version, name, results.values()))
         if len(packed) % ROWS_A_STEP == 0:
             yield Pause.TURN
-    return pack_response(version, packed)
+    return pack_response(context.version, packed)
 
 
 def _result(asked: _Asked, question: _Question) -> Generator[Waits, Any, OffsetResult]:
@@ -120,7 +121,7 @@ def _ask_ahead(asked: _Asked, questions: Iterable[_Question]) -> None:
 
 
 def _find(asked: _Asked, question: _Question) -> Generator[Waits, Any, FoundOffset]:
-    timestamp, version = question.wanted.timestamp, asked.version
+    timestamp, version = question.wanted.timestamp, asked.context.version
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     slot, published = _leader(asked, question)

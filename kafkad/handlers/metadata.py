@@ -11,6 +11,7 @@ from uuid import UUID
 from kafkad.core.controller.image import Topic
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.topic_errors import is_legal, why_unknown
 from kafkad.handlers.requests.broker_rows import broker_rows
 from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
@@ -25,26 +26,30 @@ STEP_TOPICS = 50
 _NO_ERRORS: Mapping[str, int] = {}
 
 
-def unknown_topics(request: MetadataRequest, version: int, view: BrokerView) -> frozenset[str]:
+def unknown_topics(request: MetadataRequest, context: RequestContext, view: BrokerView) -> frozenset[str]:
     """The names to create, if topics are created on demand."""
     topics = request.topics
-    if topics is None or not request.allow_auto_topic_creation or _asks_by_id(topics) or _is_invalid(topics, version):
+    if topics is None or not request.allow_auto_topic_creation or _asks_by_id(topics):
+        return frozenset()
+    if _is_invalid(topics, context.version):
         return frozenset()
     known = view.image.topics
     names = {topic.name for topic in topics if topic.name is not None and topic.name not in known}
     return frozenset(name for name in names if is_legal(name))
 
 
-def answer(request: MetadataRequest, version: int, view: BrokerView, errors: Mapping[str, int] = _NO_ERRORS) -> Steps:
+def answer(
+    request: MetadataRequest, context: RequestContext, view: BrokerView, errors: Mapping[str, int] = _NO_ERRORS
+) -> Steps:
     """The response body. `errors` are the codes of the topics that were tried to create."""
-    image, cache = view.image, view.metadata_cache
+    image, cache, version = view.image, view.metadata_cache, context.version
     cache.follow(image, view.broker_id)
     if request.topics is None:
-        asked = (version, *request[1:], *broker_rows(view))
+        asked = (version, *request[1:], *broker_rows(context, view))
         kept = cache.whole(asked)
         if kept is not None:
             return kept
-        body = _pack(request, view, version, (yield from _packed(image.topics.values(), version, view)))
+        body = _pack(request, context, view, (yield from _packed(image.topics.values(), version, view)))
         cache.keep_whole(asked, image, body)
         return body
     unknown_ids: list[bytes] = []
@@ -54,15 +59,19 @@ def answer(request: MetadataRequest, version: int, view: BrokerView, errors: Map
         unknown_ids, packed = yield from _by_id(request.topics, version, view)
     else:
         packed = yield from _by_name(request.topics, version, view, errors)
-    return _pack(request, view, version, packed, unknown_ids)
+    return _pack(request, context, view, packed, unknown_ids)
 
 
 def _pack(
-    request: MetadataRequest, view: BrokerView, version: int, packed: list[bytes], unknown_ids: Sequence[bytes] = ()
+    request: MetadataRequest,
+    context: RequestContext,
+    view: BrokerView,
+    packed: list[bytes],
+    unknown_ids: Sequence[bytes] = (),
 ) -> bytes:
     return pack_response(
-        version,
-        brokers=broker_rows(view),
+        context.version,
+        brokers=broker_rows(context, view),
         cluster_id=view.image.cluster_id or None,
         controller_id=view.broker_id,
         unknown_ids=unknown_ids,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.epochs import LeaderEpochCache
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps, Waits, in_steps, until_known
 from kafkad.handlers.requests.view import BrokerView, NotYet
@@ -21,16 +22,16 @@ class _Question(NamedTuple):
     wanted: WantedEpoch
 
 
-def handle(body: memoryview, version: int, view: BrokerView) -> Steps:
-    topics = yield from read_request(body, version)
+def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps:
+    topics = yield from read_request(body, context.version)
     questions = [_Question(name, row) for name, rows in topics for row in rows]
     ends = iter((yield from in_steps(questions, partial(_result, view), partial(_ask_ahead, view))))
     packed = []
     for name, rows in topics:
-        packed.append(pack_topic(version, name, [next(ends) for _ in rows]))
+        packed.append(pack_topic(context.version, name, [next(ends) for _ in rows]))
         if len(packed) % ROWS_A_STEP == 0:
             yield Pause.TURN
-    return pack_response(version, packed)
+    return pack_response(context.version, packed)
 
 
 def _ask_ahead(view: BrokerView, questions: Iterable[_Question]) -> None:

@@ -7,6 +7,7 @@ Whether a transactional batch is in its transaction, the owner of the partition 
 from collections.abc import Sequence
 
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.routing import Routing, TopicRoute
 from kafkad.wire.messages.produce import TOPIC_IDS_FROM, PartitionResult, ProduceRequest, pack_response
 from kafkad.wire.processes.descriptors import AppendResult, AppendSlice
@@ -48,12 +49,12 @@ class Share:
 class ProduceInFlight:
     """One Produce between request and reply."""
 
-    __slots__ = ("acks", "arena_extent", "has_error", "shares_open", "timeout_ms", "topics", "version")
+    __slots__ = ("acks", "arena_extent", "context", "has_error", "shares_open", "timeout_ms", "topics")
 
-    def __init__(self, request: ProduceRequest, version: int, arena_extent: int) -> None:
+    def __init__(self, request: ProduceRequest, context: RequestContext, arena_extent: int) -> None:
         self.acks = request.acks
         self.timeout_ms = request.timeout_ms
-        self.version = version
+        self.context = context
         self.arena_extent = arena_extent
         self.shares_open = 0
         self.has_error = False
@@ -69,7 +70,7 @@ class ProduceInFlight:
         ]
 
     def reply(self, throttle_ms: int) -> bytes:
-        return pack_response(self.version, self.topics, throttle_ms)
+        return pack_response(self.context.version, self.topics, throttle_ms)
 
 
 def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, routing: Routing) -> list[Share]:
@@ -97,7 +98,7 @@ def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, r
                     share.results.append(result)
                     continue
             produce.has_error = True
-            _explain(result, refused, route, length, by_id=produce.version >= TOPIC_IDS_FROM)
+            _explain(result, refused, route, length, by_id=produce.context.version >= TOPIC_IDS_FROM)
         produce.topics.append((topic, results))
     produce.shares_open = len(made)
     return made

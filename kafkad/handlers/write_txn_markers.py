@@ -6,6 +6,7 @@ Sent by coordinators to other brokers, and by `kafka-transactions abort` for a t
 from typing import Any
 
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.partitions.owner_shares import LOST
 from kafkad.handlers.requests.view import BrokerView
@@ -110,10 +111,10 @@ class WriteTxnMarkersQuestion:
         return messages.encode(markers=markers)
 
 
-def question(body: memoryview, version: int, view: BrokerView) -> WriteTxnMarkersQuestion:
+def question(body: memoryview, context: RequestContext, view: BrokerView) -> WriteTxnMarkersQuestion:
     """Raises MalformedRequest."""
-    request = codec("write_txn_markers", version).decode(body)
-    made = WriteTxnMarkersQuestion(version)
+    request = codec("write_txn_markers", context.version).decode(body)
+    made = WriteTxnMarkersQuestion(context.version)
     made.take(request, view)
     return made
 

@@ -38,6 +38,7 @@ from kafkad.wire.processes.controller_messages import (
     LogsMoved,
     SnapshotWanted,
 )
+from tests.contexts import a_context
 from tests.daemon.played_worker import CONTROLLER, PlayedProcess, PlayedWorker
 from tests.daemon.stage import Stage
 from tests.tools.processes import eventually
@@ -108,7 +109,7 @@ class Broker:
         buffer = BytesIO()
         entity_writer(type(request))(buffer, request)
         self._token += 1
-        self.network.tell(AdminRequest(self._token, api_key, version, "test", "127.0.0.1", buffer.getvalue()))
+        self.network.tell(AdminRequest(self._token, a_context(version, api_key=api_key), buffer.getvalue()))
         return self._token
 
     def replies(self, token: int) -> list[AdminReply]:
@@ -196,7 +197,7 @@ def test_a_reply_waits_until_workers_and_networks_have_applied_what_it_tells(bro
     inbox = broker.stage.actors[worker.key].frames
     broker.stage.until(lambda: inbox, "the worker is told")
     broker.workers[1].act()
-    broker.network.tell(AdminRequest(77, api_table.CREATE_TOPICS, 7, None, "peer", b""))
+    broker.network.tell(AdminRequest(77, a_context(7, api_key=api_table.CREATE_TOPICS), b""))
 
     def later_request_is_answered() -> bool:
         broker.network.act()
@@ -230,7 +231,7 @@ def test_what_is_not_there_yet_is_made_on_demand_and_what_may_not_be_is_named(br
 
 def test_a_request_that_can_not_be_read_closes_the_connection(broker: Broker) -> None:
     broker.start()
-    broker.network.tell(AdminRequest(9, api_table.CREATE_TOPICS, 7, None, "peer", b"\xff"))
+    broker.network.tell(AdminRequest(9, a_context(7, api_key=api_table.CREATE_TOPICS), b"\xff"))
     broker.until(lambda: broker.replies(9), "the controller replies")
     assert broker.replies(9)[0].body is None
     assert broker.replies(9)[0].reason

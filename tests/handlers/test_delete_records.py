@@ -12,6 +12,7 @@ from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import DELETE_RECORDS
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, topic_tag
+from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import a_partition, a_topic, a_view
 
@@ -51,7 +52,7 @@ def two_workers() -> BrokerView:
 
 
 def refused(view: BrokerView, name: str) -> tuple[ErrorCode, int]:
-    question = delete_records.question(asked(2, (name, ((0, 5),))), 2, view)
+    question = delete_records.question(asked(2, (name, ((0, 5),))), a_context(2), view)
     assert question.workers() == []
     return answers(question, 2)[name, 0]
 
@@ -60,7 +61,7 @@ def refused(view: BrokerView, name: str) -> tuple[ErrorCode, int]:
 def test_each_worker_is_asked_once_about_what_it_owns(version: int) -> None:
     view = two_workers()
     body = asked(version, ("a", ((0, 5), (1, -1), (2, 7), (9, 0))), ("b", ((0, 3),)), ("none", ((0, 0),)))
-    question = delete_records.question(body, version, view)
+    question = delete_records.question(body, a_context(version), view)
     a, b = (topic_tag(view.image.topics[name].id.bytes) for name in ("a", "b"))
 
     assert sorted(question.workers()) == [0, 1]
@@ -81,14 +82,14 @@ def test_each_worker_is_asked_once_about_what_it_owns(version: int) -> None:
 
 
 def test_of_a_partition_named_twice_the_last_offset_counts() -> None:
-    question = delete_records.question(asked(2, ("a", ((0, 5), (0, 6))), ("a", ((0, 7),))), 2, two_workers())
+    question = delete_records.question(asked(2, ("a", ((0, 5), (0, 6))), ("a", ((0, 7),))), a_context(2), two_workers())
     message = question.message(0, 1, 0)
     assert isinstance(message, DeleteRecordsWanted)
     assert [offset for _slot, _tag, offset in message.partitions] == [7]
 
 
 def test_the_client_says_how_long_it_may_take() -> None:
-    assert delete_records.question(asked(2, ("a", ((0, 5),))), 2, two_workers()).timeout_ms == 1000
+    assert delete_records.question(asked(2, ("a", ((0, 5),))), a_context(2), two_workers()).timeout_ms == 1000
 
 
 def test_records_of_internal_topics_stay() -> None:
@@ -119,7 +120,7 @@ def test_records_that_are_compacted_only_are_not_deleted(
     if is_refused:
         assert refused(view, "a") == (ErrorCode.policy_violation, -1)
     else:
-        assert delete_records.question(asked(2, ("a", ((0, 5),))), 2, view).workers() == [0]
+        assert delete_records.question(asked(2, ("a", ((0, 5),))), a_context(2), view).workers() == [0]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -127,4 +128,4 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
     body = asked(version, ("a", ((0, 1),)))
     for end in range(len(body)):
         with pytest.raises(MalformedRequest):
-            delete_records.question(body[:end], version, a_view())
+            delete_records.question(body[:end], a_context(version), a_view())

@@ -9,6 +9,7 @@ from kafkad.handlers import describe_cluster
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import DESCRIBE_CLUSTER
 from kafkad.wire.primitives import MalformedRequest
+from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import CLUSTER, a_broker, a_view
 
@@ -22,7 +23,7 @@ def ask(view: BrokerView, version: int, *, endpoint_type: int = BROKERS, operati
     body = api.request(
         include_cluster_authorized_operations=operations, endpoint_type=endpoint_type, include_fenced_brokers=True
     )
-    return api.read(describe_cluster.handle(body, version, view))
+    return api.read(describe_cluster.handle(body, a_context(version), view))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -66,4 +67,4 @@ def test_who_wants_controllers_is_told_that_this_is_a_broker(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_empty_body_is_malformed(version: int) -> None:
     with pytest.raises(MalformedRequest):
-        describe_cluster.handle(memoryview(b""), version, a_view())
+        describe_cluster.handle(memoryview(b""), a_context(version), a_view())

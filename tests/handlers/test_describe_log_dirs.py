@@ -11,6 +11,7 @@ from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import DESCRIBE_LOG_DIRS
 from kafkad.wire.primitives import MalformedRequest
+from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.stepping import finished
 from tests.handlers.views import Slots, a_partition, a_topic, a_view
@@ -45,7 +46,7 @@ def ask(view: BrokerView, version: int, topics: tuple[tuple[str, tuple[int, ...]
     wanted = None
     if topics is not None:
         wanted = tuple(api.part("DescribableLogDirTopic", topic=name, partitions=rows) for name, rows in topics)
-    return api.read(finished(describe_log_dirs.handle(api.request(topics=wanted), version, view)))
+    return api.read(finished(describe_log_dirs.handle(api.request(topics=wanted), a_context(version), view)))
 
 
 def sizes(response: Any) -> dict[str, dict[tuple[str, int], int]]:
@@ -105,7 +106,7 @@ def test_a_partition_that_is_offline_is_left_out() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_cut_off_is_malformed(version: int) -> None:
     with pytest.raises(MalformedRequest):
-        describe_log_dirs.handle(memoryview(b"\x00"), version, a_view())
+        describe_log_dirs.handle(memoryview(b"\x00"), a_context(version), a_view())
 
 
 def test_description_of_many_partitions_goes_in_steps() -> None:
@@ -113,7 +114,7 @@ def test_description_of_many_partitions_goes_in_steps() -> None:
     view = a_view(a_topic("many", 1, *partitions))
     view.volume_space = space
     api = KioApi("describe_log_dirs", 4)
-    steps = describe_log_dirs.handle(api.request(topics=None), 4, view)
+    steps = describe_log_dirs.handle(api.request(topics=None), a_context(4), view)
     assert [next(steps) for _ in range(3)] == [Pause.TURN] * 3
     ((topic,),) = (log_dir.topics for log_dir in api.read(finished(steps)).results)
     assert [row.partition_index for row in topic.partitions] == list(range(len(partitions)))

@@ -10,6 +10,7 @@ from kafkad.handlers import describe_producers
 from kafkad.handlers.describe_producers import DescribeProducersQuestion
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.descriptors import ProducerRow, Producers, ProducersWanted, topic_tag
+from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_partition, a_topic, a_view
 
@@ -28,7 +29,7 @@ def answers(question: DescribeProducersQuestion) -> list[tuple[str, list[Any]]]:
 
 def test_each_worker_tells_the_producers_of_what_it_owns() -> None:
     topic = a_topic("a", 1, a_partition(0, 10, owner=0), a_partition(1, 11, owner=1), a_partition(2, 12, owner=0))
-    question = describe_producers.question(asked(("a", (2, 0, 1))), 0, a_view(topic))
+    question = describe_producers.question(asked(("a", (2, 0, 1))), a_context(0), a_view(topic))
     tag = topic_tag(topic.id.bytes)
 
     assert sorted(question.workers()) == [0, 1]
@@ -53,7 +54,7 @@ def test_each_worker_tells_the_producers_of_what_it_owns() -> None:
 
 def test_what_is_wrong_with_a_topic_is_said_in_words() -> None:
     body = asked(("none", (0,)), ("bad/name", (0,)), ("a", (9,)))
-    question = describe_producers.question(body, 0, a_view(a_topic("a", 1)))
+    question = describe_producers.question(body, a_context(0), a_view(a_topic("a", 1)))
     assert question.workers() == []
     assert [(name, row.error_code, row.error_message) for name, (row,) in answers(question)] == [
         ("none", ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."),
@@ -68,7 +69,7 @@ def test_what_is_wrong_with_a_topic_is_said_in_words() -> None:
 
 
 def test_a_topic_named_twice_is_answered_twice() -> None:
-    question = describe_producers.question(asked(("a", (0,)), ("a", (0,))), 0, a_view(a_topic("a", 1)))
+    question = describe_producers.question(asked(("a", (0,)), ("a", (0,))), a_context(0), a_view(a_topic("a", 1)))
     question.answered(0, Producers(1, [(Code.NONE, []), (Code.NONE, [])]))
     assert [name for name, _ in answers(question)] == ["a", "a"]
 
@@ -77,11 +78,12 @@ def test_a_request_cut_off_anywhere_is_malformed() -> None:
     body = asked(("a", (0,)))
     for end in range(len(body)):
         with pytest.raises(MalformedRequest):
-            describe_producers.question(body[:end], 0, a_view())
+            describe_producers.question(body[:end], a_context(0), a_view())
 
 
 def test_many_producers_are_all_told() -> None:
-    question = describe_producers.question(asked(("a", (0,))), 0, a_view(a_topic("a", 1, a_partition(0, 10))))
+    view = a_view(a_topic("a", 1, a_partition(0, 10)))
+    question = describe_producers.question(asked(("a", (0,))), a_context(0), view)
     rows = [ProducerRow(number, number % 7, number - 1, 1_700_000_000_000 + number, -1, -1) for number in range(300)]
     question.answered(0, Producers(1, [(0, rows)]))
     ((_, (partition,)),) = answers(question)

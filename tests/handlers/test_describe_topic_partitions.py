@@ -10,6 +10,7 @@ from kafkad.core.controller.image import NO_LOG_DIR
 from kafkad.handlers import describe_topic_partitions
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.primitives import MalformedRequest
+from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_partition, a_topic, a_view
 
@@ -27,7 +28,7 @@ def ask(view: BrokerView, *names: str, limit: int = 2000, cursor: Cursor | None 
         response_partition_limit=limit,
         cursor=None if cursor is None else API.part("Cursor", topic_name=cursor[0], partition_index=cursor[1]),
     )
-    return API.read(describe_topic_partitions.handle(body, 0, view))
+    return API.read(describe_topic_partitions.handle(body, a_context(0), view))
 
 
 def told(response: Any) -> list[tuple[str, list[int]]]:
@@ -119,4 +120,4 @@ def test_a_request_cut_off_anywhere_is_malformed() -> None:
     )
     for end in range(len(body)):
         with pytest.raises(MalformedRequest):
-            describe_topic_partitions.handle(body[:end], 0, a_view())
+            describe_topic_partitions.handle(body[:end], a_context(0), a_view())

@@ -14,6 +14,7 @@ from kafkad.handlers import list_offsets
 from kafkad.handlers.requests.view import BrokerView, NotYet
 from kafkad.wire.api_table import LIST_OFFSETS
 from kafkad.wire.primitives import MalformedRequest
+from tests.contexts import a_context
 from tests.core.log.batches import NOW
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.logs_behind_views import RECORDS, a_view_of_a_log, filled_log
@@ -50,7 +51,7 @@ def asked(
 
 
 def answer(body: memoryview, version: int, view: BrokerView) -> Any:
-    return KioApi("list_offsets", version).read(finished(list_offsets.handle(body, version, view)))
+    return KioApi("list_offsets", version).read(finished(list_offsets.handle(body, a_context(version), view)))
 
 
 def first(response: Any) -> tuple[int, int, int]:
@@ -266,4 +267,4 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
     whole = bytes(asked(version, ("text", 0, LATEST)))
     for end in range(len(whole)):
         with pytest.raises(MalformedRequest):
-            finished(list_offsets.handle(memoryview(whole[:end]), version, a_view()))
+            finished(list_offsets.handle(memoryview(whole[:end]), a_context(version), a_view()))

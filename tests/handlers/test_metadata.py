@@ -12,6 +12,7 @@ from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import METADATA
 from kafkad.wire.messages.metadata import read_request
 from kafkad.wire.primitives import MalformedRequest
+from tests.contexts import REACHED, a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.stepping import finished
 from tests.handlers.views import CLUSTER, a_broker, a_partition, a_topic, a_view, an_image
@@ -42,9 +43,16 @@ def all_topics(version: int) -> memoryview:
     )
 
 
-def answer(body: memoryview, version: int, view: BrokerView, errors: dict[str, int] | None = None) -> Any:
+def answer(
+    body: memoryview,
+    version: int,
+    view: BrokerView,
+    errors: dict[str, int] | None = None,
+    advertised: tuple[str, int] = REACHED,
+) -> Any:
+    context = a_context(version, advertised=advertised)
     request = finished(read_request(body, version))
-    return KioApi("metadata", version).read(finished(metadata.answer(request, version, view, errors or {})))
+    return KioApi("metadata", version).read(finished(metadata.answer(request, context, view, errors or {})))
 
 
 def names(response: Any) -> list[str | None]:
@@ -105,21 +113,20 @@ def test_only_the_topics_named_are_told_and_the_missing_ones_last(version: int) 
 def test_legal_unknown_names_are_to_be_created(version: int) -> None:
     view = a_view(a_topic("a", 1))
     assert metadata.unknown_topics(
-        finished(read_request(asked(version, "a", "new", "il/legal", "x" * 250), version)), version, view
+        finished(read_request(asked(version, "a", "new", "il/legal", "x" * 250), version)), a_context(version), view
     ) == {"new"}
 
 
 @pytest.mark.parametrize("version", range(4, 14))
 def test_nothing_is_created_when_the_client_forbids_it(version: int) -> None:
     body = asked(version, "new", allow_auto_topic_creation=False)
-    assert metadata.unknown_topics(finished(read_request(body, version)), version, a_view()) == frozenset()
+    assert metadata.unknown_topics(finished(read_request(body, version)), a_context(version), a_view()) == frozenset()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_is_created_when_all_topics_are_asked_for(version: int) -> None:
-    assert (
-        metadata.unknown_topics(finished(read_request(all_topics(version), version)), version, a_view()) == frozenset()
-    )
+    request = finished(read_request(all_topics(version), version))
+    assert metadata.unknown_topics(request, a_context(version), a_view()) == frozenset()
 
 
 def test_why_a_topic_was_not_created_is_told() -> None:
@@ -141,7 +148,7 @@ def test_topics_are_found_by_id(version: int) -> None:
     assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.unknown_topic_id, None, UUID(int=9))
     assert unknown.topic_authorized_operations == NOT_ASKED
     assert (found.error_code, found.name, found.topic_id) == (ErrorCode.none, "b", UUID(int=2))
-    assert metadata.unknown_topics(finished(read_request(body, version)), version, view) == frozenset()
+    assert metadata.unknown_topics(finished(read_request(body, version)), a_context(version), view) == frozenset()
 
 
 @pytest.mark.parametrize("version", [10, 11])
@@ -242,7 +249,7 @@ def test_bytes_after_the_request_are_ignored(version: int) -> None:
 
 
 def whole(version: int, view: BrokerView) -> bytes:
-    return finished(metadata.answer(finished(read_request(all_topics(version), version)), version, view))
+    return finished(metadata.answer(finished(read_request(all_topics(version), version)), a_context(version), view))
 
 
 def test_all_who_ask_for_all_topics_alike_get_the_same_object() -> None:
@@ -257,8 +264,9 @@ def test_answer_about_all_topics_follows_the_image_and_who_asks() -> None:
     assert names(answer(all_topics(9), 9, view)) == ["text"]
     view.image = an_image(a_topic("other", 8, a_partition(0, 6)))
     assert names(answer(all_topics(9), 9, view)) == ["other"]
-    view.advertised = ("elsewhere", 1234)
-    assert [(row.host, row.port) for row in answer(all_topics(9), 9, view).brokers] == [("elsewhere", 1234)]
+    elsewhere = ("elsewhere", 1234)
+    told = answer(all_topics(9), 9, view, advertised=elsewhere)
+    assert [(row.host, row.port) for row in told.brokers] == [elsewhere]
 
 
 def test_no_more_answers_about_all_topics_are_kept_than_clients_of_a_few_kinds_need() -> None:

@@ -10,6 +10,7 @@ from kafkad.handlers import offset_for_leader_epoch
 from kafkad.handlers.requests.view import BrokerView, NotYet
 from kafkad.wire.api_table import OFFSET_FOR_LEADER_EPOCH
 from kafkad.wire.primitives import MalformedRequest
+from tests.contexts import a_context
 from tests.core.log.batches import load
 from tests.core.log.fake_store import FakeStore
 from tests.handlers.kio_calls import KioApi, versions_of
@@ -28,7 +29,7 @@ def asked(version: int, epoch: int, *, current: int = -1, topic: str = "text", p
 
 def ask(view: BrokerView, epoch: int, version: int = 4, **options: Any) -> tuple[int, int, int]:
     """(error code, leader epoch, end offset)."""
-    body = finished(offset_for_leader_epoch.handle(asked(version, epoch, **options), version, view))
+    body = finished(offset_for_leader_epoch.handle(asked(version, epoch, **options), a_context(version), view))
     (topic,) = KioApi("offset_for_leader_epoch", version).read(body).topics
     assert topic.topic == options.get("topic", "text")
     (row,) = topic.partitions
@@ -100,4 +101,4 @@ def test_a_request_cut_off_anywhere_is_malformed(version: int) -> None:
     whole = bytes(asked(version, 0))
     for end in range(len(whole)):
         with pytest.raises(MalformedRequest):
-            finished(offset_for_leader_epoch.handle(memoryview(whole[:end]), version, a_view()))
+            finished(offset_for_leader_epoch.handle(memoryview(whole[:end]), a_context(version), a_view()))

@@ -10,6 +10,7 @@ from kafkad.handlers.produce import SLICES_OF_A_SHARE, ProduceInFlight, Share, p
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.messages.produce import ProduceRequest
 from kafkad.wire.processes.descriptors import topic_tag
+from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_partition, a_topic, a_view
 
@@ -26,7 +27,7 @@ def planned(
     version: int = 9,
 ) -> tuple[ProduceInFlight, list[Share]]:
     request = ProduceRequest(acks, 1000, transactional_id, list(topics))
-    produce = ProduceInFlight(request, version, 1)
+    produce = ProduceInFlight(request, a_context(version), 1)
     return produce, plan(request, produce, FRAME, view.routing)
 
 

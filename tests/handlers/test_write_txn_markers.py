@@ -12,6 +12,7 @@ from kafkad.handlers.write_txn_markers import WriteTxnMarkersQuestion
 from kafkad.wire.api_table import WRITE_TXN_MARKERS
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.descriptors import EndMarkerRow, EndMarkersWanted, EndMarkersWritten, topic_tag
+from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import Slots, a_partition, a_topic, a_view
 
@@ -54,7 +55,7 @@ def answers(question: WriteTxnMarkersQuestion, version: int) -> dict[int, dict[i
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_owner_is_asked_once_for_all_its_markers(version: int) -> None:
     body = asked(version, (7, True, (0, 1)), (8, False, (2, 0)))
-    question = write_txn_markers.question(body, version, a_view(TOPIC))
+    question = write_txn_markers.question(body, a_context(version), a_view(TOPIC))
     newest = 2 if version >= 2 else 0
 
     assert sorted(question.workers()) == [0, 1]
@@ -73,13 +74,13 @@ def test_each_owner_is_asked_once_for_all_its_markers(version: int) -> None:
 
 
 def test_two_markers_of_a_producer_are_one_entry_of_the_answer() -> None:
-    question = write_txn_markers.question(asked(2, (7, True, (0,)), (7, True, (2,))), 2, a_view(TOPIC))
+    question = write_txn_markers.question(asked(2, (7, True, (0,)), (7, True, (2,))), a_context(2), a_view(TOPIC))
     question.answered(0, EndMarkersWritten(1, [[0], [47]]))
     assert answers(question, 2) == {7: {0: 0, 2: 47}}
 
 
 def test_no_marker_is_no_question() -> None:
-    question = write_txn_markers.question(asked(2), 2, a_view(TOPIC))
+    question = write_txn_markers.question(asked(2), a_context(2), a_view(TOPIC))
     assert (question.workers(), answers(question, 2)) == ([], {})
 
 
@@ -88,11 +89,11 @@ def test_what_is_not_there_or_offline_is_unknown() -> None:
     slots = view.slots
     assert isinstance(slots, Slots)
     slots.published[11] = slots.published[11]._replace(state=STATE_OFFLINE)
-    question = write_txn_markers.question(asked(2, (7, True, (1, 9))), 2, view)
+    question = write_txn_markers.question(asked(2, (7, True, (1, 9))), a_context(2), view)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (question.workers(), answers(question, 2)) == ([], {7: {1: unknown, 9: unknown}})
 
 
 def test_a_request_that_is_cut_off_is_malformed() -> None:
     with pytest.raises(MalformedRequest):
-        write_txn_markers.question(asked(2, (7, True, (0,)))[:-3], 2, a_view(TOPIC))
+        write_txn_markers.question(asked(2, (7, True, (0,)))[:-3], a_context(2), a_view(TOPIC))

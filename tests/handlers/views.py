@@ -108,5 +108,4 @@ def a_view(*topics: Topic, brokers: tuple[Broker, ...] = (a_broker(),)) -> Broke
         logs=Logs(),
         image=an_image(*topics, brokers=brokers),
         routing=Routing(a_route(topic) for topic in topics),
-        advertised=("reached.example", 9092),
     )

@@ -16,6 +16,7 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.metrics.metric import MetricFamily, MetricKind, MetricsReporter, MetricsSnapshot, ReporterHost, Sample
 from kafkad.core.types import BrokerId
 from kafkad.plugin_loading import Plugins, load
+from tests.contexts import a_client
 from tests.plugins.reporter_host import RecordedHost
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -90,10 +91,10 @@ def test_quota_by_prefix(tmp_path: Path) -> None:
     assert quotas.is_unlimited
     quotas.configure({"kafkad.plugin.quota.prefix.batch": "1000", "log.dirs": "/data"})
     assert not quotas.is_unlimited
-    assert quotas.record_produce("batch-1", 9_000, 0) == 0
-    assert quotas.record_produce("batch-2", 6_000, 0) == 5_000
-    assert quotas.record_produce("web-1", 10**9, 0) == 0
-    assert quotas.drain_local() == [("batch", 15_000, 0)]
+    assert quotas.record_produce(a_client("batch-1"), 9_000, 0) == 0
+    assert quotas.record_produce(a_client("batch-2"), 6_000, 0) == 5_000
+    assert quotas.record_produce(a_client("web-1"), 10**9, 0) == 0
+    assert quotas.drain_local() == [(a_client("batch", address=""), 15_000, 0)]
     assert quotas.max_fetch_bytes("batch-9") == 10_000
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 
 Record = TypeVar("Record")
 
@@ -26,9 +27,11 @@ class Asked(NamedTuple):
     """Who asks. `token` names the request until it is answered, once."""
 
     token: int
-    version: int
-    client_id: str
-    client_host: str
+    context: RequestContext
+
+    @property
+    def version(self) -> int:
+        return self.context.version
 
 
 class Producer(NamedTuple):

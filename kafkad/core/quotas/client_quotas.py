@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kafkad.core.quotas.rate import SampledRate
 
 QuotaKey = tuple[str | None, str]
-"""(user, client id); the user is None until there is authentication."""
+"""(user, client id); the user is None in limits that go by the client id alone."""
 
 IDLE_EXPIRY_MS = 3_600_000
 MAX_THROTTLE_MS = 2**31 - 1

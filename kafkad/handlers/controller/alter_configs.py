@@ -4,15 +4,16 @@ from typing import Any
 
 from kafkad.core.controller.admin import alter_configs
 from kafkad.core.controller.configs import Alteration, AlterEntry, AlterOperation, AlterResult
-from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
+from kafkad.core.request_context import RequestContext
+from kafkad.handlers.controller.view import Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import Codec, codec
 
 APPLY_TIMEOUT_MS = 30_000
 """These requests carry no timeout; clients wait `request.timeout.ms`, 30 s by default."""
 
 
-def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
-    messages = codec("alter_configs", version)
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+    messages = codec("alter_configs", context.version)
     request = messages.decode(body)
     alterations = [
         Alteration(
@@ -23,16 +24,16 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
         for resource in request.resources
     ]
     results = alter_configs(
-        context.controller,
+        view.controller,
         alterations,
-        context.configs,
+        view.configs,
         incremental=False,
         validate_only=request.validate_only,
     )
-    return answer(messages, request, results, context)
+    return answer(messages, request, results, view)
 
 
-def answer(messages: Codec, request: Any, results: list[AlterResult], context: ControllerContext) -> Answer:
+def answer(messages: Codec, request: Any, results: list[AlterResult], view: ControllerView) -> Answer:
     """The response to either way of altering: a result for each resource, in the order of the request."""
     body = messages.encode(
         responses=tuple(
@@ -48,4 +49,4 @@ def answer(messages: Codec, request: Any, results: list[AlterResult], context: C
     )
     if request.validate_only or all(result.code for result in results):
         return body
-    return ReplyAfter(version=context.controller.image.version, body=body, timeout_ms=APPLY_TIMEOUT_MS)
+    return ReplyAfter(version=view.controller.image.version, body=body, timeout_ms=APPLY_TIMEOUT_MS)

@@ -4,15 +4,16 @@ from typing import Any
 
 from kafkad.core.controller.admin import create_partitions
 from kafkad.core.controller.topics.topics import NewPartitions
-from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
+from kafkad.core.request_context import RequestContext
+from kafkad.handlers.controller.view import Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import codec, milliseconds
 
 
-def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
-    messages = codec("create_partitions", version)
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+    messages = codec("create_partitions", context.version)
     request = messages.decode(body)
     results = create_partitions(
-        context.controller,
+        view.controller,
         [_new_partitions(topic) for topic in request.topics],
         validate_only=request.validate_only,
     )
@@ -29,7 +30,7 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
     )
     if request.validate_only or all(result.code for result in results):
         return answer
-    return ReplyAfter(version=context.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
+    return ReplyAfter(version=view.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
 
 
 def _new_partitions(topic: Any) -> NewPartitions:

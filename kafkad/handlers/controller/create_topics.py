@@ -6,25 +6,26 @@ from kafkad.core.controller.admin import create_topics
 from kafkad.core.controller.image import Topic
 from kafkad.core.controller.topics.topics import NewTopic, TopicResult
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
+from kafkad.handlers.controller.view import Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import Codec, codec, kio_id, milliseconds
 
 
-def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
-    messages = codec("create_topics", version)
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+    messages = codec("create_topics", context.version)
     request = messages.decode(body)
     results = create_topics(
-        context.controller,
+        view.controller,
         [_new_topic(topic) for topic in request.topics],
-        context.configs,
-        context.random_source,
+        view.configs,
+        view.random_source,
         validate_only=request.validate_only,
     )
-    answer = messages.encode(topics=tuple(_result(messages, result, version, context) for result in results))
+    answer = messages.encode(topics=tuple(_result(messages, result, context.version, view) for result in results))
     if request.validate_only or all(result.code for result in results):
         return answer
-    return ReplyAfter(version=context.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
+    return ReplyAfter(version=view.controller.image.version, body=answer, timeout_ms=milliseconds(request.timeout))
 
 
 def _new_topic(topic: Any) -> NewTopic:
@@ -37,7 +38,7 @@ def _new_topic(topic: Any) -> NewTopic:
     )
 
 
-def _result(messages: Codec, result: TopicResult, version: int, context: ControllerContext) -> Any:
+def _result(messages: Codec, result: TopicResult, version: int, view: ControllerView) -> Any:
     topic = result.topic
     return messages.part(
         "CreatableTopicResult",
@@ -48,12 +49,12 @@ def _result(messages: Codec, result: TopicResult, version: int, context: Control
         topic_config_error_code=int(ErrorCode.NONE),
         num_partitions=len(topic.partitions) if topic else -1,
         replication_factor=len(topic.partitions[0].replicas) if topic else -1,
-        configs=_configs(messages, topic, context) if topic and version >= 5 else (),
+        configs=_configs(messages, topic, view) if topic and version >= 5 else (),
     )
 
 
-def _configs(messages: Codec, topic: Topic, context: ControllerContext) -> tuple[Any, ...]:
-    described = sorted(context.configs.describe_topic(topic.configs), key=lambda option: option.name)
+def _configs(messages: Codec, topic: Topic, view: ControllerView) -> tuple[Any, ...]:
+    described = sorted(view.configs.describe_topic(topic.configs), key=lambda option: option.name)
     return tuple(
         messages.part(
             "CreatableTopicConfigs",

@@ -3,21 +3,22 @@ client's timeout: the deletion then goes on, and nothing brings the topic back."
 
 from kafkad.core.controller.topics.deletion import DeletedTopic, TopicToDelete, delete_topics
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
+from kafkad.handlers.controller.view import Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import codec, kio_id, milliseconds
 
 _BY_ID_FROM = 6
 
 
-def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
-    messages = codec("delete_topics", version)
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+    messages = codec("delete_topics", context.version)
     request = messages.decode(body)
-    if version >= _BY_ID_FROM:
+    if context.version >= _BY_ID_FROM:
         entries = [TopicToDelete(each.name, each.topic_id or NO_TOPIC_ID) for each in request.topics]
     else:
         entries = [TopicToDelete(name) for name in request.topic_names]
-    results = delete_topics(context.controller, entries, version=version)
+    results = delete_topics(view.controller, entries, version=context.version)
     answer = messages.encode(
         responses=tuple(
             messages.part(
@@ -34,7 +35,7 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
     if not deleted:
         return answer
     return ReplyAfter(
-        version=context.controller.image.version,
+        version=view.controller.image.version,
         body=answer,
         timeout_ms=milliseconds(request.timeout),
         deleted=deleted,

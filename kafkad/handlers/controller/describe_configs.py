@@ -7,7 +7,8 @@ from typing import Any
 from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.handlers.controller.context import Answer, ControllerContext, DescribedOption
+from kafkad.core.request_context import RequestContext
+from kafkad.handlers.controller.view import Answer, ControllerView, DescribedOption
 from kafkad.wire.kio_codec import Codec, codec
 
 _DYNAMIC_BROKER_LOGGER_SOURCE = 6
@@ -28,8 +29,8 @@ class _Logger:
     synonyms: tuple[tuple[str, str | None, int], ...] = ()
 
 
-def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
-    messages = codec("describe_configs", version)
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+    messages = codec("describe_configs", context.version)
     request = messages.decode(body)
     documented = getattr(request, "include_documentation", False)
     results = []
@@ -39,7 +40,7 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
         try:
             options = tuple(
                 _option(messages, option, request.include_synonyms, documented)
-                for option in _described(resource.resource_type, resource.resource_name, context)
+                for option in _described(resource.resource_type, resource.resource_name, view)
                 if not keys or option.name in keys
             )
         except KafkaError as error:
@@ -57,33 +58,33 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
     return messages.encode(results=tuple(results))
 
 
-def _described(resource_type: int, name: str, context: ControllerContext) -> Iterable[DescribedOption]:
-    broker_id = context.controller.settings.broker_id
+def _described(resource_type: int, name: str, view: ControllerView) -> Iterable[DescribedOption]:
+    broker_id = view.controller.settings.broker_id
     match resource_type:
         case ResourceType.TOPIC:
             check_topic_name(name)
-            topic = context.controller.image.topics.get(name)
+            topic = view.controller.image.topics.get(name)
             if topic is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return context.configs.describe_topic(topic.configs)
+            return view.configs.describe_topic(topic.configs)
         case ResourceType.GROUP:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-            return context.configs.describe_group(context.controller.image.group_configs.get(name, {}))
+            return view.configs.describe_group(view.controller.image.group_configs.get(name, {}))
         case ResourceType.BROKER:
             if not name:
-                return context.configs.describe_cluster_default()
+                return view.configs.describe_cluster_default()
             if _broker_id(name) != broker_id:
                 text = f"Unexpected broker id, expected {broker_id} or empty string, but received {name}"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-            return context.configs.describe_broker()
+            return view.configs.describe_broker()
         case ResourceType.BROKER_LOGGER:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
             if _broker_id(name) != broker_id:
                 text = f"Unexpected broker id, expected {broker_id} but received {name}"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-            return [_Logger(logger, level) for logger, level in sorted(context.loggers.items())]
+            return [_Logger(logger, level) for logger, level in sorted(view.loggers.items())]
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {_type_name(resource_type)}")
 

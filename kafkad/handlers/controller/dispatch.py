@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller import (
     alter_configs,
     create_partitions,
@@ -13,10 +14,10 @@ from kafkad.handlers.controller import (
     list_config_resources,
     update_features,
 )
-from kafkad.handlers.controller.context import Answer, ControllerContext
+from kafkad.handlers.controller.view import Answer, ControllerView
 from kafkad.wire import api_table
 
-Handler = Callable[[memoryview, int, ControllerContext], Answer]
+Handler = Callable[[memoryview, RequestContext, ControllerView], Answer]
 
 DISPATCH: dict[int, Handler] = {
     api_table.CREATE_TOPICS: create_topics.handle,

@@ -2,13 +2,14 @@
 
 from kafkad.core.controller.admin import alter_configs
 from kafkad.core.controller.configs import Alteration, AlterEntry
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller.alter_configs import answer
-from kafkad.handlers.controller.context import Answer, ControllerContext
+from kafkad.handlers.controller.view import Answer, ControllerView
 from kafkad.wire.kio_codec import codec
 
 
-def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
-    messages = codec("incremental_alter_configs", version)
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+    messages = codec("incremental_alter_configs", context.version)
     request = messages.decode(body)
     alterations = [
         Alteration(
@@ -19,10 +20,10 @@ def handle(body: memoryview, version: int, context: ControllerContext) -> Answer
         for resource in request.resources
     ]
     results = alter_configs(
-        context.controller,
+        view.controller,
         alterations,
-        context.configs,
+        view.configs,
         incremental=True,
         validate_only=request.validate_only,
     )
-    return answer(messages, request, results, context)
+    return answer(messages, request, results, view)

@@ -2,18 +2,19 @@
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.handlers.controller.context import Answer, ControllerContext
+from kafkad.core.request_context import RequestContext
+from kafkad.handlers.controller.view import Answer, ControllerView
 from kafkad.wire.kio_codec import codec
 
 _FIRST_EPOCH = 0
 
 
-def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
-    messages = codec("init_producer_id", version)
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+    messages = codec("init_producer_id", context.version)
     assert messages.decode(body).transactional_id is None, "a network process sends those to their coordinator"
     try:
         # An idempotent producer that names its old id and epoch (version 3) gets a new id too, as from Kafka.
-        producer_id = context.producer_ids.allocate()
+        producer_id = view.producer_ids.allocate()
     except NoSpaceLeft:
         # What Kafka answers as long as it has no block of ids: clients come again.
         return messages.encode(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_id=-1, producer_epoch=-1)

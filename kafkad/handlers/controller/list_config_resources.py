@@ -5,18 +5,19 @@ from collections.abc import Iterable
 from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.controller.context import Answer, ControllerContext
+from kafkad.core.request_context import RequestContext
+from kafkad.handlers.controller.view import Answer, ControllerView
 from kafkad.wire.kio_codec import codec
 
 
-def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
-    messages = codec("list_config_resources", version)
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+    messages = codec("list_config_resources", context.version)
     request = messages.decode(body)
-    wanted = request.resource_types if version > 0 else (ResourceType.CLIENT_METRICS,)
+    wanted = request.resource_types if context.version > 0 else (ResourceType.CLIENT_METRICS,)
     known = {int(each) for each in ResourceType}
     if not known.issuperset(wanted):
         return messages.encode(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=())
-    image = context.controller.image
+    image = view.controller.image
     resources = tuple(
         messages.part("ConfigResource", resource_name=name, resource_type=int(kind))
         for kind in ResourceType

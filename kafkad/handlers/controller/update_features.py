@@ -4,25 +4,26 @@ from collections.abc import Sequence
 
 from kafkad.core.controller.features import FeatureUpdate, UpgradeType, updated
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.handlers.controller.context import Answer, ControllerContext, ReplyAfter
+from kafkad.core.request_context import RequestContext
+from kafkad.handlers.controller.view import Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import Codec, codec, milliseconds
 
 _LAST_WITH_RESULTS = 1
 _FAILED = "The update failed for all features since the following feature had an error: "
 
 
-def handle(body: memoryview, version: int, context: ControllerContext) -> Answer:
-    messages = codec("update_features", version)
+def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
+    messages = codec("update_features", context.version)
     request = messages.decode(body)
     updates = [FeatureUpdate(each.feature, each.max_version_level, _type(each)) for each in request.feature_updates]
-    controller = context.controller
+    controller = view.controller
     try:
         levels = updated(controller.image.features, updates, controller.settings.broker_id)
         if not getattr(request, "validate_only", False) and levels != controller.image.features:
             controller.set_features(levels)
     except KafkaError as error:
         return messages.encode(error_code=error.code, error_message=f"{_FAILED}{error.message}", results=())
-    names = [update.name for update in updates] if version <= _LAST_WITH_RESULTS else []
+    names = [update.name for update in updates] if context.version <= _LAST_WITH_RESULTS else []
     return ReplyAfter(
         version=controller.image.version, body=_done(messages, names), timeout_ms=milliseconds(request.timeout)
     )

@@ -29,8 +29,8 @@ def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Out
         regex=request.subscribed_topic_regex if asked.version >= _PATTERNS_FROM else None,
         assignor=request.server_assignor,
         owned=_owned(request.topic_partitions),
-        client_id=asked.client_id,
-        client_host=asked.client_host,
+        client_id=asked.context.client.client_id,
+        client_host=asked.context.client_host,
     )
     return shard.consumer.heartbeat(heartbeat, asked.token, moment)
 

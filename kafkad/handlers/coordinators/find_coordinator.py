@@ -13,6 +13,7 @@ from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.controller.topics.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.requests.broker_rows import broker_rows
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import Codec, codec
@@ -47,18 +48,21 @@ _MESSAGES = {
 """What the first versions say beside the code, and the later ones of an unknown key type, in Apache Kafka's words."""
 
 
-def wanted_topics(body: memoryview, version: int, view: BrokerView) -> frozenset[str]:
+def wanted_topics(body: memoryview, context: RequestContext, view: BrokerView) -> frozenset[str]:
     """The internal topic that is to be made before there can be an answer. Raises MalformedRequest."""
-    key_type, _keys = _read(codec("find_coordinator", version), body, version)
+    key_type, _keys = _read(codec("find_coordinator", context.version), body, context.version)
     topic = _TOPICS.get(key_type)
     return frozenset() if topic is None or topic in view.image.topics else frozenset({topic})
 
 
-def handle(body: memoryview, version: int, view: BrokerView, errors: Mapping[str, int] = _NO_ERRORS) -> bytes:
+def handle(
+    body: memoryview, context: RequestContext, view: BrokerView, errors: Mapping[str, int] = _NO_ERRORS
+) -> bytes:
     """The response body. Raises MalformedRequest. Why a topic could not be made (`errors`) clients are not told."""
+    version = context.version
     messages = codec("find_coordinator", version)
     key_type, keys = _read(messages, body, version)
-    nodes = {broker_id: (broker_id, host, port) for broker_id, host, port, _rack in broker_rows(view)}
+    nodes = {broker_id: (broker_id, host, port) for broker_id, host, port, _rack in broker_rows(context, view)}
     found = [_find(key_type, key, view, nodes) for key in keys]
     if version < BATCHED_FROM:
         return _encode_single(messages, found[0])

@@ -1,10 +1,11 @@
 """The brokers of the cluster as a client is told of them: this one at the address where the client reached it."""
 
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.messages.metadata import BrokerRow
 
 
-def broker_rows(view: BrokerView) -> list[BrokerRow]:
+def broker_rows(context: RequestContext, view: BrokerView) -> list[BrokerRow]:
     """Every live broker, by id. This one answers, so it is among them, registered or not."""
     brokers = view.image.brokers
     rows: list[BrokerRow] = [
@@ -13,6 +14,6 @@ def broker_rows(view: BrokerView) -> list[BrokerRow]:
         if broker.id != view.broker_id and broker.listeners
     ]
     own = brokers.get(view.broker_id)
-    host, port = view.advertised
+    host, port = context.connection.advertised
     rows.append((view.broker_id, host, port, own.rack if own is not None else None))
     return sorted(rows, key=lambda row: row[0])

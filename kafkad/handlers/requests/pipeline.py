@@ -7,6 +7,7 @@ process.
 
 from typing import Protocol
 
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers import (
     delete_records,
     describe_cluster,
@@ -26,13 +27,13 @@ from kafkad.wire import api_table
 class LocalHandler(Protocol):
     """From a request's body to the response's, or to the steps that lead there. Raises MalformedRequest."""
 
-    def __call__(self, body: memoryview, version: int, view: BrokerView) -> bytes | Steps: ...
+    def __call__(self, body: memoryview, context: RequestContext, view: BrokerView) -> bytes | Steps: ...
 
 
 class AskOwners(Protocol):
     """From a request's body to what is to be asked. Raises MalformedRequest."""
 
-    def __call__(self, body: memoryview, version: int, view: BrokerView) -> OwnerQuestion: ...
+    def __call__(self, body: memoryview, context: RequestContext, view: BrokerView) -> OwnerQuestion: ...
 
 
 LOCAL: dict[int, LocalHandler] = {

@@ -47,7 +47,6 @@ def _unknown_space(path: str) -> tuple[int, int]:
 class BrokerView:
     """Mutable, one for the process: the shell replaces the image when metadata arrives.
 
-    `advertised` is set before each request: the address that this connection is told for this broker.
     `max_partitions_described` is max.request.partition.size.limit; `cleanup_policy` is log.cleanup.policy of
     this broker.
     """
@@ -58,7 +57,6 @@ class BrokerView:
     logs: LogLookups
     image: MetadataImage
     routing: Routing
-    advertised: tuple[str, int] = ("", 0)
     volume_space: VolumeSpace = _unknown_space
     offline_dirs: Callable[[], Collection[int]] = frozenset
     """The log directories, by their place in log.dirs, that can't be used any more."""

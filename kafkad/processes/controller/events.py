@@ -20,9 +20,9 @@ from kafkad.core.metrics.catalogue import (
     OFFLINE_PARTITIONS,
 )
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.handlers.controller.context import ControllerContext, ReplyAfter
 from kafkad.handlers.controller.dispatch import DISPATCH
 from kafkad.handlers.controller.pieces import joined, pieces_of
+from kafkad.handlers.controller.view import ControllerView, ReplyAfter
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.publishing import Publishing
@@ -82,7 +82,7 @@ class ControllerEvents:
         self._tables = LiveTables(context.config, frozenset(context.plugins.cleanup_policies))
         self._tables.overlay(self._controller.image)
         self._name_ignored()
-        self._admin = ControllerContext(
+        self._view = ControllerView(
             controller=self._controller,
             configs=self._tables,
             random_source=opened.random_source,
@@ -159,7 +159,7 @@ class ControllerEvents:
 
     def _give_producer_ids(self, peer: ProcessKey) -> None:
         try:
-            block = self._admin.producer_ids.allocate_block()
+            block = self._view.producer_ids.allocate_block()
         except NoSpaceLeft as error:
             # None at all: the worker asks again when the next client does.
             log.error("no producer ids: %s", error)
@@ -174,8 +174,9 @@ class ControllerEvents:
 
     def _in_turn(self, peer: ProcessKey, request: AdminRequest) -> Iterator[None]:
         """A request that may be about very many resources: others are served between its pieces."""
+        context = request.context
         try:
-            bodies = pieces_of(request.api_key, request.version, memoryview(request.body))
+            bodies = pieces_of(context.api_key, context.version, memoryview(request.body))
         except MalformedRequest as error:
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
             return
@@ -186,20 +187,20 @@ class ControllerEvents:
         version = 0
         for body in bodies:
             before = self._controller.image
-            answer = DISPATCH[request.api_key](memoryview(body), request.version, self._admin)
+            answer = DISPATCH[context.api_key](memoryview(body), context, self._view)
             self._publish(before)
             if isinstance(answer, ReplyAfter):
                 version = max(version, answer.version)
                 answer = answer.body
             answers.append(answer)
             yield
-        frame = pack_message(AdminReply(request.token, joined(request.api_key, request.version, answers)))
+        frame = pack_message(AdminReply(request.token, joined(context.api_key, context.version, answers)))
         self._reply_later(peer, frame, version, (), LONGEST_WAIT_MS)
 
     def _answer(self, peer: ProcessKey, request: AdminRequest) -> None:
         before = self._controller.image
         try:
-            answer = DISPATCH[request.api_key](memoryview(request.body), request.version, self._admin)
+            answer = DISPATCH[request.context.api_key](memoryview(request.body), request.context, self._view)
         except MalformedRequest as error:
             self._send(peer, pack_message(AdminReply(request.token, None, str(error))))
             return

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from kafkad.core.log.reading.log_reader import FoundOffset, LogReader
+from kafkad.core.request_context import RequestContext
 from kafkad.core.waiting.size_classes import SizeClasses
 from kafkad.handlers.requests.pipeline import LocalHandler
 from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
@@ -71,30 +72,31 @@ class Answers:
         """The size of the large requests that are not answered yet."""
         return self._large.held_bytes
 
-    def open(self, connection: Connection, frame: Frame, now_ms: int) -> Reply:
+    def open(self, connection: Connection, frame: Frame, context: RequestContext) -> Reply:
         """Take the next place in the order of replies; until it is answered, only its `request_class_of` begins."""
-        reply = Reply(connection, frame.header, now_ms)
+        reply = Reply(connection, context)
         connection.replies.append(reply)
         connection.begin(frame.request_class)
         return reply
 
     def send(self, reply: Reply, body: bytes) -> None:
-        connection, header = reply.connection, reply.header
+        connection, context = reply.connection, reply.context
         connection.ended()
         if connection.closed:
             return
-        head = response_head(header.api_key, header.version, header.correlation_id, len(body))
+        head = response_head(context.api_key, context.version, context.correlation_id, len(body))
         size = len(head) + len(body)
         # A large body may be kept for others who ask the same: it is not copied.
         connection.answer(reply, (head + body,) if size <= JOINED_BYTES else (head, body), size)
         self._unread.made(size)
         self._answered(connection)
 
-    def answer_locally(self, handler: LocalHandler, connection: Connection, frame: Frame, now_ms: int) -> None:
+    def answer_locally(
+        self, handler: LocalHandler, connection: Connection, frame: Frame, context: RequestContext
+    ) -> None:
         """Run `handler` now, or begin to. Raises MalformedRequest."""
-        reply = self.open(connection, frame, now_ms)
-        self._view.advertised = connection.advertised
-        answer = handler(frame.view[frame.header.body_at :], frame.header.version, self._view)
+        reply = self.open(connection, frame, context)
+        answer = handler(frame.body, context, self._view)
         if isinstance(answer, bytes):
             self.send(reply, answer)
         else:
@@ -112,8 +114,8 @@ class Answers:
             while self._step(request):
                 yield
         except MalformedRequest as error:
-            header = request.reply.header
-            reason = f"a malformed {APIS[header.api_key].name} request (version {header.version}): {error}"
+            context = request.reply.context
+            reason = f"a malformed {APIS[context.api_key].name} request (version {context.version}): {error}"
             self._refused(request.reply.connection, reason)
 
     def _step(self, request: _Stepped) -> bool:
@@ -124,7 +126,6 @@ class Answers:
             request.steps.close()
             self._ended(request)
             return False
-        self._view.advertised = connection.advertised
         try:
             waits = request.go_on()
         except MalformedRequest:

@@ -154,7 +154,7 @@ class Assembly:
             self.loop.epoll,
             context.block,
             reader=lambda arrived: FrameReader(arena, space, max_bytes, arrived, unread),
-            start=lambda connection, frame, now_ms: self._requests.start(connection, frame, now_ms),
+            start=lambda connection, frame, context: self._requests.start(connection, frame, context),
             lost=shell.connection_lost,
             release=arena.release,
             prefetch=lambda ready: PageCachePrefetch(ready, self._cold_reads),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller.timeouts import patience_ms, timed_out
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Frame, Reply
@@ -113,17 +114,13 @@ class ControllerRequests:
         if self._send is not None:
             self._send(pack_message(message))
 
-    def forward(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+    def forward(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Let the controller answer."""
-        header = frame.header
-        reply = self._answers.open(connection, frame, now_ms)
+        reply = self._answers.open(connection, frame, context)
         token = self._token()
-        body = bytes(frame.view[header.body_at :])
-        message = pack_message(
-            AdminRequest(token, header.api_key, header.version, header.client_id, connection.peer, body)
-        )
+        message = pack_message(AdminRequest(token, context, bytes(frame.body)))
         self._by_connection.setdefault(connection, set()).add(token)
-        self._ask(token, _Question(message, now_ms, reply, frozenset()))
+        self._ask(token, _Question(message, context.received_ms, reply, frozenset()))
 
     def create_topics(self, connection: Connection, names: frozenset[str], done: CreatedTopics, now_ms: int) -> None:
         """Have topics created that a request on `connection` named; identical questions under way are asked once."""
@@ -176,7 +173,7 @@ class ControllerRequests:
             return
         request = _request_of(question)
         try:
-            patience = patience_ms(request.api_key, request.version, memoryview(request.body))
+            patience = patience_ms(request.context.api_key, request.context.version, memoryview(request.body))
         except MalformedRequest as error:
             self._give_up(token, str(error))
             return
@@ -190,7 +187,7 @@ class ControllerRequests:
             _refuse_creation(question)
             return
         request = _request_of(question)
-        body = timed_out(request.api_key, request.version, memoryview(request.body))
+        body = timed_out(request.context.api_key, request.context.version, memoryview(request.body))
         self._answers.send(question.reply, body)
 
     def _give_up(self, token: int, reason: str) -> None:

@@ -7,6 +7,7 @@ worker that dies is answered for with a retriable code; what it was asked is los
 from collections.abc import Callable, Iterator, Sequence
 
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.coordinators import routing
 from kafkad.handlers.coordinators.dispatch import COORDINATED
 from kafkad.handlers.coordinators.routing import Piece
@@ -64,17 +65,15 @@ class CoordinatorRequests:
     def __len__(self) -> int:
         return len(self._parts)
 
-    def start(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+    def start(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Ask whom it concerns. Raises MalformedRequest."""
-        header = frame.header
-        key = header.api_key
-        body = frame.view[header.body_at :]
+        key, version, body = context.api_key, context.version, frame.body
         route = self._routes.by_name.get(routing.topic_of(key))
         partitions = 0 if route is None else len(route.slots)
         name = COORDINATED[key].name
-        pieces = routing.split(key, name, header.version, body, partitions)
-        kept = [routing.kept(key, name, header.version, piece) for piece in pieces]
-        opened = _Open(self._answers.open(connection, frame, now_ms), len(pieces))
+        pieces = routing.split(key, name, version, body, partitions)
+        kept = [routing.kept(key, name, version, piece) for piece in pieces]
+        opened = _Open(self._answers.open(connection, frame, context), len(pieces))
         self._by_connection.setdefault(connection, {})[opened] = None
         parts = []
         for at, piece in enumerate(pieces):
@@ -92,7 +91,7 @@ class CoordinatorRequests:
 
     def _ask_all(self, opened: _Open, parts: Sequence[tuple[int, Piece, tuple[int, int]]]) -> Iterator[None]:
         """Ask for each part, in the order of the request; after one that had to be packed others have a turn."""
-        key = opened.reply.header.api_key
+        context = opened.reply.context
         for part_id, piece, place in parts:
             part = self._parts.get(part_id)
             if part is None:
@@ -101,28 +100,20 @@ class CoordinatorRequests:
                 body = part.body = piece.body()
             else:
                 body = piece.body
-            question = self._question(part_id, opened.reply, body, *place)
+            question = pack_coordination(CoordinatorAsked(part_id, *place, context, body))
             if part.worker < 0 or not self._ask(part.worker, question):
-                self._lose(part_id, routing.code_when_lost(key))
+                self._lose(part_id, routing.code_when_lost(context.api_key))
             if callable(piece.body):
                 yield
         if not parts:
             self._finish(opened)
 
-    def refuse(self, connection: Connection, frame: Frame, now_ms: int, code: ErrorCode) -> None:
+    def refuse(self, connection: Connection, frame: Frame, context: RequestContext, code: ErrorCode) -> None:
         """Nobody is asked: the request gets `code`. Raises MalformedRequest."""
-        header = frame.header
-        api = COORDINATED[header.api_key]
-        request = codec(api.name, header.version).decode(frame.view[header.body_at :])
-        reply = self._answers.open(connection, frame, now_ms)
-        self._answers.send(reply, api.module.refuse(request, header.version, code))
-
-    def _question(self, part_id: int, reply: Reply, body: bytes, slot: int, tag: int) -> bytes:
-        header = reply.header
-        host = "/" + reply.connection.host
-        return pack_coordination(
-            CoordinatorAsked(part_id, slot, tag, header.api_key, header.version, header.client_id or "", host, body)
-        )
+        api = COORDINATED[context.api_key]
+        request = codec(api.name, context.version).decode(frame.body)
+        reply = self._answers.open(connection, frame, context)
+        self._answers.send(reply, api.module.refuse(request, context.version, code))
 
     def heard(self, message: CoordinatorAnswered) -> None:
         """An answer; one that nobody waits for any more is ignored."""
@@ -131,7 +122,7 @@ class CoordinatorRequests:
             return
         if message.body is None:
             self._forget(part.opened)
-            name = COORDINATED[part.opened.reply.header.api_key].name
+            name = COORDINATED[part.opened.reply.context.api_key].name
             self._refused(part.opened.reply.connection, f"a malformed {name} request: {message.reason}")
         else:
             self._settle(part, message.body)
@@ -141,7 +132,7 @@ class CoordinatorRequests:
         for part_id in [part_id for part_id, part in self._parts.items() if part.worker == worker]:
             part = self._parts.get(part_id)
             if part is not None:
-                self._lose(part_id, routing.code_when_lost(part.opened.reply.header.api_key))
+                self._lose(part_id, routing.code_when_lost(part.opened.reply.context.api_key))
 
     def connection_lost(self, connection: Connection) -> None:
         for opened in list(self._by_connection.get(connection, ())):
@@ -150,7 +141,7 @@ class CoordinatorRequests:
     def answer_all(self) -> None:
         """The broker stops: who waits for other members of a group is sent away, to find another coordinator."""
         for part_id in list(self._parts):
-            if part_id in self._parts and self._parts[part_id].opened.reply.header.api_key in routing.WAITING:
+            if part_id in self._parts and self._parts[part_id].opened.reply.context.api_key in routing.WAITING:
                 self._lose(part_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _lose(self, part_id: int, code: ErrorCode) -> None:
@@ -159,15 +150,15 @@ class CoordinatorRequests:
             # It was not packed yet: whoever is asked for it will not be there either.
             self._parts[part_id] = part
             return
-        header = part.opened.reply.header
-        api = COORDINATED[header.api_key]
+        context = part.opened.reply.context
+        api = COORDINATED[context.api_key]
         try:
-            request = codec(api.name, header.version).decode(memoryview(part.body))
+            request = codec(api.name, context.version).decode(memoryview(part.body))
         except MalformedRequest as error:
             self._forget(part.opened)
             self._refused(part.opened.reply.connection, f"a malformed {api.name} request: {error}")
             return
-        self._settle(part, api.module.refuse(request, header.version, code))
+        self._settle(part, api.module.refuse(request, context.version, code))
 
     def _settle(self, part: _Part, body: bytes) -> None:
         opened = part.opened
@@ -178,9 +169,9 @@ class CoordinatorRequests:
 
     def _finish(self, opened: _Open) -> None:
         self._forget(opened)
-        header = opened.reply.header
-        name = COORDINATED[header.api_key].name
-        self._answers.send(opened.reply, routing.merge(header.api_key, name, header.version, opened.answers))
+        context = opened.reply.context
+        name = COORDINATED[context.api_key].name
+        self._answers.send(opened.reply, routing.merge(context.api_key, name, context.version, opened.answers))
 
     def _forget(self, opened: _Open) -> None:
         for part_id in opened.parts:

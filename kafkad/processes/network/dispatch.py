@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Collection
 
+from msgspec.structs import replace
+
 from kafkad.core.controller.features import GROUP_VERSION
 from kafkad.core.errors import ErrorCode
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers import api_versions
 from kafkad.handlers.coordinators import find_coordinator
 from kafkad.handlers.coordinators.dispatch import COORDINATED
@@ -27,7 +30,7 @@ CONSUMER_PROTOCOL = "consumer"
 CONSUMER_PROTOCOL_SINCE = 1
 """The level of group.version."""
 
-Start = Callable[[Connection, Frame, int], None]
+Start = Callable[[Connection, Frame, RequestContext], None]
 
 
 class Requests:
@@ -64,8 +67,8 @@ class Requests:
         self._starts[api_table.CONSUMER_GROUP_HEARTBEAT] = self._consumer_protocol
         self._starts[api_table.CONSUMER_GROUP_DESCRIBE] = self._consumer_protocol
 
-    def start(self, connection: Connection, frame: Frame, now_ms: int) -> None:
-        self._starts[frame.header.api_key](connection, frame, now_ms)
+    def start(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
+        self._starts[context.api_key](connection, frame, context)
 
     def _start_of(self, key: int) -> Start:
         if APIS[key].runs is Runs.CONTROLLER:
@@ -76,72 +79,68 @@ class Requests:
             return self._ask_owners
         return self._answer_locally
 
-    def _answer_locally(self, connection: Connection, frame: Frame, now_ms: int) -> None:
-        self._answers.answer_locally(LOCAL[frame.header.api_key], connection, frame, now_ms)
+    def _answer_locally(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
+        self._answers.answer_locally(LOCAL[context.api_key], connection, frame, context)
 
-    def _ask_owners(self, connection: Connection, frame: Frame, now_ms: int) -> None:
-        header = frame.header
-        self._view.advertised = connection.advertised
-        question = OWNER_QUESTIONS[header.api_key](frame.view[header.body_at :], header.version, self._view)
-        self._owners.start(connection, frame, question, now_ms)
+    def _ask_owners(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
+        question = OWNER_QUESTIONS[context.api_key](frame.body, context, self._view)
+        self._owners.start(connection, frame, context, question)
 
-    def _api_versions(self, connection: Connection, frame: Frame, now_ms: int) -> None:
-        header = frame.header
-        reply = self._answers.open(connection, frame, now_ms)
-        features = api_versions.finalized(self._view.image)
-        self._answers.send(reply, api_versions.handle(frame.view, header.body_at, header.version, features))
+    def _api_versions(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
+        body = frame.body
+        information = api_versions.information_of(body, context.version)
+        if information not in (None, connection.context.information):
+            connection.context = replace(connection.context, information=information)
+        reply = self._answers.open(connection, frame, context)
+        self._answers.send(reply, api_versions.handle(body, context, self._view))
 
-    def _metadata(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+    def _metadata(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Answered from here; topics that nobody knows may have to be created first."""
-        header = frame.header
-        body, version, view = frame.view[header.body_at :], header.version, self._view
-        reply = self._answers.open(connection, frame, now_ms)
+        body, view = frame.body, self._view
+        reply = self._answers.open(connection, frame, context)
 
         def steps() -> Steps:
-            request = yield from read_metadata_request(body, version)
-            unknown = unknown_topics(request, version, view) if self.auto_create else frozenset()
+            request = yield from read_metadata_request(body, context.version)
+            unknown = unknown_topics(request, context, view) if self.auto_create else frozenset()
             if not unknown:
-                return (yield from answer_metadata(request, version, view))
+                return (yield from answer_metadata(request, context, view))
 
             def created(errors: dict[str, int]) -> None:
                 if not connection.closed:
-                    self._answers.run(answer_metadata(request, version, view, errors), reply, len(body))
+                    self._answers.run(answer_metadata(request, context, view, errors), reply, len(body))
 
-            self._controller.create_topics(connection, unknown, created, now_ms)
+            self._controller.create_topics(connection, unknown, created, context.received_ms)
             return None
 
         self._answers.run(steps(), reply, len(body))
 
-    def _find_coordinator(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+    def _find_coordinator(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Answered from here, when the internal topic is there: whoever asks first waits until it is made."""
-        header = frame.header
-        body = frame.view[header.body_at :]
-        wanted = find_coordinator.wanted_topics(body, header.version, self._view)
-        reply = self._answers.open(connection, frame, now_ms)
+        body = frame.body
+        wanted = find_coordinator.wanted_topics(body, context, self._view)
+        reply = self._answers.open(connection, frame, context)
 
         def answer(errors: dict[str, int]) -> None:
-            self._view.advertised = connection.advertised
-            self._answers.send(reply, find_coordinator.handle(body, header.version, self._view, errors))
+            self._answers.send(reply, find_coordinator.handle(body, context, self._view, errors))
 
         if wanted:
-            self._controller.create_topics(connection, wanted, answer, now_ms)
+            self._controller.create_topics(connection, wanted, answer, context.received_ms)
         else:
             answer({})
 
-    def _consumer_protocol(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+    def _consumer_protocol(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Groups of KIP-848 may be switched off, here or by the cluster's level of the feature."""
         is_offered = CONSUMER_PROTOCOL in self._group_protocols
         if is_offered and self._view.image.features.get(GROUP_VERSION, 0) >= CONSUMER_PROTOCOL_SINCE:
-            self._coordinators.start(connection, frame, now_ms)
+            self._coordinators.start(connection, frame, context)
         else:
-            self._coordinators.refuse(connection, frame, now_ms, ErrorCode.UNSUPPORTED_VERSION)
+            self._coordinators.refuse(connection, frame, context, ErrorCode.UNSUPPORTED_VERSION)
 
-    def _init_producer_id(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+    def _init_producer_id(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Producers without a transactional id get theirs from the controller, the others from their coordinator."""
-        header = frame.header
-        is_flexible = header.version >= APIS[api_table.INIT_PRODUCER_ID].flexible_from
+        is_flexible = context.version >= APIS[api_table.INIT_PRODUCER_ID].flexible_from
         has_coordinator = api_table.INIT_PRODUCER_ID in COORDINATED
-        if has_coordinator and peek(frame.view[header.body_at :], is_flexible) is not None:
-            self._coordinators.start(connection, frame, now_ms)
+        if has_coordinator and peek(frame.body, is_flexible) is not None:
+            self._coordinators.start(connection, frame, context)
         else:
-            self._controller.forward(connection, frame, now_ms)
+            self._controller.forward(connection, frame, context)

@@ -17,6 +17,7 @@ from kafkad.core.metrics.catalogue import (
     TOTAL_FETCH,
     error_index,
 )
+from kafkad.core.request_context import RequestContext
 from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, UNKNOWN, FetchSession
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.purgatory import DelayedOperation, Purgatory
@@ -48,7 +49,7 @@ class WaitingFetch(DelayedOperation[Hashable, "FetchRequests"]):
     def __init__(
         self, reply: Reply, connection: Connection, request: FetchRequest, session: FetchSession, *, is_full: bool
     ) -> None:
-        super().__init__(keys=(session,), deadline_ms=reply.received_ms + request.max_wait_ms)
+        super().__init__(keys=(session,), deadline_ms=reply.context.deadline_ms(request.max_wait_ms))
         self.reply = reply
         self.connection = connection
         self.request = request
@@ -67,7 +68,7 @@ class WaitingFetch(DelayedOperation[Hashable, "FetchRequests"]):
         is_enough = view.is_enough(self)
         if not is_enough and self.wants_manifest:
             # Where its records are is not known yet: too early to say in time that there are none at all.
-            self.deadline_ms = max(self.deadline_ms, self.reply.received_ms + MANIFEST_PATIENCE_MS)
+            self.deadline_ms = max(self.deadline_ms, self.reply.context.deadline_ms(MANIFEST_PATIENCE_MS))
         return is_enough
 
     @property
@@ -126,24 +127,24 @@ class FetchRequests:
         """Whether there is something to do in the next pass already."""
         return bool(self._to_look)
 
-    def start(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+    def start(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Answer now, or wait. Raises MalformedRequest."""
-        header = frame.header
-        request = read_request(frame.view, header.body_at, header.version)
-        reply = Reply(connection, header, now_ms)
+        request = read_request(frame.view, frame.header.body_at, context.version)
+        reply = Reply(connection, context)
+        now_ms = context.received_ms
         connection.replies.append(reply)
         try:
-            session, is_full = self._session(request, header.version, now_ms)
+            session, is_full = self._session(request, context.version, now_ms)
         except KafkaError as error:
             self._block[error_index(error.code)] += 1
-            self._send(connection, reply, pack_response(header.version, [], error=error.code))
+            self._send(connection, reply, pack_response(context.version, [], error=error.code))
             return
         session.read_as(committed=request.isolation_level == READ_COMMITTED)
         self._begin(WaitingFetch(reply, connection, request, session, is_full=is_full), now_ms)
 
     def _begin(self, fetch: WaitingFetch, now_ms: int) -> None:
         connection = fetch.connection
-        self._limit(fetch, fetch.reply.header.client_id)
+        self._limit(fetch)
         if not self._purgatory.try_complete_else_watch(fetch):
             connection.exclusive_in_flight = True
             self._waiting[connection] = fetch
@@ -151,10 +152,10 @@ class FetchRequests:
             return
         self._finish(fetch, now_ms)
 
-    def _limit(self, fetch: WaitingFetch, client_id: str | None) -> None:
+    def _limit(self, fetch: WaitingFetch) -> None:
         fetch.limit(self.max_bytes)
         if not self._throttle.manager.is_unlimited:
-            largest = self._throttle.largest_fetch(client_id)
+            largest = self._throttle.largest_fetch(fetch.reply.context.client)
             if largest is not None:
                 fetch.limit(largest)
 
@@ -271,10 +272,10 @@ class FetchRequests:
         connection, session, request = fetch.connection, fetch.session, fetch.request
         connection.exclusive_in_flight = False
         self._waits_no_longer(fetch)
-        measure, header = fetch.measured, fetch.reply.header
+        measure, context = fetch.measured, fetch.reply.context
         assert measure is not None
         if not self._throttle.manager.is_unlimited:
-            pause_ms = self._throttle.fetched(connection, header.client_id, measure.bytes_found, now_ms)
+            pause_ms = self._throttle.fetched(connection, context.client, measure.bytes_found, now_ms)
             if pause_ms > 0:
                 self._answer_throttled(fetch, pause_ms)
                 return
@@ -282,14 +283,14 @@ class FetchRequests:
             self._open_session(session, request.session_epoch, now_ms)
         topics = self._evaluator.answer(session, measure, full=fetch.is_full)
         self._count(measure)
-        body = pack_response(header.version, topics, session_id=self._cache.living_id(session))
+        body = pack_response(context.version, topics, session_id=self._cache.living_id(session))
         self._release(fetch)
         self._send(connection, fetch.reply, body)
 
     def _answer_throttled(self, fetch: WaitingFetch, pause_ms: int) -> None:
         """Empty, as in Apache Kafka: a session keeps what it had to say, a full request gets none."""
         session_id = self._cache.living_id(fetch.session)
-        body = pack_response(fetch.reply.header.version, [], throttle_ms=pause_ms, session_id=session_id)
+        body = pack_response(fetch.reply.context.version, [], throttle_ms=pause_ms, session_id=session_id)
         self._release(fetch)
         self._send(fetch.connection, fetch.reply, body)
 
@@ -315,9 +316,9 @@ class FetchRequests:
                     block[FAILED_FETCH] += finding.error == ErrorCode.KAFKA_STORAGE_ERROR
 
     def _send(self, connection: Connection, reply: Reply, body: list[Piece]) -> None:
-        header = reply.header
+        context = reply.context
         size = length_of(body)
-        head = response_head(header.api_key, header.version, header.correlation_id, size)
+        head = response_head(context.api_key, context.version, context.correlation_id, size)
         first = body[0]
         assert isinstance(first, bytes)
         body[0] = head + first

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.owner_question import OwnerQuestion
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Frame, Reply
@@ -29,10 +30,12 @@ class OwnerRequests:
         self._next_part = 1
         self._parts: dict[int, tuple[_Open, int]] = {}
 
-    def start(self, connection: Connection, frame: Frame, question: OwnerQuestion, now_ms: int) -> None:
-        reply = self._answers.open(connection, frame, now_ms)
+    def start(
+        self, connection: Connection, frame: Frame, context: RequestContext, question: OwnerQuestion
+    ) -> None:
+        reply = self._answers.open(connection, frame, context)
         workers = question.workers()
-        deadline_ms = now_ms + (PATIENCE_MS if question.timeout_ms is None else question.timeout_ms)
+        deadline_ms = context.deadline_ms(PATIENCE_MS if question.timeout_ms is None else question.timeout_ms)
         opened = _Open(question, reply, len(workers))
         for worker in workers:
             part_id = self._next_part

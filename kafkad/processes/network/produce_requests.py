@@ -9,6 +9,7 @@ from kafkad.adapters.shared_memory.arena import Arena
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import error_index
+from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.routing import Routing
 from kafkad.handlers.produce import ProduceInFlight, Share, plan
 from kafkad.processes.network.connections.connection import Connection, Frame, Reply
@@ -48,23 +49,22 @@ class ProduceRequests:
     def __len__(self) -> int:
         return len(self._open)
 
-    def start(self, connection: Connection, frame: Frame, now_ms: int) -> None:
+    def start(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Send the shares of one request on their way. Raises MalformedRequest."""
         assert frame.arena_extent is not None
-        header = frame.header
         try:
-            request = read_request(frame.view, header.body_at, header.version)
+            request = read_request(frame.view, frame.header.body_at, context.version)
         except BaseException:
             self._arena.release(frame.arena_extent)
             raise
-        produce = ProduceInFlight(request, header.version, frame.arena_extent)
+        produce = ProduceInFlight(request, context, frame.arena_extent)
         reply = None
         if request.acks != 0:
-            reply = Reply(connection, header, now_ms)
+            reply = Reply(connection, context)
             connection.replies.append(reply)
         connection.begin(PRODUCE)
         shares = plan(request, produce, frame.arena_offset, self._routing)
-        deadline_ms = now_ms + request.timeout_ms
+        deadline_ms = context.deadline_ms(request.timeout_ms)
         for share in list(shares):
             if not self.reachable[share.worker]:
                 share.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -74,11 +74,11 @@ class ProduceRequests:
             self._open[part_id] = (share, reply, connection)
             self.outgoing[share.worker].append(
                 pack_append(
-                    part_id, deadline_ms, request.acks, header.version, share.slices, request.transactional_id
+                    part_id, deadline_ms, request.acks, context.version, share.slices, request.transactional_id
                 )
             )
         if not self._throttle.manager.is_unlimited:
-            self._throttle.produced(connection, header.client_id, len(frame.view), now_ms)
+            self._throttle.produced(connection, context.client, len(frame.view), context.received_ms)
         if produce.shares_open == 0:
             self._finish(produce, reply, connection)
 
@@ -120,9 +120,9 @@ class ProduceRequests:
                 self._refused(connection, f"a Produce with acks=0 failed: {_in_words(produce.errors())}")
                 return
         else:
-            body = produce.reply(max(0, connection.muted_until_ms - reply.received_ms))
-            header = reply.header
-            head = response_head(header.api_key, header.version, header.correlation_id, len(body))
+            context = reply.context
+            body = produce.reply(max(0, connection.muted_until_ms - context.received_ms))
+            head = response_head(context.api_key, context.version, context.correlation_id, len(body))
             connection.answer(reply, (head + body,), len(head) + len(body))
         self._answered(connection)
 

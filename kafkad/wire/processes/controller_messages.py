@@ -5,6 +5,8 @@ A frame is a kind byte and a body: metadata deltas are already bytes when they c
 
 import msgspec
 
+from kafkad.core.request_context import ClientIdentity, RequestContext
+
 DELTA = 0x10
 MESSAGE = 0x11
 
@@ -19,10 +21,7 @@ class AdminRequest(msgspec.Struct, tag="admin_request", array_like=True):
     """A client's request that the controller answers: the body without its header."""
 
     token: int
-    api_key: int
-    version: int
-    client_id: str | None
-    peer: str
+    context: RequestContext
     body: bytes
 
 
@@ -68,8 +67,8 @@ class LogDirFailed(msgspec.Struct, tag="log_dir_failed", array_like=True):
     cause: str
 
 
-QuotaRow = tuple[str, int, int]
-"""(client id, bytes produced, bytes fetched)."""
+QuotaRow = tuple[ClientIdentity, int, int]
+"""(client, bytes produced, bytes fetched)."""
 
 
 class QuotaCounts(msgspec.Struct, tag="quota_counts", array_like=True):

@@ -6,6 +6,8 @@ owner of partitions recognize what they have done, as either may die between doi
 
 import msgspec
 
+from kafkad.core.request_context import RequestContext
+
 COORDINATION = 0x06
 
 
@@ -15,10 +17,7 @@ class CoordinatorAsked(msgspec.Struct, tag="coordinator_asked", array_like=True)
     part_id: int
     slot: int
     tag: int
-    api_key: int
-    version: int
-    client_id: str
-    client_host: str
+    context: RequestContext
     body: bytes
 
 

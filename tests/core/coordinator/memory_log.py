@@ -19,6 +19,7 @@ from kafkad.core.log.producers.producer_state import EndMarker
 from kafkad.core.log.records.batch import Codec, assign_offsets, read_header
 from kafkad.core.log.records.end_markers import build_end_marker
 from kafkad.core.waiting.timing_wheel import TimingWheel
+from tests.contexts import a_client, a_context
 
 
 class Refused(NamedTuple):
@@ -137,7 +138,6 @@ class Bed(Generic[Record]):
         *,
         version: int = 0,
         client_id: str = "client",
-        client_host: str = "/127.0.0.1",
         shares_batch: bool = False,
     ) -> int:
         """A request comes, and `rule` says what becomes of it; returns its token.
@@ -150,7 +150,7 @@ class Bed(Generic[Record]):
         self._next_token += 1
         self.asked.append(token)
         self.runtime.begin(token)
-        self.runtime.perform(rule(Asked(token, version, client_id, client_host)), self.moment)
+        self.runtime.perform(rule(Asked(token, a_context(version, client=a_client(client_id)))), self.moment)
         if not shares_batch:
             self.runtime.settle(self.moment)
         return token

@@ -13,11 +13,12 @@ from kio.serial import entity_reader, entity_writer
 from kafkad.config import load
 from kafkad.core.controller.producer_ids import ProducerIds
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.controller.context import ControllerContext, ReplyAfter
 from kafkad.handlers.controller.dispatch import DISPATCH
+from kafkad.handlers.controller.view import ControllerView, ReplyAfter
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.wire.api_table import APIS
 from kafkad.wire.primitives import MalformedRequest
+from tests.contexts import a_context
 from tests.core.controller.world import BROKER_ID, World
 
 NAMES = {
@@ -46,7 +47,7 @@ class Client:
     def __init__(self) -> None:
         self.world = World()
         self.world.start()
-        self.context = ControllerContext(
+        self.view = ControllerView(
             controller=self.world.controller,
             configs=LiveTables(
                 load(None, [("node.id", str(BROKER_ID))], cores=2, environ={}, is_root=False), frozenset()
@@ -66,7 +67,7 @@ class Client:
         request = self.message(key, version, f"{prefix}Request", **values)
         buffer = BytesIO()
         entity_writer(type(request))(buffer, request)
-        answer = DISPATCH[key](memoryview(buffer.getvalue()), version, self.context)
+        answer = DISPATCH[key](memoryview(buffer.getvalue()), a_context(version), self.view)
         self.waited = answer if isinstance(answer, ReplyAfter) else None
         body = answer.body if isinstance(answer, ReplyAfter) else answer
         response_type = getattr(import_module(f"kio.schema.{NAMES[key]}.v{version}.response"), f"{prefix}Response")
@@ -126,7 +127,7 @@ def test_a_request_cut_short_or_that_claims_too_much_is_malformed(client: Client
     too_many = b"\xff\xff\xff\xff\x07" if is_flexible else b"\x7f\xff\xff\xff"
     for body in (b"", cut_short, too_many + bytes(100)):
         with pytest.raises(MalformedRequest):
-            DISPATCH[key](memoryview(body), version, client.context)
+            DISPATCH[key](memoryview(body), a_context(version), client.view)
 
 
 @pytest.mark.parametrize(("_", "version"), versions(19))

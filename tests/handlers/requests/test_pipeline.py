@@ -14,6 +14,7 @@ from kafkad.handlers.requests.view import NotYet
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
 from kafkad.wire.primitives import MalformedRequest
+from tests.contexts import a_context
 from tests.handlers.stepping import finished
 from tests.handlers.views import a_topic, a_view
 
@@ -48,7 +49,7 @@ def test_random_bytes_are_answered_or_malformed(key: int, body: bytes, version: 
     served = api.min_version + version % (api.max_version + 1 - api.min_version)
     view = a_view(a_topic("a", 1))
     try:
-        answer = (LOCAL.get(key) or OWNER_QUESTIONS[key])(memoryview(body), served, view)
+        answer = (LOCAL.get(key) or OWNER_QUESTIONS[key])(memoryview(body), a_context(served), view)
         if isinstance(answer, Generator):
             finished(answer)
     except (MalformedRequest, NotYet):

@@ -28,7 +28,7 @@ class NextController:
         found = []
         for message in map(unpack_message, self.frames):
             if isinstance(message, AdminRequest):
-                found.append(str(message.api_key))
+                found.append(str(message.context.api_key))
             elif isinstance(message, AutoCreateWanted):
                 found += message.names
         return found

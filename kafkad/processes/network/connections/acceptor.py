@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kafkad.adapters.links.host_addresses import without_mapping
 from kafkad.adapters.shared_memory.connection_counts import ConnectionCounts
 from kafkad.config.listeners import Listener
+from kafkad.core.request_context import ConnectionContext
 from kafkad.processes.network.connections.peer_log import PeerLog
 
 log = logging.getLogger(__name__)
@@ -36,15 +37,15 @@ class ConnectionLimits:
 
 
 class Accepted:
-    """A socket that was let in, with what its client is told."""
+    """A socket that was let in; `context` says where, and what its client is told."""
 
-    __slots__ = ("advertised", "host", "peer", "sock")
+    __slots__ = ("context", "host", "peer", "sock")
 
-    def __init__(self, sock: socket.socket, host: str, peer: str, advertised: tuple[str, int]) -> None:
+    def __init__(self, sock: socket.socket, host: str, peer: str, context: ConnectionContext) -> None:
         self.sock = sock
         self.host = host
         self.peer = peer
-        self.advertised = advertised
+        self.context = context
 
 
 class Acceptor:
@@ -136,7 +137,8 @@ class Acceptor:
             sock.close()
             return None
         self._configure(sock)
-        return Accepted(sock, host, peer, self._advertised(listener, sock))
+        advertised = self._advertised(listener, sock)
+        return Accepted(sock, host, peer, ConnectionContext(listener.name, listener.protocol, advertised))
 
     def _refusal(self, host: str) -> str | None:
         """Why somebody who is counted already must not stay."""

@@ -12,6 +12,7 @@ from time import monotonic_ns
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.metrics.catalogue import CONNECTIONS, CONNECTIONS_CLOSED, CONNECTIONS_CREATED, request_index
+from kafkad.core.request_context import ANONYMOUS, ClientIdentity, RequestContext
 from kafkad.processes.network.connections.acceptor import Accepted
 from kafkad.processes.network.connections.connection import Connection, Frame
 from kafkad.processes.network.connections.frame_lengths import Unacceptable
@@ -30,7 +31,7 @@ STARVED_MISSES = 16
 """So many who wait for the arena are tried in vain in one pass: room that is too small for one may do for another."""
 _HANG_UP = select.EPOLLHUP | select.EPOLLERR
 
-Start = Callable[[Connection, Frame, int], None]
+Start = Callable[[Connection, Frame, RequestContext], None]
 """Begins to answer a request; raises MalformedRequest. Sets `exclusive_in_flight` when the answer comes later."""
 
 
@@ -43,7 +44,7 @@ class Clients:
         block: CounterBlock,
         *,
         reader: Callable[[Callable[[Connection, Frame], None]], FrameReader],
-        start: Callable[[Connection, Frame, int], None],
+        start: Start,
         lost: Callable[[Connection], None],
         release: Callable[[int], object],
         prefetch: Callable[[Callable[[Connection], None]], PageCachePrefetch],
@@ -81,7 +82,8 @@ class Clients:
 
     def add(self, accepted: Accepted) -> None:
         self._numbers += 1
-        connection = Connection(accepted.sock, self._numbers, accepted.peer, accepted.advertised, self.now_ms)
+        client = ClientIdentity(ANONYMOUS, "", accepted.host)
+        connection = Connection(accepted.sock, self._numbers, accepted.peer, client, accepted.context, self.now_ms)
         self._by_fd[connection.fd] = connection
         connection.interest = _READ
         self._epoll.register(connection.fd, _READ)
@@ -165,7 +167,7 @@ class Clients:
 
     def _start_request(self, connection: Connection, frame: Frame) -> None:
         try:
-            self._start(connection, frame, self.now_ms)
+            self._start(connection, frame, connection.context_of(frame.header, self.now_ms))
         except MalformedRequest as error:
             name = APIS[frame.header.api_key].name
             self.close(connection, f"a malformed {name} request (version {frame.header.version}): {error}")

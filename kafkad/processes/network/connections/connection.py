@@ -13,6 +13,7 @@ from struct import Struct
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.metrics.catalogue import observe_total_time
+from kafkad.core.request_context import ClientIdentity, ConnectionContext, RequestContext
 from kafkad.wire.api_table import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT, PRODUCE
 from kafkad.wire.framing import RequestHeader
 from kafkad.wire.messages.fetch import FileSlice, Piece
@@ -23,6 +24,8 @@ JOINED_BYTES = 16 * 1024
 """Larger pieces are sent as they are: to copy them would cost more than another system call."""
 CLASS_LIMIT = 64
 """Requests of one connection that may be under way at once."""
+KEPT_CLIENT_ID = 256
+"""A connection keeps the client id that it has heard last, for as long as it lasts, unless this one is longer."""
 ALONE = -1
 _CLASSES = frozenset({PRODUCE, OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
 _CLASS_BYTES = 32 * 1024
@@ -53,6 +56,10 @@ class Frame:
         self.arena_offset = arena_offset
 
     @property
+    def body(self) -> memoryview:
+        return self.view[self.header.body_at :]
+
+    @property
     def request_class(self) -> int:
         return request_class_of(self.header.api_key, len(self.view))
 
@@ -60,12 +67,11 @@ class Frame:
 class Reply:
     """The place of one request in the order of replies; `pieces` is None until it is ready."""
 
-    __slots__ = ("connection", "header", "pieces", "received_ms", "received_ns")
+    __slots__ = ("connection", "context", "pieces", "received_ns")
 
-    def __init__(self, connection: "Connection", header: RequestHeader, received_ms: int) -> None:
+    def __init__(self, connection: "Connection", context: RequestContext) -> None:
         self.connection = connection
-        self.header = header
-        self.received_ms = received_ms
+        self.context = context
         self.received_ns = connection.received_ns
         self.pieces: Sequence[Piece] | None = None
 
@@ -86,10 +92,10 @@ class Connection:
     """The state of one socket. Slotted: ten thousand of them may sit here and say nothing."""
 
     __slots__ = (
-        "advertised",
         "class_in_flight",
-        "client_software",
+        "client",
         "closed",
+        "context",
         "exclusive_in_flight",
         "fd",
         "filling",
@@ -115,14 +121,21 @@ class Connection:
     )
 
     def __init__(
-        self, sock: socket.socket, number: int, peer: str, advertised: tuple[str, int], now_ms: int
+        self,
+        sock: socket.socket,
+        number: int,
+        peer: str,
+        client: ClientIdentity,
+        context: ConnectionContext,
+        now_ms: int,
     ) -> None:
         self.sock = sock
         self.fd = sock.fileno()
         self.number = number
         self.peer = peer
-        self.advertised = advertised
-        self.client_software: tuple[str, str] | None = None
+        self.client = client
+        """Who sent the request that came last."""
+        self.context = context
         self.last_active_ms = now_ms
         self.is_muted = False
         self.is_prefetching = False
@@ -160,7 +173,18 @@ class Connection:
     @property
     def host(self) -> str:
         """The peer's address without its port."""
-        return self.peer.rpartition(":")[0]
+        return self.client.address
+
+    def context_of(self, header: RequestHeader, now_ms: int) -> RequestContext:
+        """Of a request that is begun `now_ms`."""
+        client, client_id = self.client, header.client_id or ""
+        if client.client_id != client_id:
+            client = ClientIdentity(client.principal, client_id, client.address)
+            if len(client_id) <= KEPT_CLIENT_ID:
+                self.client = client
+        return RequestContext(
+            client, self.context, header.api_key, header.version, header.correlation_id, now_ms
+        )
 
     def is_blocked(self) -> bool:
         """Whether the next request has to wait for earlier ones, or for the client to read its replies."""
@@ -223,7 +247,7 @@ class Connection:
         replies, out = self.replies, self.out
         while replies and (pieces := replies[0].pieces) is not None:
             reply = replies.popleft()
-            observe_total_time(block, reply.header.api_key, (now_ns - reply.received_ns) // 1000)
+            observe_total_time(block, reply.context.api_key, (now_ns - reply.received_ns) // 1000)
             out.extend(pieces)
 
     def send(self, is_cached: Callable[["Connection", FileSlice], bool]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.metrics.catalogue import THROTTLED
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.request_context import ClientIdentity
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.wire.processes.controller_messages import QuotaRow
 
@@ -29,25 +30,24 @@ class Throttle:
         """The broker's options are these now."""
         self.manager.configure(written)
 
-    def produced(self, connection: Connection, client_id: str | None, size: int, now_ms: int) -> None:
+    def produced(self, connection: Connection, client: ClientIdentity, size: int, now_ms: int) -> None:
         """Count a Produce of `size` bytes; its connection pauses when that was too much."""
-        self._mute(connection, self.manager.record_produce(client_id or "", size, now_ms), now_ms)
+        self._mute(connection, self.manager.record_produce(client, size, now_ms), now_ms)
 
-    def fetched(self, connection: Connection, client_id: str | None, size: int, now_ms: int) -> int:
+    def fetched(self, connection: Connection, client: ClientIdentity, size: int, now_ms: int) -> int:
         """Count a Fetch that would be answered with `size` bytes.
 
         Milliseconds that its connection pauses: it is then to be answered without records, and was not counted.
         """
-        client = client_id or ""
         pause_ms = self.manager.record_fetch(client, size, now_ms)
         if pause_ms > 0:
             self.manager.unrecord_fetch(client, size, now_ms)
         self._mute(connection, pause_ms, now_ms)
         return pause_ms
 
-    def largest_fetch(self, client_id: str | None) -> int | None:
+    def largest_fetch(self, client: ClientIdentity) -> int | None:
         """More than this in one answer would be throttled whatever came before."""
-        return self.manager.max_fetch_bytes(client_id or "")
+        return self.manager.max_fetch_bytes(client)
 
     def _mute(self, connection: Connection, pause_ms: int, now_ms: int) -> None:
         if pause_ms > 0:
@@ -63,5 +63,5 @@ class Throttle:
 
     def heard(self, rows: list[QuotaRow], now_ms: int) -> None:
         """What another process has counted."""
-        for client_id, produced, fetched in rows:
-            self.manager.record_remote(client_id, produced, fetched, now_ms)
+        for client, produced, fetched in rows:
+            self.manager.record_remote(client, produced, fetched, now_ms)

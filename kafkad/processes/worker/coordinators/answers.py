@@ -23,9 +23,9 @@ class ClientAnswer:
     ) -> None:
         self._send = send
         self._part_id = message.part_id
-        self._api = COORDINATED[message.api_key].module
-        self._version = message.version
-        self._request = slim(message.api_key, request)
+        self._api = COORDINATED[message.context.api_key].module
+        self._version = message.context.version
+        self._request = slim(message.context.api_key, request)
         self.peer: ProcessKey | None = peer
 
     def reply(self, reply: object) -> None:

@@ -32,10 +32,10 @@ LAG_BUDGET_S = 0.005
 
 def _group_of(message: CoordinatorAsked) -> object:
     """Commits of a group may be under way together, and keep their order; nothing else has to."""
-    if message.api_key != OFFSET_COMMIT:
+    if message.context.api_key != OFFSET_COMMIT:
         return message.part_id
     try:
-        return peek(memoryview(message.body), APIS[OFFSET_COMMIT].flexible_from <= message.version)
+        return peek(memoryview(message.body), APIS[OFFSET_COMMIT].flexible_from <= message.context.version)
     except MalformedRequest:
         return message.part_id
 

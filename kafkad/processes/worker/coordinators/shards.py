@@ -19,6 +19,7 @@ from kafkad.core.coordinator.timers import DueTimers, ShardTimer
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.metrics.catalogue import observe_rebalance
+from kafkad.core.request_context import BROKER_ITSELF
 from kafkad.core.waiting.timing_wheel import TimingWheel
 from kafkad.handlers.coordinators.dispatch import COORDINATED
 from kafkad.processes.worker.coordinators.answers import Answer, ClientAnswer, InnerAnswer
@@ -177,7 +178,7 @@ class Coordinating:
 
         Who wants to know of all groups or transactions asks all shards at once: these take turns with everybody else.
         """
-        if message.api_key in _LISTS:
+        if message.context.api_key in _LISTS:
             self._listing.append((peer, message, is_recovering))
         else:
             self._asked(peer, message, is_recovering=is_recovering)
@@ -190,27 +191,26 @@ class Coordinating:
                 return
 
     def _asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
-        api = COORDINATED[message.api_key]
+        context = message.context
+        api = COORDINATED[context.api_key]
         try:
-            request = codec(api.name, message.version).decode(memoryview(message.body))
+            request = codec(api.name, context.version).decode(memoryview(message.body))
         except MalformedRequest as error:
             self._send(peer, pack_coordination(CoordinatorAnswered(message.part_id, None, str(error))))
             return
         pending = ClientAnswer(self._send, peer, message, request)
         coordinator = self._by_slot.get(message.slot)
         if coordinator is None or coordinator.owned.tag != message.tag:
-            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_recovering else ErrorCode.NOT_COORDINATOR
-            pending.refuse(code)
+            pending.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_recovering else ErrorCode.NOT_COORDINATOR)
             return
-        asked = Asked(self._take_token(pending), message.version, message.client_id, message.client_host)
-        handle = api.module.handle
+        asked = Asked(self._take_token(pending), context)
 
         def rule(shard: Any, moment: Moment) -> Outcome[Any]:
-            return handle(request, asked, shard, moment)
+            return api.module.handle(request, asked, shard, moment)
 
         offset_verification = self.offset_verification
-        if message.api_key != TXN_OFFSET_COMMIT or offset_verification is None:
-            self._handle(coordinator, asked, rule, shares_batch=message.api_key == OFFSET_COMMIT)
+        if context.api_key != TXN_OFFSET_COMMIT or offset_verification is None:
+            self._handle(coordinator, asked, rule, shares_batch=context.api_key == OFFSET_COMMIT)
             return
         if not coordinator.owned.is_dirty:
             # A question that is never followed by a commit is forgotten by the clock.
@@ -218,7 +218,7 @@ class Coordinating:
         offset_verification.verify(
             coordinator.owned,
             request,
-            message.version,
+            context.version,
             lambda guard: self._handle(coordinator, asked, rule, guard),
             lambda code: self.refuse(asked.token, code),
         )
@@ -234,7 +234,7 @@ class Coordinating:
         if coordinator is None:
             answered(ErrorCode.NOT_COORDINATOR)
             return
-        asked = Asked(self._take_token(InnerAnswer(answered)), 0, "", "")
+        asked = Asked(self._take_token(InnerAnswer(answered)), BROKER_ITSELF)
         self._handle(coordinator, asked, lambda shard, moment: rule(asked, shard, moment))
 
     def _take_token(self, pending: Answer) -> int:

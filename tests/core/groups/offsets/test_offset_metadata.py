@@ -24,6 +24,7 @@ from kafkad.core.groups.offsets.offset_metadata import Lag
 from kafkad.core.groups.offsets.store import is_expired, pack
 from kafkad.core.groups.records import GroupMember, GroupMetadata, GroupRecord, OffsetCommitted
 from kafkad.core.log.records.batch import read_header
+from tests.contexts import a_context
 from tests.core.coordinator.memory_log import Bed, Refused
 from tests.core.groups.offsets_bed import HOUR_MS, ORDERS, FewTopics, in_transaction, offsets_bed, one, plain
 
@@ -239,7 +240,7 @@ def test_commit_of_a_member_keeps_its_session_alive() -> None:
     bed = offsets_bed()
     _join(bed, "g")
     request = OffsetCommit("g", [one("orders", 0, 5)], member_id="m", generation=3)
-    outcome = bed.shard.offsets.commit(request, Asked(1, 9, "c", "/h"), bed.moment)
+    outcome = bed.shard.offsets.commit(request, Asked(1, a_context(9)), bed.moment)
     assert [deadline for _, deadline in outcome.timers] == [bed.moment.monotonic_ms + 10_000]
 
 

@@ -132,7 +132,7 @@ def test_ipv4_peer_of_an_ipv6_listener_has_the_limits_of_its_ipv4_address(
         accepted = acceptor.accept(fd, NOW_MS)
         assert accepted is not None
         assert (accepted.host, accepted.peer) == ("127.0.0.1", "{}:{}".format(*first.getsockname()))
-        assert accepted.advertised[0] == "127.0.0.1"
+        assert accepted.context.advertised[0] == "127.0.0.1"
         assert acceptor.accept(fd, NOW_MS) is None
         accepted.sock.close()
     acceptor.close()

@@ -13,6 +13,7 @@ from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch, is_cached
 from kafkad.processes.network.logs.reading_threads import ReadingThreads
 from kafkad.wire.messages.fetch import FileSlice
+from tests.contexts import a_client, a_context
 
 WITHIN_S = 60
 CONTENT = os.urandom(600_000)
@@ -24,7 +25,7 @@ class _Client:
     def __init__(self) -> None:
         ours, self.theirs = socket.socketpair()
         ours.setblocking(False)
-        self.connection = Connection(ours, 1, "peer", ("host", 1), 0)
+        self.connection = Connection(ours, 1, "peer", a_client(), a_context().connection, 0)
 
     def received(self, size: int) -> bytes:
         self.theirs.settimeout(WITHIN_S)

@@ -43,7 +43,7 @@ class ConfigTables(ConfigRules, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerContext:
+class ControllerView:
     """`loggers` are the names and levels that DescribeConfigs shows for the broker's loggers."""
 
     controller: Controller
