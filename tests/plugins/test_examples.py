@@ -95,7 +95,7 @@ def test_quota_by_prefix(tmp_path: Path) -> None:
     assert quotas.record_produce(a_client("batch-2"), 6_000, 0) == 5_000
     assert quotas.record_produce(a_client("web-1"), 10**9, 0) == 0
     assert quotas.drain_local() == [(a_client("batch", address=""), 15_000, 0)]
-    assert quotas.max_fetch_bytes("batch-9") == 10_000
+    assert quotas.max_fetch_bytes(a_client("batch-9")) == 10_000
 
 
 def csv_reporter(folder: Path) -> MetricsReporter:
