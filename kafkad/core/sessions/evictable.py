@@ -1,4 +1,4 @@
-"""Which session would be pushed out first? Those that may be, in Kafka's order: followers last, then by size, by id.
+"""Which session would be pushed out first? Those that may be, in Kafka's order: by size, then by id.
 
 A heap with lazy removal in place of Kafka's tree: an entry counts as long as it is the one that is remembered for
 its session. Entries that no longer count are swept out when they are the larger part, so that each change costs
@@ -9,17 +9,17 @@ import heapq
 
 from kafkad.core.sessions.fetch_session import FetchSession
 
-Rank = tuple[bool, int, int]
-"""(is privileged, partitions, session id)."""
+Rank = tuple[int, int]
+"""(partitions, session id)."""
 _SPARE = 64
 
 
 def rank_of(session: FetchSession) -> Rank:
-    return session.is_privileged, len(session.partitions), session.session_id
+    return len(session.partitions), session.session_id
 
 
 class EvictableSessions:
-    """The sessions that newcomers of one kind may push out."""
+    """The sessions that a newcomer may push out."""
 
     def __init__(self) -> None:
         self._ranks: dict[int, Rank] = {}
@@ -41,6 +41,6 @@ class EvictableSessions:
     def first(self) -> Rank | None:
         """The one that goes first; None when none may be pushed out."""
         heap = self._heap
-        while heap and self._ranks.get(heap[0][2]) != heap[0]:
+        while heap and self._ranks.get(heap[0][1]) != heap[0]:
             heapq.heappop(heap)
         return heap[0] if heap else None

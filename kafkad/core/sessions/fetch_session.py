@@ -81,7 +81,6 @@ class FetchSession:
         "created_ms",
         "dirty",
         "epoch",
-        "is_privileged",
         "last_used_ms",
         "partitions",
         "reads_committed",
@@ -94,7 +93,6 @@ class FetchSession:
         self.epoch = INITIAL_EPOCH
         self.uses_topic_ids = uses_topic_ids
         self.reads_committed = False
-        self.is_privileged = False
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.partitions: dict[PartitionKey, CachedPartition] = {row.key: row for row in partitions}

@@ -47,8 +47,7 @@ class SessionCache:
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, FetchSession] = {}
         """By id, the one that was unused for longest first."""
-        self._evictable_by_all = EvictableSessions()
-        self._evictable_by_privileged = EvictableSessions()
+        self._evictable = EvictableSessions()
         self._evicted: list[FetchSession] = []
 
     def __len__(self) -> int:
@@ -120,11 +119,8 @@ class SessionCache:
         self._partitions += len(session.partitions) - self._sizes.get(session.session_id, 0)
         self._sizes[session.session_id] = len(session.partitions)
         session.last_used_ms = now_ms
-        has_had_its_time = now_ms - session.created_ms > self._eviction_ms
-        if has_had_its_time or not session.is_privileged:
-            self._evictable_by_privileged.put(session)
-        if has_had_its_time:
-            self._evictable_by_all.put(session)
+        if now_ms - session.created_ms > self._eviction_ms:
+            self._evictable.put(session)
 
     def _evict(self, newcomer: FetchSession, now_ms: int) -> bool:
         oldest = next(iter(self._sessions.values()), None)
@@ -132,11 +128,10 @@ class SessionCache:
             return False
         if now_ms - oldest.last_used_ms > self._eviction_ms:
             return self._push_out(oldest.session_id)
-        evictable = self._evictable_by_privileged if newcomer.is_privileged else self._evictable_by_all
-        first = evictable.first()
+        first = self._evictable.first()
         if first is None or rank_of(newcomer) < first:
             return False
-        return self._push_out(first[2])
+        return self._push_out(first[1])
 
     def _push_out(self, session_id: int) -> bool:
         session = self._remove(session_id)
@@ -145,8 +140,7 @@ class SessionCache:
         return True
 
     def _remove(self, session_id: int) -> FetchSession | None:
-        self._evictable_by_all.remove(session_id)
-        self._evictable_by_privileged.remove(session_id)
+        self._evictable.remove(session_id)
         self._partitions -= self._sizes.pop(session_id, 0)
         return self._sessions.pop(session_id, None)
 

@@ -15,15 +15,13 @@ def a_cache(slots: int = 2, ids: Iterable[int] = range(1, 100)) -> SessionCache:
     return SessionCache(slots, iter(ids).__next__, EVICTION_MS)
 
 
-def a_session(partitions: int = 1, now_ms: int = 0, *, privileged: bool = False) -> FetchSession:
+def a_session(partitions: int = 1, now_ms: int = 0) -> FetchSession:
     rows = [CachedPartition(("topic", index), 0, 100) for index in range(partitions)]
-    made = FetchSession(rows, now_ms, uses_topic_ids=True)
-    made.is_privileged = privileged
-    return made
+    return FetchSession(rows, now_ms, uses_topic_ids=True)
 
 
-def opened(cache: SessionCache, partitions: int = 1, now_ms: int = 0, *, privileged: bool = False) -> FetchSession:
-    made = a_session(partitions, now_ms, privileged=privileged)
+def opened(cache: SessionCache, partitions: int = 1, now_ms: int = 0) -> FetchSession:
+    made = a_session(partitions, now_ms)
     assert cache.open(made, 0, now_ms)
     return made
 
@@ -121,23 +119,6 @@ def test_a_larger_newcomer_pushes_out_the_smallest_that_had_its_time() -> None:
     assert cache.take_evicted() == [small]
 
 
-def test_consumers_do_not_push_out_followers_and_followers_do() -> None:
-    cache = a_cache(1)
-    follower = opened(cache, 2, privileged=True)
-    busy(cache, follower, until_ms=EVICTION_MS + 1)
-    assert not cache.open(a_session(50), 0, EVICTION_MS + 1)
-    assert cache.open(a_session(3, privileged=True), 0, EVICTION_MS + 1)
-    assert cache.take_evicted() == [follower]
-
-
-def test_followers_push_out_consumers_of_any_size() -> None:
-    cache = a_cache(1)
-    consumer = opened(cache, 50)
-    busy(cache, consumer, until_ms=EVICTION_MS + 1)
-    assert cache.open(a_session(1, privileged=True), 0, EVICTION_MS + 1)
-    assert cache.take_evicted() == [consumer]
-
-
 def test_a_session_that_was_not_used_since_its_time_began_is_not_pushed_out_by_size() -> None:
     cache = a_cache(1)
     young = opened(cache, 2)
@@ -145,13 +126,6 @@ def test_a_session_that_was_not_used_since_its_time_began_is_not_pushed_out_by_s
     assert not cache.open(a_session(3), 0, EVICTION_MS + 1)
     busy(cache, young, until_ms=EVICTION_MS + 1)
     assert cache.open(a_session(3), 0, EVICTION_MS + 1)
-
-
-def test_followers_push_out_young_consumers() -> None:
-    cache = a_cache(1)
-    consumer = opened(cache, 50)
-    assert cache.open(a_session(1, privileged=True), 0, 1)
-    assert cache.take_evicted() == [consumer]
 
 
 def test_size_that_counts_is_the_one_of_the_last_request() -> None:
