@@ -43,10 +43,6 @@ class DescribedConfig:
     documentation: str
     synonyms: tuple[Synonym, ...]
 
-    @property
-    def is_default(self) -> bool:
-        return self.source is ConfigSource.DEFAULT
-
 
 def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
     """Every option of a topic that has these of its own."""

@@ -102,5 +102,5 @@ class ArenaSpace:
         self.peak = max((offset + length for offset, length in self._live.items()), default=0)
 
     def extents(self) -> dict[int, int]:
-        """Offset and aligned length of everything that is lent out (for tests and the status page)."""
+        """Offset and aligned length of everything that is lent out (for tests)."""
         return dict(self._live)

@@ -4,7 +4,7 @@ Every rule walks the assignment in its order; the order of the ISR never matters
 loses records, so it's chosen only where `unclean` allows it, and `elect` holds every strategy to that.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
@@ -78,12 +78,6 @@ def elect(
         where = f"{context.topic}-{context.partition}"
         raise IllegalElection(f"strategy {strategy.name!r} elected {leader!r} for {where}: {problem}")
     return leader
-
-
-def isr_after(leader: BrokerId, isr: Iterable[BrokerId], live: AbstractSet[BrokerId]) -> tuple[BrokerId, ...]:
-    """The ISR that the new leader starts with: the living of the old one, or itself alone (unclean)."""
-    kept = tuple(replica for replica in isr if replica in live)
-    return kept if leader in kept else (leader,)
 
 
 def offline_leader(

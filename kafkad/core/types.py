@@ -7,10 +7,6 @@ from dataclasses import dataclass
 from typing import NewType
 from uuid import UUID
 
-Offset = NewType("Offset", int)
-LeaderEpoch = NewType("LeaderEpoch", int)
-ProducerId = NewType("ProducerId", int)
-ProducerEpoch = NewType("ProducerEpoch", int)
 BrokerId = NewType("BrokerId", int)
 
 NO_TOPIC_ID = UUID(int=0)

@@ -75,21 +75,10 @@ class Codec:
         self._write(buffer, self.part(f"{self._name}Response", throttle_time=_NO_THROTTLE, **values))
         return buffer.getvalue()
 
-    # The other way round, for requests that are cut into pieces and answers that are put together.
-
     def encode_request(self, request: Any) -> bytes:
         """The body of a request that `decode` gave, or a changed copy of it."""
         buffer = BytesIO()
         self._serial.entity_writer(self._request)(buffer, request)
-        return buffer.getvalue()
-
-    def decode_response(self, body: bytes) -> Any:
-        """A response of our own making."""
-        return self._serial.entity_reader(self._response)(body, 0)[0]
-
-    def encode_response(self, response: Any) -> bytes:
-        buffer = BytesIO()
-        self._write(buffer, response)
         return buffer.getvalue()
 
 

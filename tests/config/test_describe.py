@@ -111,7 +111,7 @@ def test_override_of_a_listener_has_the_general_option_behind_it() -> None:
 def test_capped_default_is_shown_as_it_is_in_force() -> None:
     described = {config.name: config for config in describe_broker(configured(cores=4))}
     config = described["num.io.threads"]
-    assert (config.value, config.is_default) == ("2", True)
+    assert (config.value, config.source) == ("2", ConfigSource.DEFAULT)
     assert config.synonyms == (("num.io.threads", "2", ConfigSource.DEFAULT),)
 
 

@@ -11,7 +11,6 @@ from kafkad.core.election import (
     IllegalElection,
     controlled_shutdown_leader,
     elect,
-    isr_after,
     offline_leader,
     preferred_leader,
     reassignment_leader,
@@ -79,11 +78,6 @@ def test_controlled_shutdown_passes_over_those_that_stop_too() -> None:
     everyone = broker_set(1, 2, 3)
     assert controlled_shutdown_leader(brokers(1, 2, 3), everyone, everyone, broker_set(1, 2)) == 3
     assert controlled_shutdown_leader(brokers(1), everyone, everyone, broker_set(1)) is None
-
-
-def test_the_isr_shrinks_to_the_living_or_to_an_unclean_leader() -> None:
-    assert isr_after(BrokerId(2), brokers(1, 2, 3), broker_set(2, 3)) == (2, 3)
-    assert isr_after(BrokerId(4), brokers(1, 2), broker_set(2, 4)) == (4,)
 
 
 def test_a_strategy_may_elect_nobody() -> None:

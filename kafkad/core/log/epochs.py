@@ -78,11 +78,6 @@ class LeaderEpochCache:
             return epoch, self._starts[0]
         return self._epochs[higher - 1], self._starts[higher]
 
-    def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch that wrote `offset`; None before the first known one."""
-        index = bisect_right(self._starts, offset)
-        return self._epochs[index - 1] if index else None
-
     def truncate_from_end(self, end_offset: int) -> bool:
         """The log now ends at `end_offset`: epochs that begin there or later wrote nothing that is left."""
         if end_offset < 0:

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 
 from kafkad.core.settings.values import Value, value_text
 
-# A rate that Kafka takes for "without limit".
-UNLIMITED = 2**63 - 1
-
 
 @dataclass(frozen=True, slots=True)
 class Between:

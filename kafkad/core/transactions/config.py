@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-TRANSACTION_VERSION_FEATURE = "transaction.version"
-MIN_TRANSACTION_VERSION = 0
 MAX_TRANSACTION_VERSION = 2
 """0: as before KIP-890. 1: records with tagged fields. 2: each end bumps the epoch, partitions join by writes."""
 

@@ -122,19 +122,6 @@ class Purgatory(Generic[Operation, View]):
         self._purge_if_many()
         return True
 
-    def cancel_for_key(self, key: Hashable) -> list[Operation]:
-        """Take out every operation that watches `key` (the partition went away), complete or not."""
-        watching = self._watchers.get(key)
-        if watching is None:
-            return []
-        waiting = [operation for operation in watching if not operation.is_completed]
-        for operation in waiting:
-            self._finish(operation)
-        self._lingering -= len(watching)
-        self._replace(key, watching, [])
-        self._purge_if_many()
-        return waiting
-
     def clear(self) -> list[Operation]:
         """Take out everything (the process stops, or the clients' side of it died)."""
         waiting = self._wheel.clear()

@@ -13,7 +13,7 @@ WHEEL_SIZE = 20
 
 
 class Timer:
-    """Something with a deadline; subclass it, or use `KeyedTimer`. A timer is in one wheel at a time.
+    """Something with a deadline, to be subclassed. A timer is in one wheel at a time.
 
     Plain and mutable: the wheel moves tens of thousands of them, a wrapper each would double the cost.
     """
@@ -23,16 +23,6 @@ class Timer:
     def __init__(self, deadline_ms: int) -> None:
         self.deadline_ms = deadline_ms
         self.bucket: _Bucket[Any] | None = None
-
-
-class KeyedTimer(Timer):
-    """A timer that is only a name: what a `SetTimer(key, deadline)` order becomes."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: object, deadline_ms: int) -> None:
-        super().__init__(deadline_ms)
-        self.key = key
 
 
 T = TypeVar("T", bound=Timer)

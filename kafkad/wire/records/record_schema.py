@@ -44,7 +44,7 @@ def number(form: str) -> Form:
     return Form(read, packed.pack)
 
 
-INT8, INT16, INT32, INT64 = (number(form) for form in "bhiq")
+INT8, INT32, INT64 = (number(form) for form in "biq")
 
 
 def _read_uuid(data: memoryview, at: int) -> tuple[UUID, int]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafkad.core.log.partition_log import AppendInfo, PartitionLog
 from kafkad.core.log.records.record import NewRecord, build_batch
-from kafkad.core.log.recovery.loading import LoadRequest, load_log
+from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import SegmentStore
 from kafkad.core.types import TopicPartition
@@ -55,14 +55,18 @@ def load(
     log_start_offset: int = 0,
     now_ms: int = NOW,
 ) -> PartitionLog:
-    return load_log(
-        store,
-        LoadRequest(
-            partition=PARTITION,
-            config=config,
-            was_clean=was_clean,
-            now_ms=now_ms,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-        ),
+    request = LoadRequest(
+        partition=PARTITION,
+        config=config,
+        was_clean=was_clean,
+        now_ms=now_ms,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
     )
+    steps = load_steps(store, request)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as finished:
+            log: PartitionLog = finished.value
+            return log

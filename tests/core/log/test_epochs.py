@@ -58,15 +58,6 @@ def test_negative_numbers_are_our_own_mistake(epoch: int, offset: int) -> None:
         LeaderEpochCache().assign(epoch, offset)
 
 
-@pytest.mark.parametrize(("offset", "epoch"), [(0, 2), (9, 2), (10, 3), (24, 3), (25, 6), (1000, 6)])
-def test_an_offset_belongs_to_the_epoch_that_began_before_it(offset: int, epoch: int) -> None:
-    assert LeaderEpochCache(EPOCHS).epoch_for_offset(offset) == epoch
-
-
-def test_an_offset_before_all_epochs_has_none() -> None:
-    assert LeaderEpochCache([(1, 5)]).epoch_for_offset(4) is None
-
-
 @pytest.mark.parametrize(
     ("end", "left"), [(26, EPOCHS), (25, EPOCHS[:2]), (11, EPOCHS[:2]), (10, EPOCHS[:1]), (0, []), (-1, EPOCHS)]
 )

@@ -86,16 +86,6 @@ def test_a_cancelled_operation_is_gone_for_events_and_clock() -> None:
     assert purgatory.expire(10) == []
 
 
-def test_cancelling_a_key_takes_out_its_operations_only() -> None:
-    purgatory = purgatory_over({})
-    on_a, on_b = WaitsForLevel(["a"], 1, 10), WaitsForLevel(["b"], 1, 10)
-    purgatory.try_complete_else_watch(on_a)
-    purgatory.try_complete_else_watch(on_b)
-    assert purgatory.cancel_for_key("a") == [on_a]
-    assert purgatory.cancel_for_key("a") == []
-    assert purgatory.expire(10) == [on_b]
-
-
 def test_clear_hands_back_every_waiting_operation_once() -> None:
     purgatory = purgatory_over({})
     operations = [WaitsForLevel(["a", "b"], 1, 10 + number) for number in range(3)]
@@ -168,13 +158,6 @@ class PurgatoryAgainstList(RuleBasedStateMachine):
             operation = self.waiting[choice % len(self.waiting)]
             assert self.purgatory.cancel(operation)
             self.leave([operation])
-
-    @rule(key=st.sampled_from(KEYS))
-    def cancel_for_key(self, key: str) -> None:
-        expected = [operation for operation in self.waiting if key in operation.keys]
-        cancelled = self.purgatory.cancel_for_key(key)
-        assert cancelled == expected
-        self.leave(cancelled)
 
     @invariant()
     def lists_stay_short(self) -> None:

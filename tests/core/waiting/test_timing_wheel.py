@@ -5,17 +5,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kafkad.core.waiting.timing_wheel import KeyedTimer, Timer, TimingWheel
+from kafkad.core.waiting.timing_wheel import Timer, TimingWheel
 
 
-def wheel_with(*deadlines_ms: int, start_ms: int = 0) -> TimingWheel[KeyedTimer]:
-    wheel: TimingWheel[KeyedTimer] = TimingWheel(start_ms=start_ms)
+def wheel_with(*deadlines_ms: int, start_ms: int = 0) -> TimingWheel[Timer]:
+    wheel: TimingWheel[Timer] = TimingWheel(start_ms=start_ms)
     for deadline_ms in deadlines_ms:
-        wheel.add(KeyedTimer(f"at {deadline_ms}", deadline_ms))
+        wheel.add(Timer(deadline_ms))
     return wheel
 
 
-def wakings_until_empty(wheel: TimingWheel[KeyedTimer]) -> list[int]:
+def wakings_until_empty(wheel: TimingWheel[Timer]) -> list[int]:
     """Sleep exactly as long as the wheel says, until nothing waits any more."""
     times = []
     while (wake_ms := wheel.next_expiration_ms()) is not None:
@@ -27,7 +27,7 @@ def wakings_until_empty(wheel: TimingWheel[KeyedTimer]) -> list[int]:
 def test_a_timer_comes_out_at_its_deadline_and_not_before() -> None:
     wheel = wheel_with(7)
     assert wheel.advance(6) == []
-    assert [timer.key for timer in wheel.advance(7)] == ["at 7"]
+    assert [timer.deadline_ms for timer in wheel.advance(7)] == [7]
     assert len(wheel) == 0
 
 
@@ -48,12 +48,12 @@ def test_timers_come_out_in_the_order_of_their_deadlines_after_a_long_sleep() ->
 def test_a_deadline_that_has_passed_is_due_at_the_next_advance() -> None:
     wheel = wheel_with(90, start_ms=100)
     assert wheel.next_expiration_ms() == 100
-    assert [timer.key for timer in wheel.advance(100)] == ["at 90"]
+    assert [timer.deadline_ms for timer in wheel.advance(100)] == [90]
 
 
 def test_cancelled_timers_are_nothing_to_wake_up_for() -> None:
     wheel = wheel_with(5000)
-    timer = KeyedTimer("soon", 10)
+    timer = Timer(10)
     wheel.add(timer)
     assert wheel.cancel(timer)
     assert wheel.next_expiration_ms() == 4800

@@ -163,7 +163,6 @@ decode_topic = json.Decoder(TopicNode).decode
 decode_state = json.Decoder(StateNode).decode
 decode_config = json.Decoder(ConfigNode).decode
 decode_cluster_id = json.Decoder(ClusterIdNode).decode
-decode_controller = json.Decoder(ControllerNode).decode
 decode_block = json.Decoder(ProducerIdBlockNode).decode
 decode_features = json.Decoder(FeatureNode).decode
 decode_deletion = json.Decoder(DeletionNode).decode

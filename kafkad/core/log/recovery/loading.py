@@ -51,17 +51,6 @@ class LoadRequest:
     verifies_transactions: bool = True
 
 
-def load_log(store: SegmentStore, request: LoadRequest) -> PartitionLog:
-    """Load at once; `load_steps` is for logs that may need long."""
-    steps = load_steps(store, request)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as finished:
-            log: PartitionLog = finished.value
-            return log
-
-
 def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress, None, PartitionLog]:
     """Load in steps of about a megabyte of recovery; a clean log takes no step at all.
 
