@@ -1,14 +1,11 @@
-"""What a process asks of the kernel about itself: open files, death with its parent, its name in `ps`."""
+"""What a process asks of the kernel about itself: open files, threads, its name in `ps`."""
 
 import ctypes
-import os
 import resource
-import signal
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError, Thread
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _ARG_START, _ARG_END = 47, 48
 """Fields of /proc/self/stat, counted from 0 (proc(5): arg_start is field 48)."""
@@ -47,17 +44,6 @@ def require_threads(count: int) -> None:
 def _meet(together: Barrier) -> None:
     with suppress(BrokenBarrierError):
         together.wait()
-
-
-def die_with_parent(parent_pid: int) -> None:
-    """Be killed when the parent ends, however it ends; at once if it is gone already."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        failure = ctypes.get_errno()
-        raise OSError(failure, f"prctl(PR_SET_PDEATHSIG): {os.strerror(failure)}")
-    # The parent may have died before the kernel knew of the wish.
-    if os.getppid() != parent_pid:
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def set_process_title(name: str) -> None:

@@ -18,9 +18,9 @@ from typing import ClassVar, TypeAlias
 
 from kafkad.adapters.files.log_directory import LogDirectory
 from kafkad.adapters.links.supervision_channel import Channel, ChannelClosed, Fatal
+from kafkad.adapters.operating_system.parent_watch import die_with_parent
 from kafkad.adapters.operating_system.process_limits import (
     OutOfResources,
-    die_with_parent,
     open_files_limit,
     set_process_title,
 )
