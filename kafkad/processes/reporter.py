@@ -5,7 +5,6 @@ metadata. Nothing here is on a data path; a reporter that fails ends this proces
 """
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 
@@ -22,6 +21,7 @@ from kafkad.adapters.links.supervision_channel import (
     Stop,
     Stopped,
 )
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import with_static
@@ -68,7 +68,7 @@ class ReporterProcess:
         self._is_done = False
         self._config = context.config
         self._polling_ms = _polling_ms(self._config)
-        self._poll_at_ms = _now_ms() + self._polling_ms
+        self._poll_at_ms = monotonic_ms() + self._polling_ms
 
     def run(self) -> None:
         """Until the supervisor says stop."""
@@ -123,7 +123,7 @@ class ReporterProcess:
 
     def _serve_pages(self, _events: int) -> None:
         assert self._pages is not None, "watched as long as it is there"
-        self._pages.serve_ready(_now_ms())
+        self._pages.serve_ready(monotonic_ms())
 
     def _start_reporters(self) -> None:
         plugins, config = self._context.plugins, self._context.config
@@ -142,10 +142,10 @@ class ReporterProcess:
         if self._polled():
             deadlines.append(self._poll_at_ms)
         known = [deadline for deadline in deadlines if deadline is not None]
-        return max(0, min(known) - _now_ms()) if known else IDLE
+        return max(0, min(known) - monotonic_ms()) if known else IDLE
 
     def _act_on_time(self) -> None:
-        now_ms = _now_ms()
+        now_ms = monotonic_ms()
         if self._pages is not None:
             due_ms = self._pages.next_deadline_ms()
             if due_ms is not None and due_ms <= now_ms:
@@ -176,7 +176,7 @@ class ReporterProcess:
         """Reporters got their settings when they were started; only how often they are asked can change."""
         self._config = with_static(self._config, static)
         self._polling_ms = _polling_ms(self._config)
-        self._poll_at_ms = min(self._poll_at_ms, _now_ms() + self._polling_ms)
+        self._poll_at_ms = min(self._poll_at_ms, monotonic_ms() + self._polling_ms)
 
     def _follow(self, entries: tuple[ProcessEntry, ...]) -> None:
         changes = self._peers.follow(entries)
@@ -240,7 +240,3 @@ def _polling_ms(config: BrokerConfig) -> int:
     polling_s = config.values[POLLING_INTERVAL]
     assert isinstance(polling_s, int), f"{POLLING_INTERVAL} is an integer option"
     return polling_s * 1000
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

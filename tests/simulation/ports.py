@@ -21,7 +21,7 @@ from kafkad.adapters.files import checkpoint_files, file_cache, segment_files
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.log_directory import write_partition_metadata
 from kafkad.adapters.links import event_queue, messaging
-from kafkad.adapters.operating_system import helper_threads
+from kafkad.adapters.operating_system import clocks, helper_threads
 from kafkad.adapters.shared_memory.descriptor_ring import RingWriter
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
@@ -270,6 +270,7 @@ class Ports:
         context = SimpleNamespace(set=lambda *_: None, term=lambda: None)
         return [
             *_everywhere("time", time, virtual_time),
+            (clocks, "time", virtual_time),
             *_everywhere("monotonic_ns", time.monotonic_ns, virtual_time.monotonic_ns),
             *_everywhere("uuid4", uuid4, self._uuid4),
             *_everywhere("random", sys.modules["random"], self._random),

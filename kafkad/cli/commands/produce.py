@@ -2,12 +2,12 @@
 
 import json
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import click
 
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.cli.asking import CommandFailed, asking, asks_broker
 from kafkad.cli.lines import line_groups
 from kafkad.cli.options import json_option
@@ -100,7 +100,7 @@ class Placement:
 
 
 def _records(lines: list[bytes], separator: bytes | None, headers: Headers) -> Iterator[NewRecord]:
-    now = time.time_ns() // 1_000_000
+    now = wall_clock_ms()
     for line in lines:
         if separator is None:
             yield NewRecord(now, None, line, headers)

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from time import time_ns
 
 import click
 
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.cli.asking import CommandFailed, asking, asks_broker
 from kafkad.cli.hanging import hanging, overdue
 from kafkad.cli.options import json_option
@@ -60,7 +60,7 @@ def describe(transactional_id: str, as_json: bool, bootstrap: str, timeout_s: fl
     if as_json:
         click.echo(json.dumps(asdict(row)))
         return
-    _print(description_lines(row, _now_ms()))
+    _print(description_lines(row, wall_clock_ms()))
 
 
 @transactions.command(
@@ -127,8 +127,8 @@ def find_hanging(
     with asking(bootstrap, timeout_s) as client:
         searched = _partitions(client, topic, partition, broker_id)
         producers = [row for each in searched for row in producers_of(client, *each)]
-        rows = _hanging(client, overdue(producers, _now_ms(), max_transaction_timeout * _MINUTE_MS))
-    _print([row._asdict() for row in rows] if as_json else hanging_lines(rows, _now_ms()))
+        rows = _hanging(client, overdue(producers, wall_clock_ms(), max_transaction_timeout * _MINUTE_MS))
+    _print([row._asdict() for row in rows] if as_json else hanging_lines(rows, wall_clock_ms()))
 
 
 def _producer_at(client: BrokerClient, partition: Partition, start_offset: int) -> ProducerState:
@@ -175,7 +175,3 @@ def _print(rows: Sequence[str] | Sequence[dict[str, object]]) -> None:
         click.echo("\n".join(map(str, rows)))
     else:
         click.echo(json.dumps(rows))
-
-
-def _now_ms() -> int:
-    return time_ns() // 1_000_000

@@ -1,10 +1,10 @@
 """The cleaner process's loop: a round now and then, in chunks that keep no worker busy for long; else at rest."""
 
 import logging
-import time
 
 from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import (
@@ -31,10 +31,6 @@ CONTROLLER = ProcessKey("controller", 0)
 
 def main(context: ChildContext) -> None:
     CleanerProcess(context).run()
-
-
-def monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 class CleanerProcess:
@@ -134,7 +130,7 @@ class CleanerProcess:
         assert isinstance(message, SegmentsDescribed), f"{worker} does not say {type(message).__name__} to a cleaner"
         if not self._rounds.answered(worker.index, message.part_id):
             return
-        wall_ms = time.time_ns() // 1_000_000
+        wall_ms = wall_clock_ms()
         for described in message.partitions:
             for order in self._planner.plan(described, self._config, wall_ms):
                 self._peers.send(worker, pack_control(order))

@@ -1,7 +1,6 @@
 """The controller process's loop: requests and reports come in, metadata, replies and checkpoints go out."""
 
 import logging
-import time
 from collections.abc import Mapping
 
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable
@@ -16,6 +15,7 @@ from kafkad.adapters.links.supervision_channel import (
     Stop,
     Stopped,
 )
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
 from kafkad.core.controller.startup.startup import StartRefused
@@ -34,10 +34,6 @@ LOOK_MS = 2
 """How often a new incarnation looks whether the workers have let go of the one before: it does nothing else then."""
 ROOM_LOOK_MS = 1_000
 """How often a life that a full disk does not let begin tries again."""
-
-
-def monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 def main(context: ChildContext) -> None:

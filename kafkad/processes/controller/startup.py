@@ -7,13 +7,13 @@ stop the broker: another incarnation of the controller would find the same.
 import hashlib
 import logging
 import random
-import time
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
 
 from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
@@ -89,7 +89,7 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     seen, offline = _scan_all(directories, failed, topics)
     if seen:
         # Before any topic is taken over: a crash in between would make them look like ours.
-        avoid_strangers(store, context.config.node_id, time.time_ns() // 1_000_000)
+        avoid_strangers(store, context.config.node_id, wall_clock_ms())
     started = _start(context, store, cluster_id, random_source, failover_state, seen, offline)
     _report(started, directories)
     return Opened(
@@ -163,7 +163,7 @@ def _start(
 ) -> Started:
     config = context.config
     assert context.plugins is not None, "the supervisor loads the plugins before it forks"
-    wall_ms = time.time_ns() // 1_000_000
+    wall_ms = wall_clock_ms()
     broker = register_broker(store, config.node_id, _listeners(context), config.rack, wall_ms)
     return start(
         store,

@@ -4,11 +4,11 @@ It owns its connections and everything that is read from logs; it writes no log 
 """
 
 import logging
-import time
 from functools import partial
 
 from kafkad.adapters.links.messaging import PeerChange, PeerGone
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
@@ -300,7 +300,3 @@ class NetworkProcess:
 
 
 STOP_MARGIN_MS = 500
-
-
-def monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

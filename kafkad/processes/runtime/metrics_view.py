@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.partition_table import BYTES_IN, MESSAGES_IN
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.image import NO_SLOT, MetadataImage
@@ -30,7 +31,7 @@ class MetricsView:
         return self._builder.build(
             BrokerReading(
                 now_ns=time.monotonic_ns(),
-                wall_ms=time.time_ns() // 1_000_000,
+                wall_ms=wall_clock_ms(),
                 broker_state=registry.broker_state,
                 processes=[
                     ProcessReading(

@@ -7,7 +7,6 @@ performed.
 import logging
 import select
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -23,6 +22,7 @@ from kafkad.adapters.links.supervision_channel import (
     Stop,
     Stopped,
 )
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.operating_system.service_manager import ServiceManager
 from kafkad.adapters.operating_system.terminal import has_hung_up
 from kafkad.adapters.shared_memory.counters import Counters
@@ -72,7 +72,7 @@ class Supervision:
         self._on_event: dict[int, Callable[[], None]] = {}
         self._stopping: StopSequence | None = None
         self._was_ready = False
-        self._watching = Watch(children, counters, registry, service, _now_ms())
+        self._watching = Watch(children, counters, registry, service, monotonic_ms())
         self.exit_code = OK
         self.unclean_workers = 0
 
@@ -89,7 +89,7 @@ class Supervision:
                 on_event = self._on_event.get(fd)
                 if on_event is not None:
                     on_event()
-            self._act_on_time(_now_ms())
+            self._act_on_time(monotonic_ms())
         self._enter(BrokerState.NOT_RUNNING)
         return self.exit_code
 
@@ -108,7 +108,7 @@ class Supervision:
         stage = self._stopping.current if self._stopping is not None else None
         if stage is not None and any(self._unkilled(stage)):
             deadlines.append(stage.deadline_ms)
-        return max(0, min(deadlines) - _now_ms()) / 1000
+        return max(0, min(deadlines) - monotonic_ms()) / 1000
 
     def _act_on_time(self, now_ms: int) -> None:
         started = False
@@ -154,8 +154,8 @@ class Supervision:
         try:
             self._start(child)
         except CannotFork as error:
-            child.restart_at_ms = child.backoff.not_begun(_now_ms())
-            delay_ms = child.restart_at_ms - _now_ms()
+            child.restart_at_ms = child.backoff.not_begun(monotonic_ms())
+            delay_ms = child.restart_at_ms - monotonic_ms()
             log.error("%s can't be started, the next try is in %d ms: %s", child.key, delay_ms, error)
             return False
         return True
@@ -181,13 +181,13 @@ class Supervision:
         self._go_on_stopping()
 
     def _replace(self, child: Child, code: int) -> None:
-        decision = child.backoff.died(_now_ms(), has_served=self._was_ready)
+        decision = child.backoff.died(monotonic_ms(), has_served=self._was_ready)
         if isinstance(decision, CrashLoop):
             times = f"{decision.failures} times before the broker could serve"
             self._give_up(f"{child.key} ended {times}, last with {_ending(code)}", FAILED)
             return
         child.restart_at_ms = decision.at_ms
-        delay_ms = max(0, decision.at_ms - _now_ms())
+        delay_ms = max(0, decision.at_ms - monotonic_ms())
         often = f" ({decision.recent_deaths} times within ten minutes)" if decision.recent_deaths > 1 else ""
         log.error("%s ended with %s%s; it is started again in %d ms", child.key, _ending(code), often, delay_ms)
 
@@ -205,7 +205,7 @@ class Supervision:
         match message:
             case Ready():
                 incarnation.is_ready = True
-                child.backoff.ready(_now_ms())
+                child.backoff.ready(monotonic_ms())
                 self._registry.set_state(child.key, ProcessState.READY)
                 self._look_whether_ready()
             case Stopped(is_clean=is_clean):
@@ -271,18 +271,14 @@ class Supervision:
         if self._stopping is None:
             return
         stage = self._stopping.advance(
-            (incarnation.key.role for incarnation in self._children.incarnations()), _now_ms()
+            (incarnation.key.role for incarnation in self._children.incarnations()), monotonic_ms()
         )
         if stage is not None:
-            self._watching.next_ms = _now_ms()
+            self._watching.next_ms = monotonic_ms()
             for incarnation in self._children.incarnations():
                 if incarnation.key.role == stage.role:
                     self._registry.set_state(incarnation.key, ProcessState.STOPPING)
                     self._children.send(incarnation, Stop(deadline_ms=stage.deadline_ms))
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 def _ending(code: int) -> str:

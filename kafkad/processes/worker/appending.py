@@ -4,10 +4,10 @@ All requests of a loop pass are appended before anything is published, so that a
 many batches went into its log, and nobody hears of an append that a reader can't see.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -142,7 +142,7 @@ class Appending:
     def append(self, network: int, frame: bytes) -> None:
         """Every request of an APPEND frame; answered by `answer` after publishing."""
         arena = self._arenas[network]
-        wall_ms = time.time_ns() // 1_000_000
+        wall_ms = wall_clock_ms()
         partitions = 0
         for part_id, deadline_ms, acks, version, slices, transactional_id in unpack_appends(frame):
             answer = _Answer(network, self._incarnations[network], part_id, acks, deadline_ms)
@@ -160,7 +160,7 @@ class Appending:
         answer = held.answer
         assert isinstance(answer, _Answer)
         arena = self._arenas[held.network]
-        wall_ms = time.time_ns() // 1_000_000
+        wall_ms = wall_clock_ms()
         for number, piece in enumerate(held.slices):
             error = held.errors.get(number)
             if error is None:

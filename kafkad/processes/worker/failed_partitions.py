@@ -6,9 +6,9 @@ gives the whole directory up at the next roll, and the broker with its last one.
 """
 
 import logging
-import time
 from collections.abc import Callable
 
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.partition_slot import STATE_OFFLINE
@@ -27,7 +27,7 @@ NO_ROOM_AGAIN_MS = 60_000
 
 def say_no_room(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
     """Once a minute for each partition: a full disk refuses all that comes, and may be where the lines go, too."""
-    now_ms = time.monotonic_ns() // 1_000_000
+    now_ms = monotonic_ms()
     if now_ms >= owned.no_room_due_ms:
         owned.no_room_due_ms = now_ms + NO_ROOM_AGAIN_MS
         log.error("%s: %s: %s", owned.name, what, error)

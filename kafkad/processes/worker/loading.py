@@ -19,6 +19,7 @@ from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.log_directory import LogDirectory, write_partition_metadata
 from kafkad.adapters.files.segment_files import SegmentFiles, storage_errors
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.records.old_formats import OldMessageFormat
@@ -162,7 +163,7 @@ class Loader:
             partition=owned.name,
             config=config,
             was_clean=was_clean,
-            now_ms=time.time_ns() // 1_000_000,
+            now_ms=wall_clock_ms(),
             recovery_point=max(recovery_point, before.leo_offset) if follows_a_dead_worker else recovery_point,
             log_start_offset=max(
                 state.log_starts.get(owned.name, 0), before.log_start if follows_a_dead_worker else 0

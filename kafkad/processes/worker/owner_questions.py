@@ -1,9 +1,9 @@
 """What others ask the owner of partitions: its files, its producers, its segments; to delete records, to tidy up."""
 
 import logging
-import time
 from collections.abc import Callable
 
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -130,7 +130,7 @@ class Questions:
         partition_log = owned.log
         up_to = partition_log.high_watermark.offset if offset == HIGH_WATERMARK else offset
         try:
-            removed = delete_records_before(partition_log, up_to, _wall_ms())
+            removed = delete_records_before(partition_log, up_to, wall_clock_ms())
         except KafkaError as error:
             return error.code, -1
         except NoSpaceLeft as error:
@@ -224,11 +224,11 @@ class Questions:
     def _carry_out(self, owned: OwnedPartition, partition_log: PartitionLog, order: CleanupOrdered) -> None:
         before = partition_log.log_start_offset
         if order.roll:
-            partition_log.roll(partition_log.log_end_offset, _wall_ms())
+            partition_log.roll(partition_log.log_end_offset, wall_clock_ms())
         # Also what was appended while the policy thought about it stays, though its segment was to go.
         decided = min(partition_log.high_watermark.offset, order.log_end_offset)
         up_to = min(order.delete_up_to, _last_segment_below(partition_log, decided))
-        removed = delete_segments(partition_log, up_to, _wall_ms()) if up_to >= 0 else []
+        removed = delete_segments(partition_log, up_to, wall_clock_ms()) if up_to >= 0 else []
         self._moved(owned, removed)
         start = partition_log.log_start_offset
         if start != before:
@@ -240,7 +240,3 @@ def _last_segment_below(partition_log: PartitionLog, offset: int) -> int:
     bases = partition_log.segments.base_offsets
     ends = [*bases[1:], partition_log.log_end_offset]
     return max((base for base, end in zip(bases, ends, strict=True) if end <= offset), default=-1)
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
 from kafkad.adapters.files.segment_files import storage_errors
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry
 from kafkad.config.dynamic import apply_dynamic, with_static
@@ -198,7 +199,7 @@ class Partitions:
             owned.log.abandon()
             owned.log = None
         self._withdrawn(owned)
-        due_ms = time.monotonic_ns() // 1_000_000 + delay_ms
+        due_ms = monotonic_ms() + delay_ms
         self._leaving.append(_Leaving(owned, due_ms, self._registry.grace_marks()))
         # At once, whatever the files of earlier deletions wait for: a client waits for the slot of this one.
         self._look_due_ms = 0

@@ -1,8 +1,8 @@
 """What a worker does by the clock: producers expire, logs with `flush.ms` are synced. Asleep when neither is due."""
 
-import time
 from collections.abc import Callable
 
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_ONLINE
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure
@@ -65,7 +65,7 @@ class Periodic:
             self._has_flush_ms = self._flush()
 
     def _expire(self) -> bool:
-        wall_ms = time.time_ns() // 1_000_000
+        wall_ms = wall_clock_ms()
         some_left = False
         for owned in self._partitions.values():
             if owned.log is not None:
@@ -74,7 +74,7 @@ class Periodic:
         return some_left
 
     def _flush(self) -> bool:
-        wall_ms = time.time_ns() // 1_000_000
+        wall_ms = wall_clock_ms()
         some_left = False
         for owned in self._partitions.values():
             partition_log = owned.log

@@ -5,11 +5,11 @@ its link ends with its incarnation.
 """
 
 import logging
-import time
 from functools import partial
 
 from kafkad.adapters.links.messaging import PeerChange, PeerGone
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.deltas import (
     BrokerConfigChanged,
@@ -202,7 +202,7 @@ class WorkerProcess:
         removal_due_ms = self.partitions.removal_due_ms
         if removal_due_ms is not None and removal_due_ms <= self._now_ms:
             self.partitions.remove_left(self._now_ms)
-        self.upkeep.remove_due(wall_ms())
+        self.upkeep.remove_due(wall_clock_ms())
         self.periodic.run(self._now_ms)
 
     def touched(self, owned: OwnedPartition) -> None:
@@ -305,7 +305,7 @@ class WorkerProcess:
             self.partitions.removal_due_ms,
         ]
         if self.upkeep.next_deadline_ms is not None:
-            deadlines.append(now_ms + self.upkeep.next_deadline_ms - wall_ms())
+            deadlines.append(now_ms + self.upkeep.next_deadline_ms - wall_clock_ms())
         known = [deadline for deadline in deadlines if deadline is not None]
         return max(0, min(known) - monotonic_ms()) if known else IDLE
 
@@ -325,11 +325,3 @@ class WorkerProcess:
             self._context.channel.send(Stopped(is_clean=is_clean))
         except ChannelClosed:
             log.warning("the supervisor is gone")
-
-
-def monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000

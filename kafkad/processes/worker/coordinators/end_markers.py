@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.ports import NoSpaceLeft
@@ -103,7 +104,7 @@ class EndMarkers:
                 commit=order.is_commit,
                 transaction_version=order.transaction_version,
                 leader_epoch=owned.leader_epoch,
-                now_ms=time.time_ns() // 1_000_000,
+                now_ms=wall_clock_ms(),
             )
         except NoSpaceLeft as error:
             say_no_room(owned, "a transaction's end can't be written", error)

@@ -4,10 +4,10 @@ The first commit of a transaction needs the coordinator's word, as the first rec
 (KIP-890). With version 5 the partition is added to the transaction by that question.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.types import NO_SEQUENCE
@@ -53,7 +53,7 @@ class OffsetVerifications:
                 request.producer_id,
                 request.producer_epoch,
                 NO_SEQUENCE,
-                time.time_ns() // 1_000_000,
+                wall_clock_ms(),
                 supports_epoch_bump=adds,
             )
         except KafkaError as error:

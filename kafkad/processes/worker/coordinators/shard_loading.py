@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.core.coordinator.runtime import Runtime
 from kafkad.core.coordinator.shard import Moment
 from kafkad.core.log.records.batch import CorruptBatch
@@ -82,4 +83,4 @@ def _tell_loaded(coordinator: Coordinator) -> None:
 
 
 def moment_now() -> Moment:
-    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+    return Moment(monotonic_ms(), wall_clock_ms())

@@ -5,12 +5,12 @@ that waits have later sequences. What to ask and what an answer means is in `han
 """
 
 import heapq
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
@@ -141,7 +141,7 @@ class Transactional:
         while line:
             held = line[0]
             if held.state is _State.NEW:
-                held.began_ms = time.monotonic_ns() // 1_000_000
+                held.began_ms = monotonic_ms()
                 self._ask(transactional_id, held)
             if held.state is not _State.DONE:
                 return
@@ -210,7 +210,7 @@ class Transactional:
                 header.producer_id,
                 header.producer_epoch,
                 header.base_sequence,
-                time.time_ns() // 1_000_000,
+                wall_clock_ms(),
                 supports_epoch_bump=adds,
             )
         except KafkaError as error:
@@ -228,7 +228,7 @@ class Transactional:
     def _answered(self, transactional_id: str, held: PendingProduce, codes: list[ErrorCode]) -> None:
         if held.is_unwanted:
             return
-        now_ms = time.monotonic_ns() // 1_000_000
+        now_ms = monotonic_ms()
         if transactional_produce.may_ask_again(codes, held.version) and now_ms - held.began_ms < self._retry.total_ms:
             self._sequence += 1
             heapq.heappush(self._retries, (now_ms + self._retry.pause_ms, self._sequence, transactional_id, held))
