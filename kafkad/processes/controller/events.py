@@ -31,7 +31,7 @@ from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.controller.topic_deletion import TopicDeletions
 from kafkad.processes.runtime.child import ChildContext
-from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
+from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_S, Turns
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
@@ -53,8 +53,6 @@ from kafkad.wire.processes.controller_messages import (
 log = logging.getLogger(__name__)
 
 Send = Callable[[ProcessKey, bytes], bool]
-REMOVAL_BUDGET_S = 0.005
-"""How long one pass may go on removing what deleted topics have left."""
 
 
 class EveryDirectoryFailed(Exception):
@@ -293,7 +291,7 @@ class ControllerEvents:
                 self._topic_deletions.take_back(self._opened.found, is_first_incarnation=is_first)
             self._topic_deletions.acknowledged(applied)
         if self._topic_deletions.has_removals:
-            self._topic_deletions.remove(REMOVAL_BUDGET_S)
+            self._topic_deletions.remove(STEP_S)
         if self._controller.has_unfinished_deletions:
             self._controller.finish_deletions()
         if not self._replies.is_empty:

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from time import monotonic_ns
 
-BUDGET_S = 0.005
-"""How long a pass may go on with what is in line; one step is taken at least."""
+STEP_S = 0.005
+"""How long a pass of the loop goes on with work that is done in steps, of each kind; one step is taken at least."""
 COSTLY_BYTES = 512
 """A request up to this size is answered at once: its elements are few."""
 
@@ -29,7 +29,7 @@ class Turns:
         """`work` is gone through step by step; `size` is that of what it is about."""
         self._by_size.setdefault(size.bit_length(), deque()).append(work)
 
-    def work(self, budget_s: float = BUDGET_S) -> None:
+    def work(self, budget_s: float = STEP_S) -> None:
         """Go on with what is in line."""
         end_ns = monotonic_ns() + int(budget_s * 1e9)
         while self._by_size:

@@ -36,6 +36,7 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, PartitionSlot
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
+from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.loading import Loader
 from kafkad.processes.worker.owned import OwnedPartition
 
@@ -224,7 +225,7 @@ class Partitions:
 
     def remove_left(self, now_ms: int) -> None:
         """Free the names and slots of deleted partitions and remove their files, for a few milliseconds."""
-        until_s = time.monotonic() + REMOVAL_BUDGET_S
+        until_s = time.monotonic() + STEP_S
         if self._look_due_ms is not None and self._look_due_ms <= now_ms:
             self._look_at_leaving(now_ms, until_s)
         self._removals.work(until_s)
@@ -272,4 +273,3 @@ class Partitions:
 
 
 GRACE_LOOK_MS = 10
-REMOVAL_BUDGET_S = 0.005

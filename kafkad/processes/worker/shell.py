@@ -26,6 +26,7 @@ from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import IDLE, EventLoop
 from kafkad.processes.runtime.peers import Peers
 from kafkad.processes.runtime.rings import Rings
+from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.assembly import Assembly
 from kafkad.processes.worker.closing import close_logs
 from kafkad.processes.worker.owned import OwnedPartition
@@ -49,8 +50,6 @@ log = logging.getLogger(__name__)
 CONTROLLER = ProcessKey("controller", 0)
 _CONFIGURING = (BrokerConfigChanged, FeaturesChanged, GroupConfigChanged, Snapshot)
 """What coordinators are to be told of."""
-LOADING_BUDGET_S = 0.005
-"""How long one pass may go on loading: what is loaded already serves meanwhile."""
 MOVED_NOTICE_MS = 5_000
 """The controller is told at most this often that there is something to checkpoint."""
 
@@ -184,19 +183,19 @@ class WorkerProcess:
     def _finish_pass(self) -> None:
         self.loader.try_again(self._now_ms)
         if not self.loader.is_idle:
-            self.loader.work(LOADING_BUDGET_S, self.loaded)
+            self.loader.work(STEP_S, self.loaded)
             self._registry.set_progress(self._context.key, *self.loader.progress)
         if self.coordination.has_turns:
             self.coordination.take_turns()
         if self.end_markers.is_busy:
-            self.end_markers.work(LOADING_BUDGET_S)
+            self.end_markers.work(STEP_S)
         self.coordinating.settle()
         self._publish_dirty()
         self.appending.answer()
         self.end_markers.answer_written()
         self.appending.expire(self._now_ms)
         self.questions.deleting.expire(self._now_ms)
-        self.coordinating.work(LOADING_BUDGET_S, self._now_ms)
+        self.coordinating.work(STEP_S, self._now_ms)
         self.coordination.work(self._now_ms)
         self._note_applied()
         removal_due_ms = self.partitions.removal_due_ms

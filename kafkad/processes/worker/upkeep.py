@@ -20,6 +20,7 @@ from kafkad.core.log.effects import FlushLog, UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.removal import remove_files
 from kafkad.core.metrics.catalogue import LOG_FLUSHES
+from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
 
@@ -29,7 +30,6 @@ _Removal = tuple[int, int, OwnedPartition, UnlinkFiles, tuple[GraceMark, ...]]
 RETRY_MS = 50
 AT_A_TIME = 16
 """Files that are unlinked between two looks at the clock."""
-REMOVAL_BUDGET_S = 0.005
 SYNC_THREADS = 4
 """Clients wait for syncs where `flush.messages` is set, and one slow file must not hold all partitions up."""
 
@@ -131,7 +131,7 @@ class Upkeep:
         """
         if not self._removals or self._removals[0][0] > wall_ms:
             return
-        until_s = time.monotonic() + REMOVAL_BUDGET_S
+        until_s = time.monotonic() + STEP_S
         slots: dict[int, None] = {}
         while self._removals and self._removals[0][0] <= wall_ms and time.monotonic() < until_s:
             due_ms, sequence, owned, effect, marks = heapq.heappop(self._removals)

@@ -63,7 +63,7 @@ def test_a_stop_while_something_loads_closes_the_others_and_is_not_called_clean(
     pieces: Pieces, owned: list[OwnedPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces.kill(WORKER)
-    monkeypatch.setattr(shell, "LOADING_BUDGET_S", 1e-6)
+    monkeypatch.setattr(shell, "STEP_S", 1e-6)
     pieces.begin(WORKER)
     by_slot = pieces.worker.partitions.by_slot
     client = pieces.connect()

@@ -156,7 +156,7 @@ def test_a_large_topic_is_removed_a_little_in_each_pass(
     make_pieces: Callable[..., Pieces], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces = make_pieces(log_segment_delete_delay_ms="0")
-    monkeypatch.setattr(partitions, "REMOVAL_BUDGET_S", 0)
+    monkeypatch.setattr(partitions, "STEP_S", 0)
     pieces.create_topic("large", 40)
     pieces.run_until_online("large")
     data = pieces.directory("large").parent

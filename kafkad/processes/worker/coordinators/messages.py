@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.handlers.coordinators.routing import peek
-from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
+from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_S, Turns
 from kafkad.processes.worker.coordinators.lags import Lags
 from kafkad.processes.worker.coordinators.marker_orders import MarkerOrders
 from kafkad.processes.worker.coordinators.offset_verification import OffsetVerifications
@@ -25,9 +25,6 @@ from kafkad.wire.processes.coordinator_messages import (
     VerificationWanted,
     Verified,
 )
-
-LAG_BUDGET_S = 0.005
-"""How long one pass may go on looking at groups for the reporter."""
 
 
 def _group_of(message: CoordinatorAsked) -> object:
@@ -148,7 +145,7 @@ class Coordination:
 
     def work(self, now_ms: int) -> None:
         self._orders.work(now_ms)
-        self._lags.work(LAG_BUDGET_S)
+        self._lags.work(STEP_S)
         if self._producer_ids.wanted and not self._producer_ids.is_asked:
             self._producer_ids.is_asked = True
             self._tell(ProducerIdsWanted())
