@@ -22,7 +22,7 @@ from kafkad.adapters.links.supervision_channel import (
     Stopped,
 )
 from kafkad.adapters.operating_system.clocks import monotonic_ms
-from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey
+from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessEntry, ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import with_static
 from kafkad.core.controller.deltas import MetadataGap, apply, decode
@@ -46,7 +46,6 @@ from kafkad.wire.processes.coordinator_messages import (
 
 log = logging.getLogger(__name__)
 
-CONTROLLER = ProcessKey("controller", 0)
 POLLING_INTERVAL = "kafka.metrics.polling.interval.secs"
 CONFIGURATION_REFUSED = 2
 

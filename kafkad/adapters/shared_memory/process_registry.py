@@ -33,6 +33,10 @@ class ProcessKey:
         return f"{self.role}-{self.index}"
 
 
+CONTROLLER = ProcessKey("controller", 0)
+"""There is one in each broker."""
+
+
 class ProcessState(IntEnum):
     """Where one incarnation of a process is."""
 

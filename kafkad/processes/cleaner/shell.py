@@ -5,7 +5,7 @@ import logging
 from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
-from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import (
     BrokerConfigChanged,
@@ -26,7 +26,6 @@ from kafkad.wire.processes.descriptors import SegmentsDescribed, pack_control, u
 
 log = logging.getLogger(__name__)
 
-CONTROLLER = ProcessKey("controller", 0)
 
 
 def main(context: ChildContext) -> None:

@@ -10,7 +10,7 @@ from kafkad.adapters.links.messaging import PeerChange, PeerGone
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
-from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataGap, Snapshot, decode
@@ -30,7 +30,6 @@ from kafkad.wire.processes.descriptors import APPEND, WATCH, frames_of
 
 log = logging.getLogger(__name__)
 
-CONTROLLER = ProcessKey("controller", 0)
 _APPEND, _WATCH = bytes((APPEND,)), bytes((WATCH,))
 
 

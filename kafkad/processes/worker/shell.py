@@ -10,7 +10,7 @@ from functools import partial
 from kafkad.adapters.links.messaging import PeerChange, PeerGone
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
-from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.core.controller.deltas import (
     BrokerConfigChanged,
     FeaturesChanged,
@@ -47,7 +47,6 @@ from kafkad.wire.processes.descriptors import APPEND, WATCH, unpack_control
 
 log = logging.getLogger(__name__)
 
-CONTROLLER = ProcessKey("controller", 0)
 _CONFIGURING = (BrokerConfigChanged, FeaturesChanged, GroupConfigChanged, Snapshot)
 """What coordinators are to be told of."""
 MOVED_NOTICE_MS = 5_000
