@@ -23,7 +23,9 @@ def avoid_strangers(store: CoordinationStore, broker_id: int, wall_ms: int) -> N
         store.set_data(nodes.PRODUCER_ID_BLOCK, nodes.encode(claim), node.version)
 
 
-class ProducerIds:
+class ProducerIdControlManager:
+    """The controller's side of it (Kafka's name); coordinators are handed whole blocks."""
+
     def __init__(self, store: CoordinationStore, broker_id: int) -> None:
         self._store = store
         self._broker_id = broker_id

@@ -6,8 +6,8 @@
 from typing import Protocol
 
 
-class ProducerIds(Protocol):
-    """Producer ids that nobody has had."""
+class ProducerIdManager(Protocol):
+    """A coordinator's producer ids, which nobody has had (Kafka's name)."""
 
     def take(self) -> int | None:
         """The next one; None: a block is being fetched (COORDINATOR_LOAD_IN_PROGRESS until it is here)."""

@@ -7,7 +7,7 @@ asked for before the decision is safe, so that partitions never see two decision
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from kafkad.core.coordinator.producer_ids import ProducerIds
+from kafkad.core.coordinator.producer_ids import ProducerIdManager
 from kafkad.core.coordinator.shard import MarkersWanted, Moment, Outcome
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.transactions import transitions
@@ -50,7 +50,7 @@ class Decisions:
     def __init__(
         self,
         cache: TransactionMetadataCache,
-        producer_ids: ProducerIds,
+        producer_ids: ProducerIdManager,
         coordinator_epoch: int,
         config: TransactionConfig,
     ) -> None:

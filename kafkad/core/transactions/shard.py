@@ -6,7 +6,7 @@ Answers wait until what they say is safe in the log. Meanwhile the id is busy: C
 from collections.abc import Callable, Hashable, Sequence
 
 from kafkad.core.coordinator.partitioning import partition_for
-from kafkad.core.coordinator.producer_ids import ProducerIds
+from kafkad.core.coordinator.producer_ids import ProducerIdManager
 from kafkad.core.coordinator.shard import Moment, Outcome, Producer
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -45,7 +45,7 @@ class TransactionShard:
         self,
         config: TransactionConfig,
         topics: Topics,
-        producer_ids: ProducerIds,
+        producer_ids: ProducerIdManager,
         coordinator_epoch: int,
         compile_pattern: CompilePattern,
     ) -> None:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kafkad.core.controller.configs import ConfigRules
 from kafkad.core.controller.controller import Controller, RandomSource
-from kafkad.core.controller.producer_ids import ProducerIds
+from kafkad.core.controller.producer_ids import ProducerIdControlManager
 
 
 class DescribedOption(Protocol):
@@ -49,7 +49,7 @@ class ControllerView:
     controller: Controller
     configs: ConfigTables
     random_source: RandomSource
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdControlManager
     loggers: Mapping[str, str] = field(default_factory=lambda: {"root": "INFO"})
 
 

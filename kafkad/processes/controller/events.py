@@ -10,7 +10,7 @@ from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, Pr
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import MetadataImage
-from kafkad.core.controller.producer_ids import ProducerIds
+from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from kafkad.core.metrics.catalogue import (
     ACTIVE_CONTROLLER,
@@ -84,7 +84,7 @@ class ControllerEvents:
             controller=self._controller,
             configs=self._tables,
             random_source=opened.random_source,
-            producer_ids=ProducerIds(opened.store, context.config.node_id),
+            producer_ids=ProducerIdControlManager(opened.store, context.config.node_id),
         )
         self._publishing = Publishing(context.registry, send)
         self._replies = Replies(send)

@@ -7,7 +7,7 @@ import pytest
 
 from kafkad.core.controller.admin import alter_configs, create_partitions
 from kafkad.core.controller.configs import Alteration, AlterEntry, ResourceType
-from kafkad.core.controller.producer_ids import ProducerIds
+from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.startup.repair import KEPT_FOR_EVER
 from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.controller.topics.topics import NewPartitions
@@ -154,7 +154,7 @@ def test_producer_ids_are_never_given_twice_across_crashes() -> None:
     world = prepared()
     seen: set[int] = set()
     for _ in range(3):
-        ids = ProducerIds(world.store, BROKER_ID)
+        ids = ProducerIdControlManager(world.store, BROKER_ID)
         given = [ids.allocate() for _ in range(1200)]
         assert not seen & set(given)
         seen |= set(given)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
-from kafkad.core.controller.producer_ids import BLOCK_SIZE, ProducerIds, avoid_strangers
+from kafkad.core.controller.producer_ids import BLOCK_SIZE, ProducerIdControlManager, avoid_strangers
 from kafkad.core.controller.startup.term import ensure_paths
 
 NOW = 1_700_000_000_000
@@ -21,23 +21,23 @@ def store() -> Iterator[EmbeddedStore]:
 
 
 def test_a_new_cluster_counts_from_zero(store: EmbeddedStore) -> None:
-    ids = ProducerIds(store, 1)
+    ids = ProducerIdControlManager(store, 1)
     assert [ids.allocate() for _ in range(BLOCK_SIZE + 1)] == list(range(BLOCK_SIZE + 1))
 
 
 def test_what_a_process_had_left_of_its_block_is_not_given_again(store: EmbeddedStore) -> None:
-    assert ProducerIds(store, 1).allocate() == 0
-    assert ProducerIds(store, 1).allocate() == BLOCK_SIZE
+    assert ProducerIdControlManager(store, 1).allocate() == 0
+    assert ProducerIdControlManager(store, 1).allocate() == BLOCK_SIZE
 
 
 def test_ids_of_somebody_else_are_kept_clear_of(store: EmbeddedStore) -> None:
     avoid_strangers(store, 1, NOW)
     avoid_strangers(store, 1, NOW + 5)
-    ids = ProducerIds(store, 1)
+    ids = ProducerIdControlManager(store, 1)
     assert [ids.allocate(), ids.allocate()] == [NOW * 1000, NOW * 1000 + 1]
 
 
 def test_a_store_that_has_given_ids_goes_on_where_it_was(store: EmbeddedStore) -> None:
-    ProducerIds(store, 1).allocate()
+    ProducerIdControlManager(store, 1).allocate()
     avoid_strangers(store, 1, NOW)
-    assert ProducerIds(store, 1).allocate() == BLOCK_SIZE
+    assert ProducerIdControlManager(store, 1).allocate() == BLOCK_SIZE

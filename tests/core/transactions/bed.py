@@ -51,7 +51,7 @@ class FixedTopics:
 
 
 class CountedIds:
-    """Implements `ProducerIds`; with `is_dry` there are none."""
+    """Implements `ProducerIdManager`; with `is_dry` there are none."""
 
     def __init__(self) -> None:
         self.next = 1_000

@@ -11,7 +11,7 @@ import pytest
 from kio.serial import entity_reader, entity_writer
 
 from kafkad.config import load
-from kafkad.core.controller.producer_ids import ProducerIds
+from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.controller.dispatch import DISPATCH
 from kafkad.handlers.controller.view import ControllerView, ReplyAfter
@@ -53,7 +53,7 @@ class Client:
                 load(None, [("node.id", str(BROKER_ID))], cores=2, environ={}, is_root=False), frozenset()
             ),
             random_source=self.world.random_source,
-            producer_ids=ProducerIds(self.world.store, BROKER_ID),
+            producer_ids=ProducerIdControlManager(self.world.store, BROKER_ID),
         )
         self.waited: ReplyAfter | None = None
 
