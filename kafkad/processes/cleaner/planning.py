@@ -8,12 +8,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from uuid import UUID
 
-from kafkad.config import BrokerConfig, topic_log_config
+from kafkad.config import BrokerConfig
 from kafkad.core.cleanup import CleanupEffect, CleanupPolicy, DeleteSegments, LogSummary, RollActive, SegmentSummary
 from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, Snapshot, TopicConfigChanged
 from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
+from kafkad.processes.cleaner.topic_settings import TopicSettings
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, topic_tag
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class Planner:
         self._policies = policies
         self._read_slot = read_slot
         self._share = share
+        self._settings = TopicSettings()
         self._image = MetadataImage()
         self._asked: dict[int, tuple[Topic, Partition]] = {}
         self._quarantined: set[tuple[UUID, int, str]] = set()
@@ -60,9 +62,10 @@ class Planner:
     def begin_round(self, config: BrokerConfig) -> dict[int, list[tuple[int, int]]]:
         """The partitions to look at, as (slot, tag) by the worker to ask."""
         self._asked.clear()
+        self._settings.keep(self._image.names_by_id)
         wanted: dict[int, list[tuple[int, int]]] = {}
         for topic in self._image.topics.values():
-            if not self._names(topic_log_config(config, topic.configs), config):
+            if not self._names(self._settings.of(topic, config), config):
                 continue
             tag = topic_tag(topic.id.bytes)
             for row in topic.partitions:
@@ -94,7 +97,7 @@ class Planner:
         now = self._image.topics.get(topic.name)
         if now is None or now.id != topic.id:
             return
-        settings = topic_log_config(config, now.configs)
+        settings = self._settings.of(now, config)
         summary = _summary(topic.name, row.index, described)
         for name in self._names(settings, config):
             for effect in self._ask(name, (topic.id, row.index, name), summary, settings, now_ms):

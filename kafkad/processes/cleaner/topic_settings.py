@@ -1,0 +1,28 @@
+"""With which settings are the logs of a topic cleaned? Read from text when a configuration changes, not each round."""
+
+from collections.abc import Container, Mapping
+from uuid import UUID
+
+from kafkad.config import BrokerConfig, topic_log_config
+from kafkad.core.controller.image import Topic
+from kafkad.core.log.settings import LogConfig
+
+
+class TopicSettings:
+    """What was read, with the configurations it was read from: a change of either brings another object."""
+
+    def __init__(self) -> None:
+        self._read: dict[UUID, tuple[BrokerConfig, Mapping[str, str], LogConfig]] = {}
+
+    def of(self, topic: Topic, broker: BrokerConfig) -> LogConfig:
+        """The settings of `topic` as it is configured now."""
+        known = self._read.get(topic.id)
+        if known is not None and known[0] is broker and known[1] is topic.configs:
+            return known[2]
+        settings = topic_log_config(broker, topic.configs)
+        self._read[topic.id] = (broker, topic.configs, settings)
+        return settings
+
+    def keep(self, topic_ids: Container[UUID]) -> None:
+        """The other topics are gone."""
+        self._read = {topic_id: known for topic_id, known in self._read.items() if topic_id in topic_ids}
