@@ -17,7 +17,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-from kafkad.adapters.files import checkpoint_files, file_cache, segment_files
+from kafkad.adapters.files import atomic_write, file_cache, segment_files
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.log_directory import write_partition_metadata
 from kafkad.adapters.links import event_queue, messaging
@@ -295,7 +295,7 @@ class Ports:
         ]
 
     def _on_disk(self) -> Sequence[ModuleType]:
-        return segment_files, file_cache, checkpoint_files, connection, partitions
+        return segment_files, file_cache, atomic_write, connection, partitions
 
 
 def _everywhere(name: str, real: object, stand_in: object) -> Iterator[Patch]:

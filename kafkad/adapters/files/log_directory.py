@@ -17,8 +17,8 @@ from struct import Struct
 from typing import Self
 from uuid import UUID
 
-from kafkad.adapters.files.checkpoint_files import write_atomically
-from kafkad.adapters.files.segment_files import storage_errors
+from kafkad.adapters.files.atomic_write import write_atomically
+from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.log.recovery.checkpoints import format_partition_metadata
 from kafkad.core.log.segments.layout import (
     PARTITION_METADATA,
@@ -100,7 +100,7 @@ class LogDirectory:
         directory_id = found.directory_id if found and found.directory_id else new_directory_id
         mine = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
         if found != mine:
-            write_atomically(self.path / META_PROPERTIES, _format_meta_properties(mine).encode())
+            write_atomically(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
         return mine
 
     def take_clean_shutdown(self) -> bool:
@@ -114,7 +114,7 @@ class LogDirectory:
 
     def mark_clean_shutdown(self, broker_epoch: int = -1) -> None:
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-        write_atomically(self.path / CLEAN_SHUTDOWN, content.encode())
+        write_atomically(str(self.path / CLEAN_SHUTDOWN), content.encode())
 
     def partitions(self) -> Iterator[tuple[str, DirectoryName]]:
         """Every partition directory with its name taken apart; other directories are not ours to judge."""

@@ -6,29 +6,15 @@ disk refuses becomes `NoSpaceLeft` (taken back) or `StorageFailed` (the director
 
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from typing_extensions import Buffer
 
+from kafkad.adapters.files import atomic_write
 from kafkad.adapters.files.file_cache import CachedFile, FileCache
+from kafkad.adapters.files.storage_errors import FULL, storage_errors
 from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_TEMPORARY = ".tmp"
-
-
-@contextmanager
-def storage_errors(path: str) -> Iterator[None]:
-    """Turn what the operating system says into what the core knows; a missing file stays a missing file."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        kind = NoSpaceLeft if error.errno in _FULL else StorageFailed
-        raise kind(f"{path}: {error}") from error
 
 
 class SegmentFile(CachedFile):
@@ -78,7 +64,7 @@ class SegmentFile(CachedFile):
         try:
             os.ftruncate(fd, size)
         except OSError as error:
-            kind = NoSpaceLeft if error.errno in _FULL else StorageFailed
+            kind = NoSpaceLeft if error.errno in FULL else StorageFailed
             raise kind(f"can't truncate {self.path}: {error}") from error
 
     def sync(self) -> None:
@@ -115,7 +101,7 @@ class SegmentFile(CachedFile):
 
     def _take_back(self, fd: int, position: int, error: OSError) -> None:
         """Callers write at the end, or inside a preallocated index: only the former can have made it longer."""
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise StorageFailed(f"can't write {self.path}: {error}") from error
         try:
             os.ftruncate(fd, position)
@@ -165,14 +151,7 @@ class SegmentFiles:
             return file.read()
 
     def replace(self, name: str, content: bytes) -> None:
-        path = f"{self.directory}/{name}"
-        with storage_errors(path):
-            with open(path + _TEMPORARY, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(path + _TEMPORARY, path)
-            self.sync_directory()
+        atomic_write.write_atomically(f"{self.directory}/{name}", content)
 
     def has(self, name: str) -> bool:
         return os.access(f"{self.directory}/{name}", os.F_OK)
@@ -197,9 +176,4 @@ class SegmentFiles:
             raise StorageFailed(f"can't remove {path}: {error}") from error
 
     def sync_directory(self) -> None:
-        with storage_errors(self.directory):
-            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        atomic_write.sync_directory(self.directory)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from kafkad.adapters.files.segment_files import storage_errors
+from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.adapters.links.event_queue import EventQueue
 from kafkad.adapters.stores.sqlite_tree import SCHEMA, SqliteTree
 from kafkad.core.coordination_store import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from kafkad.adapters.files.log_directory import LogDirectory, LogDirectoryUnusable, read_meta_properties
-from kafkad.adapters.files.segment_files import storage_errors
+from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, parse_directory
 from kafkad.core.log.epochs import CorruptCheckpoint, LeaderEpochCache
 from kafkad.core.log.recovery.checkpoints import CheckpointCorrupt, parse_partition_metadata

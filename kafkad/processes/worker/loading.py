@@ -18,7 +18,8 @@ from uuid import UUID
 from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.log_directory import LogDirectory, write_partition_metadata
-from kafkad.adapters.files.segment_files import SegmentFiles, storage_errors
+from kafkad.adapters.files.segment_files import SegmentFiles
+from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import CorruptBatch

@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
-from kafkad.adapters.files.segment_files import storage_errors
+from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry

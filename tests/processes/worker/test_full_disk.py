@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkad.adapters.files import file_cache, segment_files
+from kafkad.adapters.files import atomic_write, file_cache, segment_files
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
@@ -27,6 +27,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedDisk]:
     disk = SimulatedDisk(Scheduler(0))
     monkeypatch.setattr(segment_files, "os", disk)
     monkeypatch.setattr(file_cache, "os", disk)
+    monkeypatch.setattr(atomic_write, "os", disk)
     yield disk
 
 

@@ -1,0 +1,21 @@
+"""What the operating system says of a file, as the core knows it: the disk is full, or it has failed."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def storage_errors(path: str) -> Iterator[None]:
+    """Raises NoSpaceLeft or StorageFailed for what goes wrong with `path`; a missing file stays a missing file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        kind = NoSpaceLeft if error.errno in FULL else StorageFailed
+        raise kind(f"{path}: {error}") from error
