@@ -4,13 +4,10 @@ It waits until every partition's high watermark has reached the end of its batch
 Time out, and each partition that is still waiting says REQUEST_TIMED_OUT; the others keep their own result.
 """
 
-from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.waiting.purgatory import DelayedOperation
-
-Request = TypeVar("Request")
+from kafkad.core.waiting.delayed_partitions import DelayedPartitions, PendingPartition, Request
 
 
 class ProduceProgress(Protocol):
@@ -29,46 +26,10 @@ def replication_verdict(
     return ErrorCode.NONE if in_sync >= min_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-class ProducePartition:
-    """One partition of the request. Plain and mutable: one is made per batch on the produce path."""
+class DelayedProduce(DelayedPartitions[PendingPartition, ProduceProgress, Request], Generic[Request]):
+    """A partition is done when its high watermark has reached the end of its batch."""
 
-    __slots__ = ("error_code", "is_pending", "required_offset", "slot")
+    __slots__ = ()
 
-    def __init__(self, slot: int, required_offset: int, error_code: ErrorCode = ErrorCode.NONE) -> None:
-        self.slot = slot
-        self.required_offset = required_offset
-        # A failed append has its answer; a good one times out unless its acknowledgement comes.
-        self.is_pending = error_code == ErrorCode.NONE
-        self.error_code = ErrorCode.REQUEST_TIMED_OUT if self.is_pending else error_code
-
-
-class DelayedProduce(DelayedOperation[int, ProduceProgress], Generic[Request]):
-    """Watches its partitions' slots; `request` is whatever the owner needs to send the answer."""
-
-    __slots__ = ("_pending", "partitions", "request")
-
-    def __init__(self, *, request: Request, deadline_ms: int, partitions: Sequence[ProducePartition]) -> None:
-        waiting = [partition for partition in partitions if partition.is_pending]
-        super().__init__(keys=[partition.slot for partition in waiting], deadline_ms=deadline_ms)
-        self.request = request
-        self.partitions = partitions
-        self._pending = len(waiting)
-
-    def try_complete(self, view: ProduceProgress) -> bool:
-        for partition in self.partitions:
-            if partition.is_pending:
-                self._look(partition, view)
-        return self._pending == 0
-
-    def try_complete_key(self, key: int, view: ProduceProgress) -> bool:
-        for partition in self.partitions:
-            if partition.slot == key and partition.is_pending:
-                self._look(partition, view)
-        return self._pending == 0
-
-    def _look(self, partition: ProducePartition, view: ProduceProgress) -> None:
-        code = view.replication_of(partition.slot, partition.required_offset)
-        if code is not None:
-            partition.error_code = code
-            partition.is_pending = False
-            self._pending -= 1
+    def answer_of(self, partition: PendingPartition, view: ProduceProgress) -> ErrorCode | None:
+        return view.replication_of(partition.slot, partition.required_offset)

@@ -16,7 +16,8 @@ from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.core.waiting.delayed_produce import DelayedProduce, ProducePartition, replication_verdict
+from kafkad.core.waiting.delayed_partitions import PendingPartition
+from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verdict
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.processes.worker.coordinators.transactional_produce import (
     Coordinators,
@@ -267,7 +268,7 @@ class Appending:
 
     def _wait(self, answer: _Answer) -> None:
         required = dict(answer.required)
-        rows = [ProducePartition(slot, offset) for slot, offset in required.items()]
+        rows = [PendingPartition(slot, offset) for slot, offset in required.items()]
         operation = DelayedProduce(request=answer, deadline_ms=answer.deadline_ms, partitions=rows)
         if self._purgatory.try_complete_else_watch(operation):
             self._reply(operation)

@@ -1,7 +1,8 @@
 """Produce with acks=all: the answer waits for the high watermark, or says per partition what went wrong."""
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.waiting.delayed_produce import DelayedProduce, ProducePartition, replication_verdict
+from kafkad.core.waiting.delayed_partitions import PendingPartition
+from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verdict
 from kafkad.core.waiting.purgatory import Purgatory
 
 
@@ -25,7 +26,7 @@ class Leader:
         )
 
 
-def waiting_produce(leader: Leader, *partitions: ProducePartition) -> Purgatory[DelayedProduce[str], Leader]:
+def waiting_produce(leader: Leader, *partitions: PendingPartition) -> Purgatory[DelayedProduce[str], Leader]:
     purgatory: Purgatory[DelayedProduce[str], Leader] = Purgatory(view=leader, start_ms=0)
     produce = DelayedProduce(request="r1", deadline_ms=30_000, partitions=partitions)
     assert not purgatory.try_complete_else_watch(produce)
@@ -40,14 +41,14 @@ def test_a_single_replica_answers_at_once() -> None:
     leader = Leader()
     leader.high_watermarks[3] = 10
     purgatory: Purgatory[DelayedProduce[str], Leader] = Purgatory(view=leader, start_ms=0)
-    produce = DelayedProduce(request="r1", deadline_ms=30_000, partitions=[ProducePartition(3, 10)])
+    produce = DelayedProduce(request="r1", deadline_ms=30_000, partitions=[PendingPartition(3, 10)])
     assert purgatory.try_complete_else_watch(produce)
     assert codes(produce) == {3: ErrorCode.NONE}
 
 
 def test_produce_waits_until_every_high_watermark_is_there() -> None:
     leader = Leader()
-    purgatory = waiting_produce(leader, ProducePartition(1, 10), ProducePartition(2, 5))
+    purgatory = waiting_produce(leader, PendingPartition(1, 10), PendingPartition(2, 5))
     leader.high_watermarks = {1: 10, 2: 4}
     assert purgatory.check_and_complete(1) == []
     leader.high_watermarks = {1: 10, 2: 5}
@@ -58,8 +59,8 @@ def test_produce_waits_until_every_high_watermark_is_there() -> None:
 
 def test_a_timeout_is_told_of_the_unsatisfied_partitions_only() -> None:
     leader = Leader()
-    refused = ProducePartition(3, 0, ErrorCode.MESSAGE_TOO_LARGE)
-    purgatory = waiting_produce(leader, ProducePartition(1, 10), ProducePartition(2, 5), refused)
+    refused = PendingPartition(3, 0, ErrorCode.MESSAGE_TOO_LARGE)
+    purgatory = waiting_produce(leader, PendingPartition(1, 10), PendingPartition(2, 5), refused)
     leader.high_watermarks = {1: 10}
     purgatory.check_and_complete(1)
     (produce,) = purgatory.expire(30_000)
@@ -72,7 +73,7 @@ def test_a_timeout_is_told_of_the_unsatisfied_partitions_only() -> None:
 
 def test_a_lost_leadership_ends_the_waiting_with_its_code() -> None:
     leader = Leader()
-    purgatory = waiting_produce(leader, ProducePartition(1, 10))
+    purgatory = waiting_produce(leader, PendingPartition(1, 10))
     leader.lost[1] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     (produce,) = purgatory.check_and_complete(1)
     assert codes(produce) == {1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
@@ -81,7 +82,7 @@ def test_a_lost_leadership_ends_the_waiting_with_its_code() -> None:
 def test_replicated_by_too_few_is_an_error_after_the_append() -> None:
     leader = Leader()
     leader.min_in_sync = 2
-    purgatory = waiting_produce(leader, ProducePartition(1, 10))
+    purgatory = waiting_produce(leader, PendingPartition(1, 10))
     leader.high_watermarks[1] = 12
     (produce,) = purgatory.check_and_complete(1)
     assert codes(produce) == {1: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
@@ -89,5 +90,5 @@ def test_replicated_by_too_few_is_an_error_after_the_append() -> None:
 
 def test_a_produce_of_nothing_but_errors_does_not_wait() -> None:
     purgatory: Purgatory[DelayedProduce[str], Leader] = Purgatory(view=Leader(), start_ms=0)
-    failed = ProducePartition(1, 0, ErrorCode.CORRUPT_MESSAGE)
+    failed = PendingPartition(1, 0, ErrorCode.CORRUPT_MESSAGE)
     assert purgatory.try_complete_else_watch(DelayedProduce(request="r", deadline_ms=9, partitions=[failed]))
