@@ -51,7 +51,7 @@ CONFIGURATION_REFUSED = 2
 
 
 class ReporterProcess:
-    """One life of it. Without polled reporters and questions it sleeps."""
+    """One incarnation of it. Without polled reporters and questions it sleeps."""
 
     def __init__(self, context: ChildContext) -> None:
         self._context = context
@@ -231,7 +231,7 @@ class ReporterProcess:
 
 
 def main(context: ChildContext) -> None:
-    """One life of the reporter."""
+    """One incarnation of the reporter."""
     ReporterProcess(context).run()
 
 

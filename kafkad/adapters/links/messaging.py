@@ -194,7 +194,7 @@ class PeerReplaced:
 
 @dataclass(frozen=True, slots=True)
 class PeerGone:
-    """The life is over and no new one has begun yet; there is no link."""
+    """The incarnation is over and no new one has begun yet; there is no link."""
 
     peer: ProcessKey
     incarnation: int
@@ -274,7 +274,7 @@ class LinkSet:
         return known[1] if known is not None else None
 
     def incarnation(self, peer: ProcessKey) -> int:
-        """The life of `peer` that the link goes to; 0 while there is none."""
+        """The incarnation of `peer` that the link goes to; 0 while there is none."""
         known = self._links.get(peer)
         return known[0] if known is not None else 0
 

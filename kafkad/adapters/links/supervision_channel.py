@@ -17,7 +17,7 @@ _PER_READ = 64
 
 
 class ProcessesChanged(msgspec.Struct, frozen=True, tag=True):
-    """Some process began a life, got ready or died: these are all rows now."""
+    """Some process began an incarnation, got ready or died: these are all rows now."""
 
     entries: tuple[ProcessEntry, ...]
 
@@ -57,7 +57,7 @@ class Status(msgspec.Struct, frozen=True, tag=True):
 
 
 class Fatal(msgspec.Struct, frozen=True, tag=True):
-    """Another life of me would fail the same way: the broker has to stop, for this reason."""
+    """Another incarnation of me would fail the same way: the broker has to stop, for this reason."""
 
     text: str
     exit_code: int = 1

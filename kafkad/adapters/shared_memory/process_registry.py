@@ -99,7 +99,7 @@ class ProcessRegistry:
     def begin_incarnation(self, key: ProcessKey, state: ProcessState = ProcessState.STARTING) -> int:
         """Supervisor only, after the incarnation before was reaped: the incarnation of the next one.
 
-        DEAD for a life that is counted, but starts later.
+        DEAD for an incarnation that is counted, but starts later.
         """
         row = self._slots[key] * _ROW
         # State before incarnation: somebody who looks in between must not take a dead incarnation for one that starts.

@@ -25,7 +25,7 @@ from kafkad.core.metrics.partitions import PartitionReading, partition_families
 
 
 class ProcessReading(NamedTuple):
-    """One process's block; `incarnation` counts its lives from 1."""
+    """One process's block; `incarnation` counts its incarnations from 1."""
 
     role: str
     number: int

@@ -1,9 +1,9 @@
 """When is a process that died started again, and when is its broker hopeless?
 
-The first restart is immediate, each further one waits twice as long, and ten seconds in which a life serves make up
-for one death. So whoever is killed now and then is back at once, and whoever dies over and over, of a request that its
-clients send again, leaves the machine to the others most of the time. Only a start can fail for it: a broker that has
-served goes on with what lives.
+The first restart is immediate, each further one waits twice as long, and ten seconds in which an incarnation serves
+make up for one death. So whoever is killed now and then is back at once, and whoever dies over and over, of a request
+that its clients send again, leaves the machine to the others most of the time. Only a start can fail for it: a broker
+that has served goes on with what lives.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 FIRST_DELAY_MS = 100
 LONGEST_DELAY_MS = 10_000
 MADE_UP_AFTER_MS = 10_000
-"""A life that has served for this long makes up for one death, one of twice that for two."""
+"""An incarnation that has served for this long makes up for one death, one of twice that for two."""
 LOOK_BACK_MS = 600_000
 FAILURES_ALLOWED = 10
 _MOST_COUNTED = 9
@@ -30,7 +30,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashLoop:
-    """Give up: that many lives ended, and the broker has not come up."""
+    """Give up: that many incarnations ended, and the broker has not come up."""
 
     failures: int
 

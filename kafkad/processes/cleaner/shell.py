@@ -33,7 +33,7 @@ def main(context: ChildContext) -> None:
 
 
 class CleanerProcess:
-    """One life of one cleaner; of several, each has the slots that fall to its index."""
+    """One incarnation of one cleaner; of several, each has the slots that fall to its index."""
 
     def __init__(self, context: ChildContext) -> None:
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"

@@ -60,7 +60,7 @@ class EveryDirectoryFailed(Exception):
 
 
 class ControllerEvents:
-    """One life of the controller from the opened store on."""
+    """One incarnation of the controller from the opened store on."""
 
     def __init__(
         self, context: ChildContext, handover: ControllerHandover, opened: Opened, send: Send, now_ms: int

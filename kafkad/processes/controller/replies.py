@@ -52,5 +52,5 @@ class Replies:
         self._waiting = staying
 
     def forget(self, peer: ProcessKey) -> None:
-        """That life is over; the next one has other tokens."""
+        """That incarnation is over; the next one has other tokens."""
         self._waiting = [reply for reply in self._waiting if reply.peer != peer]

@@ -33,11 +33,11 @@ REFUSED, FAILED = 2, 1
 LOOK_MS = 2
 """How often a new incarnation looks whether the workers have let go of the one before: it does nothing else then."""
 ROOM_LOOK_MS = 1_000
-"""How often a life that a full disk does not let begin tries again."""
+"""How often an incarnation that a full disk does not let begin tries again."""
 
 
 def main(context: ChildContext) -> None:
-    """One life of the controller. What another incarnation would meet again is told as `Fatal`."""
+    """One incarnation of the controller. What another incarnation would meet again is told as `Fatal`."""
     try:
         ControllerProcess(context).run()
     except (LogDirectoryUnusable, StartRefused) as refusal:

@@ -44,7 +44,7 @@ class TopicDeletions:
         self._leaving_slots = list(leaving_slots)
         self._removals = DirectoryRemovals()
         self._workers: set[int] = set()
-        """Those that have a life to which metadata is sent."""
+        """Those that have an incarnation to which metadata is sent."""
 
     @property
     def has_removals(self) -> bool:
@@ -106,7 +106,7 @@ class TopicDeletions:
             log.error("%s was deleted, its directory can't be renamed: %s", partition, error)
 
     def take_back(self, found: Reconciliation, *, is_first_incarnation: bool) -> None:
-        """What a life before left half done. Call it when every live worker has applied the first version.
+        """What an incarnation before left half done. Call it when every live worker has applied the first version.
 
         Directories that are renamed already are somebody's duty unless this broker has just been started.
         """

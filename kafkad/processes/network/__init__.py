@@ -5,5 +5,5 @@ from kafkad.processes.runtime.child import ChildContext
 
 
 def main(context: ChildContext) -> None:
-    """One life of a network process."""
+    """One incarnation of a network process."""
     NetworkProcess(context).run()

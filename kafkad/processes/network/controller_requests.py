@@ -23,7 +23,7 @@ CreatedTopics = Callable[[dict[str, int]], None]
 """Called with the error code of each topic that was asked for."""
 CREATION_MS = 10_000
 """How long whoever wants a topic made waits for a controller: it asks again."""
-MOST_LIVES = 2
+MOST_INCARNATIONS = 2
 _KILLER = "the controller ended twice while it answered this request"
 
 
@@ -48,8 +48,8 @@ class ControllerRequests:
     """What this process has asked the controller and not heard of yet.
 
     Nothing is lost when the controller is replaced: every open question whose time is not over is put to the new
-    life again. All of them may be asked twice, as creating what is there already has its own answer. Nobody waits for
-    what a connection asked that is gone: it is not asked again.
+    incarnation again. All of them may be asked twice, as creating what is there already has its own answer. Nobody
+    waits for what a connection asked that is gone: it is not asked again.
     """
 
     def __init__(self, answers: Answers, refused: Callable[[Connection, str], None]) -> None:
@@ -65,14 +65,14 @@ class ControllerRequests:
         """The size of the questions that are not answered."""
 
     def connected(self, send: Callable[[bytes], None], have_version: int, now_ms: int) -> None:
-        """There is a link to a (new) life of the controller."""
+        """There is a link to a (new) incarnation of the controller."""
         if self._send is not None:
             self.disconnected()
         send(pack_message(SnapshotWanted(have_version)))
         self.expire(now_ms)
         self._send = send
         for token, question in list(self._questions.items()):
-            if question.incarnations == MOST_LIVES:
+            if question.incarnations == MOST_INCARNATIONS:
                 # It saw them all end: it may be what ends them.
                 self._give_up(token, _KILLER)
         for question in self._questions.values():
@@ -92,7 +92,7 @@ class ControllerRequests:
         return min(question.deadline_ms for question in self._questions.values())
 
     def expire(self, now_ms: int) -> None:
-        """Answer those whose time is over; what was asked is not done any more, unless the last life did it."""
+        """Answer those whose time is over; what was asked is not done any more, unless the last incarnation did it."""
         if self._send is None:
             late = [token for token, question in self._questions.items() if question.deadline_ms <= now_ms]
             for token in late:

@@ -34,7 +34,7 @@ _APPEND, _WATCH = bytes((APPEND,)), bytes((WATCH,))
 
 
 class NetworkProcess:
-    """One life of one network process: the loop and the events that are not requests."""
+    """One incarnation of one network process: the loop and the events that are not requests."""
 
     def __init__(self, context: ChildContext) -> None:
         self._context = context

@@ -78,7 +78,7 @@ class Peers:
         """Nothing is held any more of the incarnations that these changes ended."""
         for change in changes:
             if isinstance(change, PeerGone):
-                # The life that follows is counted already, though it has not begun.
+                # The incarnation that follows is counted already, though it has not begun.
                 seen = change.incarnation + 1
             elif isinstance(change, PeerJoined):
                 seen = change.incarnation
@@ -90,11 +90,11 @@ class Peers:
         return self._links.link(peer)
 
     def incarnation(self, peer: ProcessKey) -> int:
-        """The life that messages to `peer` go to; 0 while there is none."""
+        """The incarnation that messages to `peer` go to; 0 while there is none."""
         return self._links.incarnation(peer)
 
     def send(self, peer: ProcessKey, frame: bytes) -> bool:
-        """False when `peer` has no life to send to. Through a ring where there is one and the frame fits."""
+        """False when `peer` has no incarnation to send to. Through a ring where there is one and the frame fits."""
         if self._rings is not None and self._rings.send(peer, frame):
             return True
         link = self._links.link(peer)

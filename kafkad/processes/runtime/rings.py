@@ -40,7 +40,7 @@ class Rings:
         self.fd = self._doorbell.fd
 
     def open(self, peer: ProcessKey, my_incarnation: int, incarnation: int) -> None:
-        """There is a (new) life of `peer`: what was queued between earlier incarnations is not looked at."""
+        """There is a (new) incarnation of `peer`: what was queued between earlier incarnations is not looked at."""
         out, back = ring_number(self._me, peer, self._workers), ring_number(peer, self._me, self._workers)
         self._writers[peer] = RingWriter(self._region, out, (my_incarnation, incarnation), self._doorbells[peer])
         self._readers[peer] = RingReader(self._region, back, (incarnation, my_incarnation))

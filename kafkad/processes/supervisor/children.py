@@ -1,7 +1,7 @@
-"""The children as the supervisor has them: start a life, notice its end, tell all of them something.
+"""The children as the supervisor has them: start an incarnation, notice its end, tell all of them something.
 
-A life is replaced only after it was reaped: a killed writer may finish a write late, so two incarnations of one process
-never overlap.
+An incarnation is replaced only after it was reaped: a killed writer may finish a write late, so two incarnations of one
+process never overlap.
 """
 
 import gc
@@ -23,7 +23,7 @@ from kafkad.processes.supervisor.forking import CannotFork, Process
 
 @dataclass(slots=True, kw_only=True)
 class Incarnation:
-    """One life of a child: its process, a descriptor that gets readable when it ends, and our end of the line."""
+    """One incarnation of a child: its process, a descriptor that gets readable at its end, and our end of the line."""
 
     key: ProcessKey
     incarnation: int
@@ -141,9 +141,9 @@ class Children:
         return process
 
     def reap(self, child: Child) -> tuple[Incarnation, int]:
-        """The life that ended and its exit code (negative: the signal). The next one is counted from here on."""
+        """The incarnation that ended and its exit code (negative: the signal). The next one is counted from here on."""
         incarnation = child.incarnation
-        assert incarnation is not None, f"{child.key} has no life to reap"
+        assert incarnation is not None, f"{child.key} has no incarnation to reap"
         incarnation.process.join()
         code = incarnation.process.exitcode
         assert code is not None, "a joined process has an exit code"

@@ -141,7 +141,7 @@ class Supervision:
         return None if self._was_ready else progress.of_start(self._registry, is_recovering=self._is_recovering)
 
     def _start_all(self) -> None:
-        """The first lives. Where not even these can begin, the broker can't be had."""
+        """The first incarnations. Where not even these can begin, the broker can't be had."""
         for child in self._children:
             try:
                 self._start(child)
@@ -167,7 +167,7 @@ class Supervision:
 
     def _on_end(self, child: Child) -> None:
         incarnation = child.incarnation
-        assert incarnation is not None, "a pidfd is watched as long as its life"
+        assert incarnation is not None, "a pidfd is watched as long as its incarnation"
         # What it said last is still in the socket.
         self._on_messages(child, incarnation)
         self._unwatch(incarnation.pidfd)

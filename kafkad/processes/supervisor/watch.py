@@ -39,7 +39,7 @@ class Watch:
         self._next_look_ms = now_ms + self._look_ms
         self._told = ""
         self._asked: list[Incarnation] = []
-        """Lives that hang, and are killed when they have been given time for their stacks."""
+        """Incarnations that hang, and are killed when they have been given time for their stacks."""
         self._kill_ms = now_ms
         self._gave_up = False
         # At once: the first text of a start.

@@ -5,5 +5,5 @@ from kafkad.processes.worker.shell import WorkerProcess
 
 
 def main(context: ChildContext) -> None:
-    """One life of a worker."""
+    """One incarnation of a worker."""
     WorkerProcess(context).run()

@@ -54,7 +54,7 @@ MOVED_NOTICE_MS = 5_000
 
 
 class WorkerProcess:
-    """One life of one worker."""
+    """One incarnation of one worker."""
 
     def __init__(self, context: ChildContext) -> None:
         self._context = context

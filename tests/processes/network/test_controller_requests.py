@@ -7,7 +7,7 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.network.connections.connection import Connection
-from kafkad.processes.network.controller_requests import CREATION_MS, MOST_LIVES, ControllerRequests
+from kafkad.processes.network.controller_requests import CREATION_MS, MOST_INCARNATIONS, ControllerRequests
 from kafkad.wire.api_table import CREATE_TOPICS
 from kafkad.wire.processes.controller_messages import AdminRequest, AutoCreated, AutoCreateWanted, unpack_message
 from tests.handlers.kio_calls import KioApi
@@ -120,7 +120,7 @@ def test_topics_whose_creation_ends_two_controllers_are_not_wanted_of_a_third(
 ) -> None:
     answers: list[dict[str, int]] = []
     handler.create_topics(any_connection(pieces), frozenset({"bad"}), answers.append, now_ms(pieces))
-    for _ in range(MOST_LIVES):
+    for _ in range(MOST_INCARNATIONS):
         assert NextController(handler, now_ms(pieces)).asked == ["bad"]
         assert answers == []
     assert NextController(handler, now_ms(pieces)).asked == []

@@ -1,4 +1,4 @@
-"""What a life before this one left half done in the coordination store, and what only the disks know: put right.
+"""What an earlier incarnation left half done in the coordination store, and what only the disks know: put right.
 
 Each function may be cut short and repeated; it writes only what is missing.
 """

@@ -1,7 +1,7 @@
 """Is this broker the controller? The paths that must be there, the registration of the broker, and the claim.
 
 A controller process that was restarted inside the same session finds its own /controller node; raising the epoch
-fences whatever its previous life still had in flight.
+fences whatever its previous incarnation still had in flight.
 """
 
 from collections.abc import Mapping

@@ -127,7 +127,7 @@ class Coordination:
     # Producer ids come in blocks.
 
     def controller_linked(self) -> None:
-        """A (new) life of the controller: what the old one was asked is lost."""
+        """A (new) incarnation of the controller: what the old one was asked is lost."""
         self._producer_ids.failed()
 
     def given(self, block: ProducerIdsGiven) -> None:
