@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafkad.core.log.records.batch import Codec, iter_headers
+from kafkad.core.log.records.batch import Codec
+from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.wire.api_table import LIST_OFFSETS
 from tests.compat.group_sides import Member, Side
@@ -29,7 +30,7 @@ def at(times: tuple[int, ...], claimed: int, codec: Codec) -> bytes:
 
 def times_of(stored: bytes) -> list[tuple[int, int, int]]:
     """The times in the header of each batch, and its checksum."""
-    headers = iter_headers(lambda size, position: stored[position : position + size], 0, len(stored))
+    headers = walk_batches(lambda size, position: stored[position : position + size], 0, len(stored))
     return [(header.base_timestamp, header.max_timestamp, header.crc) for _, header in headers]
 
 

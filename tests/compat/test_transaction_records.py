@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer
 
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.coordinator.shard import Outcome
-from kafkad.core.log.records.batch import iter_headers
+from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.record import NewRecord, Record, build_batch, iter_records
 from kafkad.core.transactions.records import TransactionRecord
 from kafkad.core.transactions.state import MAX_EPOCH, TransactionState
@@ -27,7 +27,7 @@ NO_TIME_MS = 1_700_000_000_000
 def _records(log_dir: Path) -> Iterator[Record]:
     for segment in sorted(log_dir.glob("__transaction_state-*/*.log")):
         data = segment.read_bytes()
-        for position, header in iter_headers(partial(_read_at, data), 0, len(data)):
+        for position, header in walk_batches(partial(_read_at, data), 0, len(data)):
             yield from iter_records(memoryview(data)[position : position + header.size])
 
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.reading.log_reader import LogReader
-from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, iter_headers, read_header
+from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, read_header
+from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.end_markers import read_end_marker
 from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.log.segments.transaction_index import AbortedTransaction
@@ -28,7 +29,7 @@ def content(store: SegmentStore, log_end: int) -> list[Content]:
     found: list[Content] = []
     for base in segment_bases(store):
         file = store.open(file_name(base, LOG))
-        for position, header in iter_headers(file.read_at, 0, file.size()):
+        for position, header in walk_batches(file.read_at, 0, file.size()):
             if header.base_offset >= log_end:
                 break
             marker = read_end_marker(memoryview(file.read_at(header.size, position))) if header.is_control else None

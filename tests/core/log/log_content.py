@@ -1,6 +1,7 @@
 """What is in a log, found the long way round: every byte of every segment, without indexes."""
 
-from kafkad.core.log.records.batch import has_valid_crc, iter_headers
+from kafkad.core.log.records.batch import has_valid_crc
+from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, used_entries
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TIME_INDEX, file_name, parse_file_name
 from kafkad.core.ports import SegmentStore
@@ -11,7 +12,7 @@ def batch_offsets(store: SegmentStore, log_end: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for base in segment_bases(store):
         file = store.open(file_name(base, LOG))
-        for position, header in iter_headers(file.read_at, 0, file.size()):
+        for position, header in walk_batches(file.read_at, 0, file.size()):
             if header.base_offset >= log_end:
                 break
             content = memoryview(file.read_at(header.size, position))
@@ -30,7 +31,7 @@ def check_indexes(store: SegmentStore) -> int:
     count = 0
     for base in segment_bases(store):
         log = store.open(file_name(base, LOG))
-        by_position = dict(iter_headers(log.read_at, 0, log.size()))
+        by_position = dict(walk_batches(log.read_at, 0, log.size()))
         by_last_offset = {header.last_offset: header for header in by_position.values()}
         offsets = store.open(file_name(base, OFFSET_INDEX))
         for number in range(used_entries(offsets, offsets.size(), OFFSET_ENTRY)):

@@ -61,7 +61,7 @@ def _replay_segment(
     segment: Segment, producers: ProducerStates, start: int, aborted: list[AbortedTransaction] | None
 ) -> None:
     position = segment.position_of(start) if start > segment.base_offset else 0
-    for at, header in walk_batches(segment.log, position, segment.size):
+    for at, header in walk_batches(segment.log.read_at, position, segment.size):
         if header.producer_id >= 0 and header.base_offset >= start:
             _replay_batch(segment, producers, at, header, aborted)
 

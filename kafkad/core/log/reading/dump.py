@@ -11,7 +11,8 @@ from typing import Any
 
 from kafkad.core.log.epochs import CorruptCheckpoint, parse_checkpoint
 from kafkad.core.log.producers.snapshot import CorruptSnapshot, decode_snapshot
-from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, Codec, CorruptBatch, has_valid_crc, iter_headers
+from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, Codec, CorruptBatch, has_valid_crc
+from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.end_markers import read_end_marker
 from kafkad.core.log.records.record import MalformedRecords, Record, iter_records, record_timestamp
 from kafkad.core.log.segments.transaction_index import ENTRY_LAYOUT
@@ -55,7 +56,7 @@ def dump_log(log: Source, base_offset: int, *, deep: bool = False, with_data: bo
     expected = base_offset
     previous: int | None = None
     try:
-        for position, header in iter_headers(log.read_at, 0, log.size):
+        for position, header in walk_batches(log.read_at, 0, log.size):
             batch = memoryview(log.read_at(header.size, position))
             is_valid = has_valid_crc(batch, 0, header)
             yield Line(kind="batch", fields=_batch_fields(header, position, is_valid))

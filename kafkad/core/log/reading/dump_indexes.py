@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from struct import Struct
 
 from kafkad.core.log.reading.dump import Found, Line, Problem, Source
-from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, iter_headers, read_header_within
+from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, read_header_within
+from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.types import NO_TIMESTAMP
 
 _OFFSET_ENTRY = Struct(">ii")
@@ -71,7 +72,7 @@ class _Walk:
 
 def _intact_headers(log: Source) -> Iterator[BatchHeader]:
     try:
-        for _, header in iter_headers(log.read_at, 0, log.size):
+        for _, header in walk_batches(log.read_at, 0, log.size):
             yield header
     except CorruptBatch:
         # What follows is not in the log; dumping the log itself says so.

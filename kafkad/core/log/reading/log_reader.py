@@ -277,7 +277,7 @@ def _first_at_or_after(segment: _SegmentReader, end: int, timestamp: int, log_st
     times = lookup_timestamp(segment.timeindex, segment.timeindex.size(), segment.base_offset, timestamp)
     offset = max(times.offset, log_start)
     start = segment.offsets.at_or_before(offset).position
-    for position, header in walk_batches(segment.log, min(start, end), end):
+    for position, header in walk_batches(segment.log.read_at, min(start, end), end):
         if header.max_timestamp < timestamp or header.last_offset < log_start:
             continue
         found = _first_record(segment.log, position, header, timestamp, log_start)

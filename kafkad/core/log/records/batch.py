@@ -6,7 +6,6 @@ decided in `validation`; the records are read in `records`.
 """
 
 import struct
-from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -145,19 +144,6 @@ def read_size(view: Buffer, position: int = 0) -> int:
     """The size that the batch at `position` says it has; needs only its first 12 bytes."""
     length: int = _LENGTH.unpack_from(view, position)[0]
     return length + LOG_OVERHEAD
-
-
-def iter_headers(read_at: Callable[[int, int], bytes], start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch in a file between two byte positions, without reading the bodies.
-
-    `read_at(size, position)` is `LogFile.read_at`. Raises `CorruptBatch` where a batch is cut short, has an
-    impossible length or another magic: recovery truncates to the position that the exception names.
-    """
-    position = start
-    while position < end:
-        header = read_header_within(read_at(HEADER_SIZE, position), position, end)
-        yield position, header
-        position += header.batch_length + LOG_OVERHEAD
 
 
 def read_header_within(head: bytes, position: int, end: int) -> BatchHeader:

@@ -68,6 +68,6 @@ def _complete_swaps(store: SegmentStore, sizes: dict[str, int], swaps: dict[str,
 
 def _next_offset(store: SegmentStore, name: str, size: int, base_offset: int) -> int:
     next_offset = base_offset
-    for _, header in walk_batches(store.open(name), 0, size):
+    for _, header in walk_batches(store.open(name).read_at, 0, size):
         next_offset = header.next_offset
     return next_offset

@@ -162,7 +162,7 @@ class Segment:
     def prepare_append(self) -> None:
         """Learn from disk what a segment written by an earlier process holds (its first and largest timestamp)."""
         self.is_prepared = True
-        first = next(walk_batches(self.log, 0, self.size), None)
+        first = next(walk_batches(self.log.read_at, 0, self.size), None)
         if first is not None:
             self.first_timestamp = first[1].largest_timestamp
         self.load_max_timestamp()
@@ -190,7 +190,7 @@ class Segment:
         if position >= self.size:
             raise CorruptBatch(self.size, f"the index has a batch at byte {position}")
         next_offset = self.base_offset
-        for at, header in walk_batches(self.log, position, self.size):
+        for at, header in walk_batches(self.log.read_at, position, self.size):
             relative = header.last_offset - self.base_offset
             if header.base_offset < next_offset or not 0 <= relative <= _LARGEST_RELATIVE_OFFSET:
                 raise CorruptBatch(at, f"expected offset {next_offset} or a little more, found {header.base_offset}")

@@ -20,7 +20,8 @@ from kafkad.core.log.reading.log_reader import (
     ManifestStale,
     SearchGoesOn,
 )
-from kafkad.core.log.records.batch import Codec, iter_headers, read_header
+from kafkad.core.log.records.batch import Codec, read_header
+from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.compression import READ_BYTES
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.records.record_checks import READ_RECORDS
@@ -47,7 +48,7 @@ def fetched(reader: LogReader, extent: Extent) -> list[tuple[int, int]]:
     found = []
     at = extent.position
     while at < end:
-        _, header = next(iter_headers(file.read_at, at, file.size()))
+        _, header = next(walk_batches(file.read_at, at, file.size()))
         if at + header.size <= end:
             found.append((header.base_offset, header.last_offset))
         at += header.size

@@ -6,12 +6,12 @@ from kafkad.core.log.records.batch import (
     CorruptBatch,
     assign_offsets,
     has_valid_crc,
-    iter_headers,
     pack_header,
     read_header,
     set_log_append_time,
     set_max_timestamp,
 )
+from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.record import NewRecord, build_batch
 from tests.core.log import golden
 
@@ -92,13 +92,20 @@ def test_correcting_the_largest_timestamp_renews_the_checksum_and_the_type() -> 
     assert header == read_header(content)
 
 
-def test_walking_a_file_reads_headers_only() -> None:
+def test_walking_a_file_reads_small_batches_many_at_a_time() -> None:
     content = PLAIN + golden.BATCHES[Codec.GZIP] + golden.COMMIT
     reads: list[int] = []
-    walked = list(iter_headers(read_at(content, reads), 0, len(content)))
+    walked = list(walk_batches(read_at(content, reads), 0, len(content)))
     assert [position for position, _ in walked] == [0, len(PLAIN), len(content) - len(golden.COMMIT)]
     assert [header.base_offset for _, header in walked] == [5, 5, 12]
-    assert set(reads) == {HEADER_SIZE}
+    assert reads == [len(content)]
+
+
+def test_walking_a_file_reads_of_large_batches_the_headers_only() -> None:
+    large = build_batch([NewRecord(0, None, bytes(10_000))])
+    reads: list[int] = []
+    assert len(list(walk_batches(read_at(large * 3, reads), 0, 3 * len(large)))) == 3
+    assert reads[1:] == [HEADER_SIZE, HEADER_SIZE]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,7 @@ def test_walking_stops_where_no_batch_can_be(tail: bytes, reason: str) -> None:
     content = PLAIN + tail
     walked = []
     with pytest.raises(CorruptBatch, match=reason) as caught:
-        for position, _ in iter_headers(read_at(content), 0, len(content)):
+        for position, _ in walk_batches(read_at(content), 0, len(content)):
             walked.append(position)
     assert walked == [0]
     assert caught.value.position == len(PLAIN)

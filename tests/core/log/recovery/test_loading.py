@@ -202,7 +202,7 @@ def test_a_cleanly_closed_log_that_lost_its_end_keeps_what_is_left_of_it() -> No
     store = FakeStore()
     log = closed(store)
     active = log.segments.active
-    _, second, *_ = [at for at, _ in walk_batches(active.log, 0, active.size)]
+    _, second, *_ = [at for at, _ in walk_batches(active.log.read_at, 0, active.size)]
     assert 0 < second < active.offset_index.last[1]
     store.open(f"{active.base_offset:020d}.log").truncate(second + 5)
     again = load(store, was_clean=True, recovery_point=60)
@@ -215,7 +215,7 @@ def test_an_offset_in_the_last_batch_that_can_not_be_is_not_believed() -> None:
     store = FakeStore()
     log = closed(store)
     active = log.segments.active
-    *_, (last, header) = walk_batches(active.log, 0, active.size)
+    *_, (last, header) = walk_batches(active.log.read_at, 0, active.size)
     store.open(f"{active.base_offset:020d}.log").write_at(((header.base_offset | 1 << 61).to_bytes(8, "big"),), last)
     assert load(store, was_clean=True, recovery_point=60).log_end_offset == header.base_offset
 
