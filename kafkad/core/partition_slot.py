@@ -5,6 +5,8 @@ The values only; how they are kept in shared memory is the adapter's business.
 
 from typing import NamedTuple, Protocol
 
+from kafkad.core.types import LogPosition
+
 ROLE_NONE, ROLE_LEADER, ROLE_FOLLOWER = 0, 1, 2
 STATE_FREE, STATE_RECOVERING, STATE_ONLINE, STATE_OFFLINE, STATE_DELETING = range(5)
 NO_OWNER = -1
@@ -39,6 +41,12 @@ class PartitionSlot(NamedTuple):
     size_bytes: int = 0
     segment_count: int = 0
     recovery_point: int = 0
+
+    def upper_bound(self, *, committed: bool) -> LogPosition:
+        """Where that ends which consumers may read: at the last stable offset, or at the high watermark."""
+        if committed:
+            return LogPosition(self.lso_offset, self.lso_segment, self.lso_position)
+        return LogPosition(self.hw_offset, self.hw_segment, self.hw_position)
 
 
 class SlotReader(Protocol):

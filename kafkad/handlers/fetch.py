@@ -195,7 +195,7 @@ class FetchEvaluator:
         whole = measure.bytes_found == 0
         if limit <= 0 and not whole:
             return None
-        upper = _upper_bound(published, measure)
+        upper = published.upper_bound(committed=measure.reads_committed)
         wanted = WantedRecords(row.fetch_offset, upper, limit, whole, measure.reads_committed)
         place = self._logs.locate(slot, published, wanted)
         if place is None:
@@ -266,17 +266,11 @@ class FetchEvaluator:
             return (self._logs.open(row.slot, published, place) if place and has_records else None), None
         if place is None or not has_records:
             return None, ()
-        upper = _upper_bound(published, measure)
+        upper = published.upper_bound(committed=measure.reads_committed)
         aborted = self._logs.aborted(row.slot, published, row.fetch_offset, place, upper)
         if aborted is None:
             return None, ()
         return self._logs.open(row.slot, published, place), aborted
-
-
-def _upper_bound(published: PartitionSlot, measure: Measure) -> LogPosition:
-    if measure.reads_committed:
-        return LogPosition(published.lso_offset, published.lso_segment, published.lso_position)
-    return LogPosition(published.hw_offset, published.hw_segment, published.hw_position)
 
 
 def _has_more(row: CachedPartition, published: PartitionSlot, measure: Measure) -> bool:

@@ -180,9 +180,7 @@ def _first_epoch(slot: int, published: PartitionSlot, view: BrokerView) -> int:
 def _upper_bound(request: ListOffsetsRequest, published: PartitionSlot) -> LogPosition:
     if request.replica_id != CONSUMER:
         return _end(published)
-    if request.isolation_level == READ_COMMITTED:
-        return LogPosition(published.lso_offset, published.lso_segment, published.lso_position)
-    return LogPosition(published.hw_offset, published.hw_segment, published.hw_position)
+    return published.upper_bound(committed=request.isolation_level == READ_COMMITTED)
 
 
 def _end(published: PartitionSlot) -> LogPosition:
