@@ -64,7 +64,7 @@ class State(Enum):
     GONE = "gone"
 
 
-class _Held(Generic[Record]):
+class _Deferred(Generic[Record]):
     """What waits for the high watermark. Plain and slotted: one for every request."""
 
     __slots__ = ("deadline_ms", "outcome", "up_to")
@@ -103,7 +103,7 @@ class Runtime(Generic[Record]):
         """What shares the next batch: decided, but neither in the log nor replayed."""
         self._collected_records = 0
         self._refused_appends = 0
-        self._held: deque[_Held[Record]] = deque()
+        self._deferred: deque[_Deferred[Record]] = deque()
         self._decided: deque[tuple[int, MarkersWanted]] = deque()
         """Markers of decisions that the replicas were too slow for: still to be ordered when they have come so far."""
         self._loading = self._load()
@@ -143,12 +143,12 @@ class Runtime(Generic[Record]):
     @property
     def has_held(self) -> bool:
         """Whether something waits for the high watermark."""
-        return bool(self._held) or bool(self._decided)
+        return bool(self._deferred) or bool(self._decided)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `expire_held` has work to do; timers are the wheel's affair."""
-        return self._held[0].deadline_ms if self._held else None
+        """When `expire_deferred` has work to do; timers are the wheel's affair."""
+        return self._deferred[0].deadline_ms if self._deferred else None
 
     def begin(self, token: int) -> None:
         """A request came, and somebody waits for its one answer."""
@@ -223,18 +223,18 @@ class Runtime(Generic[Record]):
 
     def advanced(self, moment: Moment) -> None:
         """The high watermark may have moved: answer what it has passed."""
-        held = self._held
-        while held and held[0].up_to <= self._log.high_watermark:
-            following = self._finish(held.popleft().outcome, moment)
+        deferred = self._deferred
+        while deferred and deferred[0].up_to <= self._log.high_watermark:
+            following = self._finish(deferred.popleft().outcome, moment)
             if following is not None:
                 self.perform(following, moment)
         while self._decided and self._decided[0][0] <= self._log.high_watermark:
             self._recipient.order_markers(self._decided.popleft()[1])
 
-    def expire_held(self, moment: Moment) -> None:
+    def expire_deferred(self, moment: Moment) -> None:
         """The replicas were too slow: the records stay, but nobody is told that they are safe."""
-        while self._held and self._held[0].deadline_ms <= moment.monotonic_ms:
-            row = self._held.popleft()
+        while self._deferred and self._deferred[0].deadline_ms <= moment.monotonic_ms:
+            row = self._deferred.popleft()
             following = self._refuse_outcome(row.outcome, ErrorCode.REQUEST_TIMED_OUT, moment)
             # What is decided is in the log, and has to be carried out, but not before it can't be lost any more.
             self._decided.extend((row.up_to, wanted) for wanted in row.outcome.markers)
@@ -249,9 +249,9 @@ class Runtime(Generic[Record]):
         collected, self._collected = self._collected, []
         for outcome in collected:
             self._refuse_outcome(outcome, ErrorCode.NOT_COORDINATOR, moment)
-        held, self._held = self._held, deque()
+        deferred, self._deferred = self._deferred, deque()
         self._decided.clear()
-        for row in held:
+        for row in deferred:
             following = self._refuse_outcome(row.outcome, ErrorCode.NOT_COORDINATOR, moment)
             self._answer_last(following)
         if was_active:
@@ -281,9 +281,9 @@ class Runtime(Generic[Record]):
         if not (outcome.replies or outcome.after or outcome.markers):
             return None
         up_to = self._log.log_end_offset
-        if not self._held and up_to <= self._log.high_watermark:
+        if not self._deferred and up_to <= self._log.high_watermark:
             return self._finish(outcome, moment)
-        self._held.append(_Held(outcome, up_to, moment.monotonic_ms + self.timeout_ms))
+        self._deferred.append(_Deferred(outcome, up_to, moment.monotonic_ms + self.timeout_ms))
         return None
 
     def _append(self, records: list[Record], producer: Producer | None, moment: Moment) -> None:

@@ -15,7 +15,7 @@ from kafkad.processes.worker.coordinators.marker_orders import WriteMarkers
 from kafkad.processes.worker.delete_records import Deleting
 from kafkad.processes.worker.failed_partitions import FAILURES, Failing
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.coordinator_messages import MarkersOrdered, MarkersWritten
+from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted
 from kafkad.wire.processes.descriptors import (
     CleanupOrdered,
     ControlMessage,
@@ -161,7 +161,7 @@ class Questions:
                 self._send(peer, pack_control(EndMarkersWritten(message.part_id, rows)))
 
         for number, row in enumerate(message.markers):
-            order = MarkersOrdered(
+            order = WriteTxnMarkersWanted(
                 number,
                 row.producer_id,
                 row.producer_epoch,

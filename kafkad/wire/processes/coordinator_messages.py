@@ -29,7 +29,7 @@ class CoordinatorAnswered(msgspec.Struct, tag="coordinator_answered", array_like
     reason: str = ""
 
 
-class MarkersOrdered(msgspec.Struct, tag="markers_ordered", array_like=True):
+class WriteTxnMarkersWanted(msgspec.Struct, tag="write_txn_markers_wanted", array_like=True):
     """A transaction is decided: write its marker to these partitions, (slot, tag) each."""
 
     marker_id: int
@@ -81,7 +81,7 @@ CoordinationMessage = (
     | GroupLags
     | CoordinatorAsked
     | CoordinatorAnswered
-    | MarkersOrdered
+    | WriteTxnMarkersWanted
     | MarkersWritten
     | VerificationWanted
     | Verified

@@ -167,7 +167,7 @@ class Bed(Generic[Record]):
             now_ms = max(self.moment.monotonic_ms, until if due is None or is_last else due)
             self.moment = Moment(now_ms, self.moment.wall_ms + now_ms - self.moment.monotonic_ms)
             DueTimers(self.wheel).run(self.moment)
-            self.runtime.expire_held(self.moment)
+            self.runtime.expire_deferred(self.moment)
             if is_last:
                 return
 

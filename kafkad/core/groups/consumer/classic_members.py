@@ -26,8 +26,8 @@ from kafkad.core.groups.consumer.config import ConsumerConfig
 from kafkad.core.groups.consumer.fencing import Fencing
 from kafkad.core.groups.consumer.group import ConsumerGroup
 from kafkad.core.groups.consumer.heartbeat import (
+    AssignmentFailed,
     GroupUpdate,
-    NotDivided,
     drop_unused_patterns,
     move_on,
     refresh_topics,
@@ -67,7 +67,7 @@ class ClassicInConsumer:
         try:
             return self._join(group, request, token, moment)
         except KafkaError as error:
-            lines = [error.line] if isinstance(error, NotDivided) else []
+            lines = [error.line] if isinstance(error, AssignmentFailed) else []
             return Outcome(replies=[(token, Joined(code=error.code))], log_lines=lines)
 
     def _join(self, group: ConsumerGroup, request: JoinGroup, token: int, moment: Moment) -> GroupOutcome:

@@ -27,7 +27,7 @@ from kafkad.core.groups.records import (
 )
 
 
-class NotDivided(KafkaError):
+class AssignmentFailed(KafkaError):
     """The group's assignor has failed, which is no member's fault. `line` is for people: the draft goes with this."""
 
     def __init__(self, text: str, line: str) -> None:
@@ -237,7 +237,7 @@ def update_target(update: GroupUpdate) -> None:
         decided = assign(update.config.assignors[name], members, partitions)
     except IllegalAssignment as error:
         text = f"Failed to compute a new target assignment for epoch {group.epoch}: {error}"
-        raise NotDivided(text, update.line(f"no new assignment for epoch {group.epoch}: {error}")) from error
+        raise AssignmentFailed(text, update.line(f"no new assignment for epoch {group.epoch}: {error}")) from error
     changed = [
         ConsumerGroupTargetAssignmentMember(
             group_id=group.group_id, member_id=member_id, topic_partitions=to_topic_partitions(assignment)

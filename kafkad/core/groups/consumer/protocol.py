@@ -19,8 +19,8 @@ from kafkad.core.groups.consumer.config import ConsumerConfig
 from kafkad.core.groups.consumer.fencing import Fencing
 from kafkad.core.groups.consumer.group import ConsumerGroup
 from kafkad.core.groups.consumer.heartbeat import (
+    AssignmentFailed,
     GroupUpdate,
-    NotDivided,
     check_static,
     find_or_subscribe,
     move_on,
@@ -80,7 +80,7 @@ class ConsumerProtocol:
             return self._heartbeat(request, token, moment)
         except KafkaError as error:
             heard = ConsumerHeard(code=error.code, message=error.message)
-            lines = [error.line] if isinstance(error, NotDivided) else []
+            lines = [error.line] if isinstance(error, AssignmentFailed) else []
             return Outcome(replies=[(token, heard)], log_lines=lines)
 
     def _heartbeat(self, request: ConsumerHeartbeat, token: int, moment: Moment) -> GroupOutcome:

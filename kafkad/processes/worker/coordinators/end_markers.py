@@ -15,7 +15,7 @@ from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.coordinator_messages import MarkersOrdered, MarkersWritten
+from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted
 
 Answer = Callable[[MarkersWritten], None]
 Ended = Callable[[OwnedPartition, int, bool, int], None]
@@ -30,7 +30,7 @@ class _Row:
 
     __slots__ = ("answer", "order", "required", "results")
 
-    def __init__(self, order: MarkersOrdered, answer: Answer) -> None:
+    def __init__(self, order: WriteTxnMarkersWanted, answer: Answer) -> None:
         self.order = order
         self.answer = answer
         self.results: list[int] = []
@@ -61,7 +61,7 @@ class EndMarkers:
     def is_busy(self) -> bool:
         return bool(self._unwritten)
 
-    def write(self, order: MarkersOrdered, answer: Answer) -> None:
+    def write(self, order: WriteTxnMarkersWanted, answer: Answer) -> None:
         """One marker in each partition, by `work`; `answer` comes when a pass has published all of them, or later."""
         self._unwritten.append(_Row(order, answer))
 
@@ -91,7 +91,7 @@ class EndMarkers:
         row.required[len(row.results)] = (owned, end_offset)
         row.results.append(ErrorCode.NONE)
 
-    def _write_one(self, owned: OwnedPartition, order: MarkersOrdered) -> int:
+    def _write_one(self, owned: OwnedPartition, order: WriteTxnMarkersWanted) -> int:
         partition_log = owned.log
         if partition_log is None or not owned.is_online:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -14,12 +14,12 @@ from kafkad.core.transactions.shard import TransactionShard
 from kafkad.processes.worker.coordinators.shards import Coordinating
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.partitions import Partitions
-from kafkad.wire.processes.coordinator_messages import MarkersOrdered, MarkersWritten, pack_coordination
+from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted, pack_coordination
 from kafkad.wire.processes.descriptors import topic_tag
 
 log = logging.getLogger(__name__)
 
-WriteMarkers = Callable[[MarkersOrdered, Callable[[MarkersWritten], None]], None]
+WriteMarkers = Callable[[WriteTxnMarkersWanted, Callable[[MarkersWritten], None]], None]
 """What an owner does with an order: the answer comes when the markers are replicated."""
 
 
@@ -62,7 +62,7 @@ class MarkerOrders:
     def written(self, message: MarkersWritten) -> None:
         self._marking.answered(message.marker_id, message.results, self._now_ms)
 
-    def wanted(self, peer: ProcessKey, message: MarkersOrdered) -> None:
+    def wanted(self, peer: ProcessKey, message: WriteTxnMarkersWanted) -> None:
         """Another worker's coordinator wants markers in partitions of this one."""
         self._write(message, lambda written: self._answer(peer, written))
 
@@ -98,7 +98,7 @@ class MarkerOrders:
 
     def _run(self, request: MarkerRequest) -> None:
         wanted = request.wanted
-        message = MarkersOrdered(
+        message = WriteTxnMarkersWanted(
             request.marker_id,
             wanted.producer_id,
             wanted.producer_epoch,

@@ -20,10 +20,10 @@ from kafkad.wire.processes.coordinator_messages import (
     CoordinationMessage,
     CoordinatorAsked,
     LagsWanted,
-    MarkersOrdered,
     MarkersWritten,
     VerificationWanted,
     Verified,
+    WriteTxnMarkersWanted,
 )
 
 
@@ -70,7 +70,7 @@ class Coordination:
                     self._queue(peer, message)
                 else:
                     self._asked(peer, message)
-            case MarkersOrdered():
+            case WriteTxnMarkersWanted():
                 self._orders.wanted(peer, message)
             case MarkersWritten():
                 self._orders.written(message)

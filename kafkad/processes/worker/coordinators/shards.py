@@ -169,7 +169,7 @@ class Coordinating:
         held_ms = self._next_held_ms()
         if held_ms is not None and held_ms <= moment.monotonic_ms:
             for coordinator in list(self._may_hold.values()):
-                coordinator.runtime.expire_held(moment)
+                coordinator.runtime.expire_deferred(moment)
 
     # Requests.
 

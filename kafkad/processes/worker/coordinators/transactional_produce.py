@@ -112,25 +112,25 @@ class Transactional:
     def next_deadline_ms(self) -> int | None:
         return self._retries[0][0] if self._retries else None
 
-    def take(self, transactional_id: str, held: PendingProduce) -> None:
+    def take(self, transactional_id: str, pending: PendingProduce) -> None:
         """A request arrived; it may be appended before this returns."""
-        self._lines.setdefault(transactional_id, deque()).append(held)
+        self._lines.setdefault(transactional_id, deque()).append(pending)
         self._advance(transactional_id)
 
     def expire(self, now_ms: int) -> None:
         """Ask those coordinators again that were busy with the transaction before."""
         while self._retries and self._retries[0][0] <= now_ms:
-            _at_ms, _sequence, transactional_id, held = heapq.heappop(self._retries)
-            self._ask(transactional_id, held)
+            _at_ms, _sequence, transactional_id, pending = heapq.heappop(self._retries)
+            self._ask(transactional_id, pending)
             self._advance(transactional_id)
 
     def network_lost(self, network: int) -> None:
         """A network process is dead: what its arena held may be gone, and nobody waits for it."""
         for transactional_id in list(self._lines):
-            for held in self._lines[transactional_id]:
-                if held.network == network:
-                    held.is_unwanted = True
-                    held.state = _State.DONE
+            for pending in self._lines[transactional_id]:
+                if pending.network == network:
+                    pending.is_unwanted = True
+                    pending.state = _State.DONE
             self._advance(transactional_id)
 
     def _advance(self, transactional_id: str) -> None:
@@ -139,66 +139,66 @@ class Transactional:
             # Nobody waited for its answer any more.
             return
         while line:
-            held = line[0]
-            if held.state is _State.NEW:
-                held.began_ms = monotonic_ms()
-                self._ask(transactional_id, held)
-            if held.state is not _State.DONE:
+            pending = line[0]
+            if pending.state is _State.NEW:
+                pending.began_ms = monotonic_ms()
+                self._ask(transactional_id, pending)
+            if pending.state is not _State.DONE:
                 return
             line.popleft()
         del self._lines[transactional_id]
 
-    def _ask(self, transactional_id: str, held: PendingProduce) -> None:
+    def _ask(self, transactional_id: str, pending: PendingProduce) -> None:
         """Append at once if there is nothing to ask, else go on when there is an answer."""
-        if held.is_unwanted:
+        if pending.is_unwanted:
             return
-        question = self._question(transactional_id, held)
+        question = self._question(transactional_id, pending)
         if question is None:
-            self._finish(held)
+            self._finish(pending)
             return
-        held.state = _State.ASKED
+        pending.state = _State.ASKED
         is_asking = True
 
         def answered(codes: list[ErrorCode]) -> None:
-            self._answered(transactional_id, held, codes)
-            if not is_asking and held.state is _State.DONE:
+            self._answered(transactional_id, pending, codes)
+            if not is_asking and pending.state is _State.DONE:
                 self._advance(transactional_id)
 
         self._coordinators.ask(question, answered)
         is_asking = False
 
-    def _question(self, transactional_id: str, held: PendingProduce) -> Question | None:
-        held.guards.clear()
-        held.errors.clear()
-        held.asked.clear()
-        headers = self._transactional_headers(held)
+    def _question(self, transactional_id: str, pending: PendingProduce) -> Question | None:
+        pending.guards.clear()
+        pending.errors.clear()
+        pending.asked.clear()
+        headers = self._transactional_headers(pending)
         try:
             producer = transactional_produce.check_sole_producer(
                 (header.producer_id, header.producer_epoch) for header in headers.values()
             )
         except KafkaError as error:
-            held.errors = dict.fromkeys(range(len(held.slices)), error)
+            pending.errors = dict.fromkeys(range(len(pending.slices)), error)
             return None
-        adds = transactional_produce.adds_partitions(held.version)
-        names = [name for number, header in headers.items() if (name := self._begin(held, number, header, adds))]
+        adds = transactional_produce.adds_partitions(pending.version)
+        names = [name for number, header in headers.items() if (name := self._begin(pending, number, header, adds))]
         if producer is None or not names:
             return None
         return Question(transactional_id, *producer, adds, names)
 
-    def _transactional_headers(self, held: PendingProduce) -> dict[int, BatchHeader]:
+    def _transactional_headers(self, pending: PendingProduce) -> dict[int, BatchHeader]:
         """By number of the slice. What is no batch is refused when it is appended."""
-        arena = self._arenas[held.network]
+        arena = self._arenas[pending.network]
         headers: dict[int, BatchHeader] = {}
-        for number, (_slot, _tag, offset, length) in enumerate(held.slices):
+        for number, (_slot, _tag, offset, length) in enumerate(pending.slices):
             if length >= HEADER_SIZE:
                 header = read_header(arena, offset)
                 if header.is_transactional and header.producer_id >= 0:
                     headers[number] = header
         return headers
 
-    def _begin(self, held: PendingProduce, number: int, header: BatchHeader, adds: bool) -> tuple[str, int] | None:
+    def _begin(self, pending: PendingProduce, number: int, header: BatchHeader, adds: bool) -> tuple[str, int] | None:
         """The partition to ask about; None when no question is necessary, or none would help."""
-        slot, tag, _offset, _length = held.slices[number]
+        slot, tag, _offset, _length = pending.slices[number]
         owned = self._partitions.get(slot)
         if owned is None or owned.tag != tag or owned.log is None or not owned.is_online:
             return None
@@ -214,31 +214,32 @@ class Transactional:
                 supports_epoch_bump=adds,
             )
         except KafkaError as error:
-            held.errors[number] = error
+            pending.errors[number] = error
             return None
         if guard == NO_GUARD:
             return None
         if not owned.is_dirty:
             # A question that is never followed by a record is forgotten by the clock.
             self._touched(owned)
-        held.guards[number] = guard
-        held.asked.append(number)
+        pending.guards[number] = guard
+        pending.asked.append(number)
         return owned.name.topic, owned.name.partition
 
-    def _answered(self, transactional_id: str, held: PendingProduce, codes: list[ErrorCode]) -> None:
-        if held.is_unwanted:
+    def _answered(self, transactional_id: str, pending: PendingProduce, codes: list[ErrorCode]) -> None:
+        if pending.is_unwanted:
             return
         now_ms = monotonic_ms()
-        if transactional_produce.may_ask_again(codes, held.version) and now_ms - held.began_ms < self._retry.total_ms:
+        is_in_time = now_ms - pending.began_ms < self._retry.total_ms
+        if is_in_time and transactional_produce.may_ask_again(codes, pending.version):
             self._sequence += 1
-            heapq.heappush(self._retries, (now_ms + self._retry.pause_ms, self._sequence, transactional_id, held))
+            heapq.heappush(self._retries, (now_ms + self._retry.pause_ms, self._sequence, transactional_id, pending))
             return
-        for number, code in zip(held.asked, codes, strict=True):
-            error = transactional_produce.refusal(code, held.version)
+        for number, code in zip(pending.asked, codes, strict=True):
+            error = transactional_produce.refusal(code, pending.version)
             if error is not None:
-                held.errors[number] = error
-        self._finish(held)
+                pending.errors[number] = error
+        self._finish(pending)
 
-    def _finish(self, held: PendingProduce) -> None:
-        held.state = _State.DONE
-        self._append(held)
+    def _finish(self, pending: PendingProduce) -> None:
+        pending.state = _State.DONE
+        self._append(pending)

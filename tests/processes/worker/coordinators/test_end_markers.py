@@ -3,7 +3,7 @@
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.worker.coordinators.end_markers import AT_A_TIME, EndMarkers
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.coordinator_messages import MarkersOrdered, MarkersWritten
+from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted
 
 
 def _refuse(*_: object) -> None:
@@ -14,8 +14,8 @@ def _writer(by_slot: dict[int, OwnedPartition] | None = None) -> EndMarkers:
     return EndMarkers(by_slot or {}, touched=_refuse, failed=_refuse, ended=_refuse)
 
 
-def _order(marker_id: int, partitions: int) -> MarkersOrdered:
-    return MarkersOrdered(marker_id, 1, 0, 0, True, 2, [(slot, 0) for slot in range(partitions)])
+def _order(marker_id: int, partitions: int) -> WriteTxnMarkersWanted:
+    return WriteTxnMarkersWanted(marker_id, 1, 0, 0, True, 2, [(slot, 0) for slot in range(partitions)])
 
 
 def test_transaction_in_very_many_partitions_lets_others_end_before_it() -> None:
