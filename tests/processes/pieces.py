@@ -4,6 +4,7 @@ Sockets, shared memory, rings, links, files and logs are the real ones; only the
 is an object that is not turned any more. So a test decides which process sees what first.
 """
 
+import os
 import socket
 import tempfile
 import time
@@ -105,6 +106,24 @@ class Client:
         self.sock.close()
 
 
+def _close_network(process: NetworkProcess) -> None:
+    """What the kernel takes from a process that dies: sockets, threads and files."""
+    process.acceptor.close()
+    process.clients.close_all()
+    process._assembly.close()
+    process.logs._files.close_all()
+
+
+def _close_worker(process: WorkerProcess) -> None:
+    """The same; nobody hears how the syncs under way end."""
+    upkeep = process.upkeep
+    upkeep._threads.close(cancel=True)
+    for _, _, effect in upkeep._syncing.values():
+        effect.release()
+    os.close(upkeep.doorbell)
+    process.loader._files.close_all()
+
+
 class Pieces:
     """One worker and one network process, topic "t" unless told otherwise."""
 
@@ -190,7 +209,7 @@ class Pieces:
             plugins=self._plugins,
             runtime_dir=self._resources.runtime_dir,
             channel=theirs,
-            listeners=[(listener, sock.dup()) for listener, sock in self._resources.listeners],
+            listeners=[(listener, sock.dup()) for listener, sock in self._resources.listeners if key == NETWORK],
             endpoints=self._resources.endpoints,
             log_directories=self._resources.log_directories,
             was_clean=self._resources.was_clean,
@@ -203,10 +222,12 @@ class Pieces:
         """SIGKILL, reaped; nobody has heard of it yet."""
         process, channel = self._alive.pop(key)
         if isinstance(process, NetworkProcess):
-            process.acceptor.close()
-            process.clients.close_all()
+            _close_network(process)
+        else:
+            _close_worker(process)
         process.peers.close()
         process.loop.close()
+        process._context.channel.close()
         channel.close()
         self.registry.begin_incarnation(key)
         self.registry.set_state(key, ProcessState.DEAD)
@@ -358,5 +379,6 @@ class Pieces:
             self.kill(key)
         self._links.close()
         self._zmq.term()
+        self._arena_region.close()
         self._resources.close()
         self._sockets.cleanup()

@@ -50,7 +50,8 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
 
 
 @pytest.fixture
-def pieces(disk: SlowDisk, make_pieces: Callable[..., Pieces]) -> Pieces:
+def pieces(make_pieces: Callable[..., Pieces], disk: SlowDisk) -> Pieces:
+    """In this order: the end of the pieces waits for syncs under way, which the end of the disk lets through."""
     return make_pieces(log_flush_interval_messages="1")
 
 
