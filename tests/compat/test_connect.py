@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,14 @@ status.storage.topic={name}-status
 status.storage.replication.factor=1
 status.storage.partitions=3
 offset.flush.interval.ms=500
+task.shutdown.graceful.timeout.ms=60000
 exactly.once.source.support=enabled
 listeners=http://127.0.0.1:{port}
 plugin.discovery=service_load
 plugin.path={plugins}
 """
+_PATIENCE_S = 90
+"""More than Connect has for the end of its tasks: a sink whose end is not waited for reads its last lines twice."""
 _FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 _FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 
@@ -48,10 +52,23 @@ class ConnectWorker:
         self._url = f"http://127.0.0.1:{port}"
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """GET, or PUT of `body`, which may be said twice. Before a rebalance a worker wants to be asked again."""
         content = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(self._url + path, content, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.load(answer)
+        method, headers = "GET" if body is None else "PUT", {"Content-Type": "application/json"}
+        request = urllib.request.Request(self._url + path, content, headers, method=method)
+        answers: list[Any] = []
+
+        def is_answered() -> bool:
+            try:
+                with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
+                    answers.append(json.load(answer))
+            except urllib.error.HTTPError as error:
+                if error.code != HTTPStatus.CONFLICT:
+                    raise
+            return bool(answers)
+
+        eventually(is_answered, within=_PATIENCE_S, what=f"{path} is answered by something else than a conflict")
+        return answers[0]
 
     def is_up(self) -> bool:
         try:
@@ -81,13 +98,14 @@ def connect_worker(broker: RunningBroker, name: str, folder: Path) -> Iterator[C
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         worker = ConnectWorker(port)
-        eventually(worker.is_up, within=90, what="Connect answers")
+        eventually(worker.is_up, within=_PATIENCE_S, what="Connect answers")
         yield worker
         process.terminate()
-        process.wait(60)
+        process.wait(_PATIENCE_S)
     finally:
         process.kill()
         process.wait()
+        print("\n".join((folder / "output.log").read_text(errors="replace").splitlines()[-40:]))
 
 
 @pytest.mark.timeout(400)
@@ -109,6 +127,5 @@ def test_a_file_goes_through_a_topic_into_a_file(broker: RunningBroker, new_topi
 
 
 def _connect(worker: ConnectWorker, name: str, kind: str, **settings: str) -> None:
-    config = {"connector.class": kind, "tasks.max": "1", **settings}
-    worker.ask("/connectors", {"name": name, "config": config})
+    worker.ask(f"/connectors/{name}/config", {"connector.class": kind, "tasks.max": "1", **settings})
     eventually(lambda: worker.runs(name), within=60, what=f"{name} runs")

@@ -152,7 +152,8 @@ class Offsets:
         return int(said["member_epoch"])
 
     def create(self, topic: str) -> None:
-        """Not written down; where a deletion is still under way the name becomes free in the end."""
+        """Not written down; where a deletion is still under way the name becomes free in the end, and whoever has
+        created a topic may know it before the rest of the broker does."""
         before = list(self.side.transcript)
         new = KioApi("create_topics", 7).part(
             "CreatableTopic", name=topic, num_partitions=4, replication_factor=1, assignments=(), configs=()
@@ -164,6 +165,13 @@ class Offsets:
             return int(answer.topics[0].error_code) == 0
 
         eventually(is_there, within=60, what=f"{topic} is created")
+        named = (KioApi("metadata", 12).part("MetadataRequestTopic", name=topic, topic_id=None),)
+
+        def is_known() -> bool:
+            (known,) = self.member.ask("metadata", 12, topics=named, **_METADATA).topics
+            return known.topic_id == self.ids[topic] and len(known.partitions) == 4
+
+        eventually(is_known, within=60, what=f"the broker knows {topic}")
         self._names[self.ids[topic]] = topic
         self.side.transcript = before
 

@@ -33,13 +33,13 @@ def filled(tools: Tools, new_topic: NewTopic) -> str:
 @pytest.mark.parametrize(
     ("time", "expected"),
     [
-        ("earliest", "0"),
-        ("latest", "10"),
-        ("max-timestamp", "5"),
-        (str(FIRST_TIMESTAMP - 1), "0"),
-        (str(FIRST_TIMESTAMP + 4_500), "5"),
-        (str(FIRST_TIMESTAMP + 9_000), "5"),
-        (str(FIRST_TIMESTAMP + 9_001), ""),
+        pytest.param("earliest", "0", id="earliest"),
+        pytest.param("latest", "10", id="latest"),
+        pytest.param("max-timestamp", "5", id="max-timestamp"),
+        pytest.param(str(FIRST_TIMESTAMP - 1), "0", id="before the first"),
+        pytest.param(str(FIRST_TIMESTAMP + 4_500), "5", id="between two"),
+        pytest.param(str(FIRST_TIMESTAMP + 9_000), "5", id="of the newest"),
+        pytest.param(str(FIRST_TIMESTAMP + 9_001), "", id="behind the newest"),
     ],
 )
 def test_offsets_are_looked_up(tools: Tools, filled: str, time: str, expected: str) -> None:

@@ -115,12 +115,13 @@ def _close_network(process: NetworkProcess) -> None:
 
 
 def _close_worker(process: WorkerProcess) -> None:
-    """The same; nobody hears how the syncs under way end."""
+    """The same; nobody hears how the syncs under way end. One that was told to stop has let go of some itself."""
     upkeep = process.upkeep
-    upkeep._threads.close(cancel=True)
-    for _, _, effect in upkeep._syncing.values():
-        effect.release()
-    os.close(upkeep.doorbell)
+    if not upkeep._is_closed:
+        upkeep._threads.close(cancel=True)
+        for _, _, effect in upkeep._syncing.values():
+            effect.release()
+        os.close(upkeep.doorbell)
     process.loader._files.close_all()
 
 
@@ -221,11 +222,12 @@ class Pieces:
     def kill(self, key: ProcessKey) -> None:
         """SIGKILL, reaped; nobody has heard of it yet."""
         process, channel = self._alive.pop(key)
+        # First: whatever fails later, a link that is open would hold up the end of the test run.
+        process.peers.close()
         if isinstance(process, NetworkProcess):
             _close_network(process)
         else:
             _close_worker(process)
-        process.peers.close()
         process.loop.close()
         process._context.channel.close()
         channel.close()

@@ -94,8 +94,13 @@ def test_half_a_request_and_silence_is_cut_off_after_the_stall_time(
     client = pieces.connect()
     request = produce({(TOPIC, 0): batch(1, 500_000 if sent > 1000 else 100)})
     client.send(request[:sent])
-    pieces.settle()
     clients = pieces.network.clients
+    (connection,) = clients.unread.connections()
+
+    def received() -> int:
+        return connection.filling.got if connection.filling is not None else len(connection.head)
+
+    pieces.run(lambda: received() == sent, "all of it has arrived")
     clients.close_stalled(STALL_MS)
     assert not _lines(caplog)
     clients.now_ms += STALL_MS
@@ -145,8 +150,8 @@ def test_peer_that_does_not_read_its_replies_is_closed_when_no_byte_moves(
     stuck = pieces.connect()
     pieces.clients.remove(stuck)
     stuck.sock.send(fetch({(TOPIC, 0): 0}))
-    pieces.settle()
     clients = pieces.network.clients
+    pieces.run(lambda: any(each.out for each in clients.unread.connections()), "a part of the reply can't be sent")
     clients.now_ms += 600_001
     clients.close_idle(600_000)
     (line,) = _lines(caplog)

@@ -128,7 +128,7 @@ def test_who_waits_for_a_disk_that_fails_hears_so(pieces: Pieces, disk: SlowDisk
     disk.lets_through.set()
     assert error(client) == ErrorCode.KAFKA_STORAGE_ERROR
     assert (pieces.published().state, pieces.published().hw_offset) == (STATE_OFFLINE, 0)
-    assert any(isinstance(message, LogDirFailed) for message in pieces.heard)
+    pieces.run(lambda: any(isinstance(message, LogDirFailed) for message in pieces.heard), "the controller is told")
 
 
 def test_nobody_is_told_of_a_record_of_a_dead_network_process(pieces: Pieces, disk: SlowDisk) -> None:
