@@ -8,6 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.broker import RunningBroker
+from bench.brokers.daemon import Kafkad
 from bench.client_rows import ClientFailed
 from bench.figures import Better, Figure
 from bench.host import floor
@@ -16,9 +19,6 @@ from bench.replies import Refused
 from bench.report import load, save, table
 from bench.rows import ON_FRESH, ON_RUNNING, TITLES
 from bench.scale import FULL, QUICK, Scale
-from tests.tools.apache import ApacheKafka
-from tests.tools.broker import RunningBroker
-from tests.tools.daemon import Kafkad
 
 _RESULTS = Path(__file__).parent / "results"
 _KINDS: dict[str, type[RunningBroker]] = {"apache": ApacheKafka, "kafkad": Kafkad}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
+from bench.brokers.broker import RunningBroker
+from bench.brokers.jars import kafka_libs
+from bench.brokers.java import kafka_tool
 from bench.figures import Figure, cpu_per_gigabyte, rate
 from bench.host import Cpu, cpu_of_tree, touch_memory
 from bench.raw_rows import topic
 from bench.scale import Scale
-from tests.tools.broker import RunningBroker
-from tests.tools.jars import kafka_libs
-from tests.tools.java import kafka_tool
 
 _RECORD_BYTES = 1_000
 _JAVA_TIMEOUT_S = 600

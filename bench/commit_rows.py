@@ -1,5 +1,6 @@
 """Commits of offsets: as many as a broker takes, and what 10,000 a second cost it."""
 
+from bench.brokers.broker import RunningBroker
 from bench.coordinators import wait_for_group
 from bench.figures import Figure, cost, cpu_per_request, rate
 from bench.group_replies import check_commit
@@ -9,7 +10,6 @@ from bench.load import Lane, Outcome, run
 from bench.pacing import run_paced
 from bench.raw_rows import topic
 from bench.scale import Scale
-from tests.tools.broker import RunningBroker
 
 _IN_FLIGHT = 5
 _DIFFERENT = 64

@@ -2,6 +2,7 @@
 
 import time
 
+from bench.brokers.broker import RunningBroker
 from bench.classic_group import ClassicGroup
 from bench.consumer_group import ConsumerGroup
 from bench.coordinators import wait_for_group
@@ -12,7 +13,6 @@ from bench.life_rows import median
 from bench.load import Lane, run
 from bench.raw_rows import topic
 from bench.scale import Scale
-from tests.tools.broker import RunningBroker
 
 _FEWEST_TURNS = 3
 _HEARTBEATS_IN_FLIGHT = 5

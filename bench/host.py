@@ -15,7 +15,7 @@ from pathlib import Path
 
 import crc32c
 
-from tests.tools.processes import process_tree
+from bench.brokers.processes import process_tree
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = mmap.PAGESIZE

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.admin import make_topics, wait_until_served
+from bench.brokers.broker import RunningBroker
 from bench.connection import Connection
 from bench.figures import Figure, cost
 from bench.host import idle_cpu_percent, open_files, pss_megabytes
 from bench.replies import Refused, check_produce, leaders
 from bench.requests import create_topics, metadata, produce, record_batch
 from bench.scale import Scale
-from tests.tools.broker import RunningBroker
 
 _START_TIMEOUT_S = 120.0
 _SETTLE_S = 5.0

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 
 from bench import latency
 from bench.admin import drop_topics, make_topics
+from bench.brokers.broker import RunningBroker
 from bench.figures import Figure, cost, cpu_per_gigabyte, cpu_per_request, rate
 from bench.host import cpu_of_tree, touch_memory
 from bench.load import Lane, Outcome, run
 from bench.replies import Refused, check_fetch, check_produce
 from bench.requests import fetch, produce, record_batch
 from bench.scale import Scale
-from tests.tools.broker import RunningBroker
 
 _IN_FLIGHT = 5
 _FETCH_MAX = 1 << 20

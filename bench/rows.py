@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from bench import client_rows, commit_rows, group_rows, life_rows, raw_rows, transaction_rows
+from bench.brokers.broker import RunningBroker
 from bench.figures import Figure
 from bench.scale import Scale
-from tests.tools.broker import RunningBroker
 
 OnRunning = Callable[[RunningBroker, Scale, str], list[Figure]]
 OnFresh = Callable[[Callable[[], RunningBroker], Scale, str], list[Figure]]

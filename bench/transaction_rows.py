@@ -2,6 +2,7 @@
 
 import time
 
+from bench.brokers.broker import RunningBroker
 from bench.connection import Connection
 from bench.coordinators import make_producer
 from bench.figures import Figure, cost, rate
@@ -11,7 +12,6 @@ from bench.raw_rows import topic
 from bench.replies import check_produce
 from bench.scale import Scale
 from bench.transaction_requests import Producer, add_partition, end, produce, transactional_batch
-from tests.tools.broker import RunningBroker
 
 _RECORD_SIZE = 100
 _PAUSE_S = 0.001

@@ -170,6 +170,26 @@ def test_exceptions_are_needed() -> None:
     assert EXCEPTIONS.keys() - used == set()
 
 
+@pytest.mark.parametrize(
+    ("folder", "foreign"), [("kafkad", {"tests", "bench"}), ("bench", {"tests"}), ("examples", {"tests", "bench"})]
+)
+def test_only_tests_import_tests_and_only_they_the_benchmark(folder: str, foreign: set[str]) -> None:
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in _imported(node)
+        if name.split(".")[0] in foreign
+    }
+    assert found == set()
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
 def test_no_module_needs_itself() -> None:
     graph: dict[str, set[str]] = defaultdict(set)
     for module, target in inner_imports():

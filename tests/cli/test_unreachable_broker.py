@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 import pytest
 from click.testing import CliRunner, Result
 
+from bench.brokers.ports import free_port
 from kafkad.cli import main
-from tests.tools.ports import free_port
 
 ASKING = [
     ["topics", "list"],

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from tests.tools.java import tool_command
+from bench.brokers.java import tool_command
 
 _TIMEOUT_S = 3_000
 

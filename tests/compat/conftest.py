@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.broker import RunningBroker
+from bench.brokers.daemon import Kafkad
 from tests.compat.side_by_side import Tools
-from tests.tools.apache import ApacheKafka
-from tests.tools.broker import RunningBroker
-from tests.tools.daemon import Kafkad
 from tests.tools.tool_server import ToolServer
 
 SUBJECT: type[RunningBroker] = {"kafkad": Kafkad, "apache": ApacheKafka}[

@@ -6,7 +6,7 @@ from typing import Self
 
 import confluent_kafka
 
-from tests.tools.processes import eventually
+from bench.brokers.processes import eventually
 
 
 class Member:

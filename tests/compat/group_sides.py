@@ -13,10 +13,10 @@ from struct import Struct
 from types import TracebackType
 from typing import Any, Self
 
+from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import eventually
 from kafkad.wire.api_table import APIS
 from tests.handlers.kio_calls import KioApi
-from tests.tools.broker import RunningBroker
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import RawClient
 
 _HEADER = Struct(">hhih")

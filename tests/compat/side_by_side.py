@@ -6,7 +6,7 @@ What differs by nature is replaced: ports, topic ids, folders, times and Java st
 import re
 from dataclasses import dataclass
 
-from tests.tools.broker import RunningBroker
+from bench.brokers.broker import RunningBroker
 from tests.tools.tool_server import ToolServer
 
 _BY_NATURE = (

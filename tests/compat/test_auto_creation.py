@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
+from bench.brokers.broker import RunningBroker
 from tests.compat.command_clients import console_consume, console_produce, kcat_consume, kcat_produce
 from tests.compat.conftest import SUBJECT
-from tests.tools.broker import RunningBroker
 
 NewTopic = Callable[[str], str]
 LINES = b"first\nsecond\n"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.tools.broker import RunningBroker
+from bench.brokers.broker import RunningBroker
 
 NewTopic = Callable[[str], str]
 KAFKAD = [sys.executable, "-m", "kafkad"]

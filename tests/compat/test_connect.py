@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.tools.broker import RunningBroker
-from tests.tools.jars import kafka_libs
-from tests.tools.java import class_path
-from tests.tools.ports import free_port
-from tests.tools.processes import eventually
+from bench.brokers.broker import RunningBroker
+from bench.brokers.jars import kafka_libs
+from bench.brokers.java import class_path
+from bench.brokers.ports import free_port
+from bench.brokers.processes import eventually
 
 NewTopic = Callable[[str], str]
 _SETTINGS = """\

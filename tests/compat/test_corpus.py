@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.broker import RunningBroker
 from tests.compat.command_clients import console_consume, console_produce, kcat_consume, kcat_produce
 from tests.compat.conftest import SUBJECT
 from tests.compat.corpus import corpus_bytes, write_parts
 from tests.compat.python_clients import CLIENTS, Client
-from tests.tools.broker import RunningBroker
 from tests.tools.log_dump import complaints
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.tools.broker import RunningBroker
-from tests.tools.java import kafka_tool
+from bench.brokers.broker import RunningBroker
+from bench.brokers.java import kafka_tool
 
 NewTopic = Callable[[str], str]
 KINDS = (".log", ".index", ".timeindex", ".txnindex")

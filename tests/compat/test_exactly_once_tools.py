@@ -14,10 +14,10 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.brokers.broker import RunningBroker
+from bench.brokers.java import class_path
+from bench.brokers.processes import eventually, kill_all
 from tests.compat.conftest import SUBJECT
-from tests.tools.broker import RunningBroker
-from tests.tools.java import class_path
-from tests.tools.processes import eventually, kill_all
 
 _PARTITIONS = 2
 _RECORDS = 4_000

@@ -13,11 +13,11 @@ from struct import Struct
 import confluent_kafka
 import pytest
 
+from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import eventually
 from kafkad.core.groups.records import GroupMetadata
 from tests.compat.churn_members import Book, crowd
 from tests.compat.classic_log import classic_records
-from tests.tools.broker import RunningBroker
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import RawClient, create_topic
 
 PARTITIONS = 60

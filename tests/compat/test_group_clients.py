@@ -10,9 +10,9 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic as TopicWanted
 
+from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import eventually
 from tests.compat.group_members import produce
-from tests.tools.broker import RunningBroker
-from tests.tools.processes import eventually
 
 NewTopic = Callable[[str], str]
 _PARTITIONS = 6

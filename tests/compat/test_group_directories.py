@@ -5,11 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.broker import RunningBroker
+from bench.brokers.daemon import Kafkad
+from bench.brokers.java import kafka_tool
 from tests.compat.group_members import Member, produce
-from tests.tools.apache import ApacheKafka
-from tests.tools.broker import RunningBroker
-from tests.tools.daemon import Kafkad
-from tests.tools.java import kafka_tool
 
 _SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
 _TOPIC = "orders"

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.java import kafka_tool
 from kafkad.core.groups.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -20,8 +22,6 @@ from kafkad.core.log.records.batch import read_header
 from kafkad.core.log.records.record import Record, iter_records
 from kafkad.wire.records.group_records import decode, encode
 from tests.compat.group_members import Member, produce
-from tests.tools.apache import ApacheKafka
-from tests.tools.java import kafka_tool
 
 NewTopic = Callable[[str], str]
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from bench.brokers.java import class_path
 from kafkad.core.groups.records import (
     AssignedPartitions,
     ClassicMemberMetadata,
@@ -29,7 +30,6 @@ from kafkad.core.groups.records import (
     TopicPartitions,
 )
 from kafkad.wire.records.group_records import decode, encode
-from tests.tools.java import class_path
 
 _SOURCE = Path(__file__).parent / "java_sources" / "RecordWriter.java"
 _PACKAGE = "org.apache.kafka.coordinator.group.generated"

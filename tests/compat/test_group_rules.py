@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import eventually
 from kafkad.core.groups.records import GroupMetadata, GroupMetadataRemoved
 from kafkad.wire.api_table import DELETE_GROUPS, DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS
 from tests.compat.classic_log import classic_records
 from tests.compat.conftest import SUBJECT
 from tests.compat.group_sides import SESSION, Scenario, Side, comparable
 from tests.handlers.kio_calls import versions_of
-from tests.tools.apache import ApacheKafka
-from tests.tools.broker import RunningBroker
-from tests.tools.processes import eventually
 
 SYNC_VERSIONS = range(6)
 IMPATIENT = {

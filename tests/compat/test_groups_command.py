@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bench.brokers.broker import RunningBroker
 from tests.compat.group_members import Member, produce
-from tests.tools.broker import RunningBroker
 from tests.tools.tool_server import ToolServer
 
 NewTopic = Callable[[str], str]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.broker import RunningBroker
+from bench.brokers.java import class_path, kafka_tool
 from tests.compat.python_clients import ConfluentKafka, KafkaPython
 from tests.compat.records import AN_HOUR_AGO_MS, Record
 from tests.compat.side_by_side import Tools
-from tests.tools.broker import RunningBroker
-from tests.tools.java import class_path, kafka_tool
 
 NewTopic = Callable[[str], str]
 _SESSIONS = Path(__file__).parent / "java_sources" / "SessionReader.java"

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.broker import RunningBroker
+from bench.brokers.daemon import Kafkad
 from tests.compat.command_clients import kcat_consume, kcat_produce
-from tests.tools.apache import ApacheKafka
-from tests.tools.broker import RunningBroker
-from tests.tools.daemon import Kafkad
 
 
 def _write(broker: RunningBroker, tmp_path: Path, first: int, last: int) -> None:

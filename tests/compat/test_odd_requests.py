@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
+from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import eventually
 from kafkad.wire.api_table import DESCRIBE_CONFIGS, FETCH, FIND_COORDINATOR
 from tests.compat.group_sides import Member, Side
 from tests.handlers.kio_calls import KioApi, versions_of
-from tests.tools.broker import RunningBroker
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import (
     API_VERSIONS,
     batch,

@@ -7,14 +7,14 @@ from uuid import UUID
 
 import pytest
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.broker import RunningBroker
+from bench.brokers.java import kafka_tool
+from bench.brokers.processes import eventually
 from kafkad.wire.api_table import OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from tests.compat.conftest import SUBJECT
 from tests.compat.group_sides import Member, Side
 from tests.handlers.kio_calls import KioApi, versions_of
-from tests.tools.apache import ApacheKafka
-from tests.tools.broker import RunningBroker
-from tests.tools.java import kafka_tool
-from tests.tools.processes import eventually
 
 _SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

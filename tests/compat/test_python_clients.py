@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from bench.brokers.broker import RunningBroker
 from tests.compat.python_clients import CLIENTS, Client
 from tests.compat.records import AN_HOUR_AGO_MS, Record
 from tests.compat.side_by_side import Tools
-from tests.tools.broker import RunningBroker
 
 NewTopic = Callable[[str], str]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

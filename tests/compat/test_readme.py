@@ -11,8 +11,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.tools.daemon import Kafkad
-from tests.tools.ports import free_port
+from bench.brokers.daemon import Kafkad
+from bench.brokers.ports import free_port
 
 CHECKOUT = Path(__file__).parents[2]
 README = (CHECKOUT / "README.md").read_text()

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from bench.brokers.broker import RunningBroker
+from bench.brokers.processes import eventually
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.record import NewRecord, build_batch
@@ -14,8 +16,6 @@ from tests.compat.group_sides import Member, Side
 from tests.core.log.sealed import sealed
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.tools import raw_requests
-from tests.tools.broker import RunningBroker
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import fetch, produce, read_fetched, read_produced
 
 NOW = time.time_ns() // 1_000_000

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from bench.brokers.broker import RunningBroker
+from bench.brokers.java import class_path, kafka_tool
+from bench.brokers.processes import eventually, kill_all
 from tests.compat.conftest import SUBJECT
 from tests.compat.side_by_side import Tools
-from tests.tools.broker import RunningBroker
-from tests.tools.java import class_path, kafka_tool
-from tests.tools.processes import eventually, kill_all
 
 _WORD_COUNT = Path(__file__).parent / "java_sources" / "WordCount.java"
 _WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from tests.tools.apache import ApacheKafka
-from tests.tools.broker import RunningBroker
-from tests.tools.daemon import Kafkad
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.broker import RunningBroker
+from bench.brokers.daemon import Kafkad
 from tests.tools.log_dump import complaints
 from tests.tools.raw_requests import RawClient, create_topic
 

@@ -8,6 +8,8 @@ from random import Random
 
 from confluent_kafka import Consumer, Producer
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.java import kafka_tool
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.coordinator.shard import Outcome
 from kafkad.core.log.records.batch_scan import walk_batches
@@ -17,8 +19,6 @@ from kafkad.core.transactions.state import MAX_EPOCH, TransactionState
 from kafkad.wire.records import transaction_records
 from tests.compat.test_transaction_rules import Conversation, finalize
 from tests.compat.transaction_sides import BrokerSide, OurSide
-from tests.tools.apache import ApacheKafka
-from tests.tools.java import kafka_tool
 from tests.tools.raw_requests import RawClient, create_topic, produce, read_produced
 
 NO_TIME_MS = 1_700_000_000_000

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.daemon import Kafkad
 from tests.compat.transaction_sides import BrokerSide, Names, OurSide, Side, plain, quoted
 from tests.handlers.kio_calls import KioApi
-from tests.tools.apache import ApacheKafka
-from tests.tools.daemon import Kafkad
 from tests.tools.raw_requests import RawClient, create_topic
 
 CONVERSATIONS = 60

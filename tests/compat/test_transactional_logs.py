@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.daemon import Kafkad
 from kafkad.core.log.records.batch import HEADER_SIZE, read_header
 from kafkad.core.log.records.end_markers import read_end_marker
 from kafkad.core.log.records.record import NewRecord, build_batch
 from tests.compat.transaction_sides import BrokerSide, Names
 from tests.handlers.kio_calls import KioApi
-from tests.tools.apache import ApacheKafka
-from tests.tools.daemon import Kafkad
 from tests.tools.raw_requests import RawClient, create_topic
 
 CONVERSATIONS = 40

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.brokers.apache import ApacheKafka
+from bench.brokers.broker import RunningBroker
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 from kafkad.core.log.records.record import NewRecord, build_batch
-from tests.tools.apache import ApacheKafka
-from tests.tools.broker import RunningBroker
-from tests.tools.daemon import Kafkad
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import RawClient, produce, read_produced
 from tests.tools.tool_server import ToolServer
 

@@ -11,10 +11,10 @@ from enum import Enum
 from struct import Struct
 from typing import Any, Protocol
 
+from bench.brokers.processes import eventually
 from tests.core.transactions.bed import TransactionBed
 from tests.handlers.coordinators.transaction_calls import call, nested, read
 from tests.handlers.kio_calls import KioApi
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import RawClient
 
 _HEADER = Struct(">hhih")

@@ -4,9 +4,9 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.tools.daemon import Kafkad
-from tests.tools.ports import free_port
-from tests.tools.processes import eventually
+from bench.brokers.daemon import Kafkad
+from bench.brokers.ports import free_port
+from bench.brokers.processes import eventually
 from tests.tools.raw_requests import RawClient, api_versions, batch, create_topic, produce, read_produced
 
 WITHIN_S = 60.0

@@ -9,6 +9,7 @@ from pathlib import Path
 import multiprocess
 import zmq
 
+from bench.brokers.processes import eventually
 from kafkad.adapters.links.messaging import LinkSet, PeerGone, PeerReplaced
 from kafkad.adapters.links.supervision_channel import (
     Channel,
@@ -26,7 +27,6 @@ from kafkad.config import BrokerConfig, load
 from kafkad.plugin_loading import load as load_plugins
 from kafkad.processes.runtime.child import ChildContext, RoleMain, run_child
 from kafkad.processes.supervisor.resources import take_resources
-from tests.tools.processes import eventually
 
 WITHIN_S = 60.0
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.tools.processes import Process, is_alive, process_tree
+from bench.brokers.processes import Process, is_alive, process_tree
 from tests.tools.stranger import as_stranger
 
 PATIENCE_S = 60.0

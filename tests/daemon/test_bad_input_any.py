@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from kio.serial import entity_writer
 from kio.static.primitive import Records
 
+from bench.brokers.daemon import Kafkad
 from kafkad.wire.api_table import APIS
-from tests.tools.daemon import Kafkad
 
 _EXAMPLES = int(os.environ.get("KAFKAD_FUZZ_EXAMPLES", "15"))
 _PATIENCE_S = 0.5

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 from kafkad.core.errors import ErrorCode
 from tests.daemon.group_client import GroupClient, patiently
-from tests.tools.daemon import Kafkad
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import RawClient, create_topic
 
 WITHIN_S = 20.0

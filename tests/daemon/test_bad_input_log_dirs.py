@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.daemon import Kafkad
-from tests.tools.ports import free_port
+from bench.brokers.daemon import Kafkad
+from bench.brokers.ports import free_port
 
 
 def _refused(log_dirs: str) -> str:

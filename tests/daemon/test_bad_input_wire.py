@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
+from bench.brokers.processes import eventually
 from tests.daemon.served import Served
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import (
     RawClient,
     api_versions,

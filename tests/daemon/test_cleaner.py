@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from bench.brokers.processes import eventually
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cleanup import CleanupEffect, LogSummary, RollActive
 from kafkad.core.controller.deltas import MetadataDelta, TopicConfigChanged, encode, snapshot
@@ -25,7 +26,6 @@ from kafkad.wire.processes.descriptors import (
     unpack_control,
 )
 from tests.daemon.stage import Stage
-from tests.tools.processes import eventually
 
 CLEANER, CONTROLLER, WORKER = ProcessKey("cleaner", 0), ProcessKey("controller", 0), ProcessKey("worker", 0)
 ID = UUID(int=7)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import eventually
 from tests.daemon.served import Served
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import RawClient, api_versions
 
 LIMIT, TRIED, NETWORKS = 6, 20, 3

@@ -16,6 +16,7 @@ from kio.schema.types import TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32, i32Timedelta
 
+from bench.brokers.processes import eventually
 from kafkad.adapters.files.checkpoint_files import read_offsets, write_offsets
 from kafkad.adapters.files.log_directory import read_meta_properties, write_partition_metadata
 from kafkad.adapters.links.supervision_channel import Fatal
@@ -41,7 +42,6 @@ from kafkad.wire.processes.controller_messages import (
 from tests.contexts import a_context
 from tests.daemon.played_worker import CONTROLLER, PlayedProcess, PlayedWorker
 from tests.daemon.stage import Stage
-from tests.tools.processes import eventually
 
 WORKERS = (ProcessKey("worker", 0), ProcessKey("worker", 1))
 NETWORK = ProcessKey("network", 0)

@@ -9,9 +9,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import kill_all
 from tests.daemon.transaction_run import Copy, read_committed
-from tests.tools.daemon import Kafkad
-from tests.tools.processes import kill_all
 
 RECORDS = 1_500
 PARTITIONS = 3

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually, kill_all
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from tests.daemon.group_client import MOVING, GroupClient, patiently
-from tests.tools.daemon import Kafkad
-from tests.tools.processes import eventually, kill_all
 from tests.tools.raw_requests import RawClient, create_topic
 
 PARTITIONS = 4

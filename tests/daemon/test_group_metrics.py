@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import eventually
 from tests.daemon.group_client import GroupClient
 from tests.daemon.served import WITHIN_S, Served
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import batch, produce
 
 

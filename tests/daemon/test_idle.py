@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.daemon import Kafkad
 from tests.tools import raw_requests
-from tests.tools.daemon import Kafkad
 from tests.tools.raw_requests import RawClient
 
 WINDOW_S = 3.0

@@ -6,10 +6,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
+from bench.brokers.processes import eventually
 from kafkad.core.errors import ErrorCode
 from tests.daemon.group_client import GroupClient, patiently
 from tests.daemon.served import WITHIN_S, Served
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import batch, produce, read_produced
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import eventually, is_alive
 from tests.daemon.served import WITHIN_S, Served
-from tests.tools.processes import eventually, is_alive
 from tests.tools.raw_requests import (
     Produced,
     RawClient,

@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually, is_alive, kill_all
 from tests.daemon.kill_run import produce_under_fire, read_back
 from tests.daemon.ledger import PARTITIONS, check_ledger
-from tests.tools.daemon import Kafkad
 from tests.tools.log_dump import complaints
-from tests.tools.processes import eventually, is_alive, kill_all
 
 KILLS = int(os.environ.get("KAFKAD_KILLS", "18"))
 FIRST_SEED = int(os.environ.get("KAFKAD_KILL_SEED", "1"))

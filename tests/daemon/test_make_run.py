@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.brokers.ports import free_port
+from bench.brokers.processes import eventually, is_alive, process_tree
 from kafkad.client.broker_client import BrokerClient
-from tests.tools.ports import free_port
-from tests.tools.processes import eventually, is_alive, process_tree
 
 CHECKOUT = Path(__file__).parents[2]
 

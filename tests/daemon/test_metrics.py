@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BrokerClient
 from kafkad.core.errors import ErrorCode
 from tests.tools import raw_requests as raw
-from tests.tools.daemon import Kafkad
 from tests.tools.measured import MeasuredBroker
-from tests.tools.processes import eventually
 
 TOPICS = "kafka_server_brokertopicmetrics"
 REQUESTS = "kafka_network_requestmetrics"

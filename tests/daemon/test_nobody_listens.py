@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.daemon import Kafkad
-from tests.tools.processes import eventually
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 
 KAFKAD = [sys.executable, "-m", "kafkad"]
 # As from a shell: Python's own buffers are part of the matter.

@@ -11,11 +11,11 @@ import pytest
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v4.response import DescribeLogDirsResponse
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 from kafkad.client.connection import BrokerConnection
 from kafkad.core.errors import ErrorCode
 from tests.tools import raw_requests as raw
-from tests.tools.daemon import Kafkad
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import RawClient, batch, fetch, produce, read_fetched, read_produced
 
 WITHIN_S = 60.0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.daemon import Kafkad
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.core.errors import ErrorCode
@@ -15,7 +16,6 @@ from tests.daemon.group_client import GroupClient, patiently
 from tests.daemon.served import Served
 from tests.handlers.kio_calls import KioApi
 from tests.tools import raw_requests as raw
-from tests.tools.daemon import Kafkad
 
 OTHER_ADDRESS = "127.0.0.2"
 OPTIONS = {

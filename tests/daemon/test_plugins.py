@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.groups import describe_group
-from tests.tools.daemon import Kafkad
-from tests.tools.processes import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WITHIN_S = 60.0

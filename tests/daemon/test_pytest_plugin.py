@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.tools.processes import eventually, read_process
+from bench.brokers.processes import eventually, read_process
 
 _SERVES = """
 from kafkad.client.broker_client import BrokerClient

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import eventually
 from kafkad.core.log.records.record import NewRecord, build_batch
 from tests.core.log.sealed import sealed
 from tests.daemon.served import Served
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import fetch, list_offsets, produce, read_fetched, read_produced
 
 OFTEN = {"log.retention.check.interval.ms": "50", "log.initial.task.delay.ms": "1"}

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import eventually
 from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
 from kafkad.core.types import TopicPartition
 from tests.daemon.served import WITHIN_S, Served
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import (
     batch,
     create_topic,

@@ -21,14 +21,14 @@ from kio.schema.incremental_alter_configs.v1.response import (
 )
 from kio.static.primitive import i8
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.connection import BrokerCallFailed, BrokerConnection
 from kafkad.core.controller.store.nodes import broker_config_path
 from kafkad.core.errors import ErrorCode
 from tests.tools import raw_requests as raw
-from tests.tools.daemon import Kafkad
-from tests.tools.processes import eventually
 
 WITHIN_S = 60.0
 BROKER = 4

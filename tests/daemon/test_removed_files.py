@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import eventually
 from kafkad.core.errors import ErrorCode
 from tests.daemon.served import WITHIN_S, Served
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import (
     RawClient,
     batch,

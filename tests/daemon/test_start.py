@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.ports import free_port
+from bench.brokers.processes import eventually, is_alive, process_tree
 from kafkad.client.broker_client import BrokerClient
 from tests.tools import raw_requests as raw
-from tests.tools.daemon import Kafkad
-from tests.tools.ports import free_port
-from tests.tools.processes import eventually, is_alive, process_tree
 from tests.tools.raw_requests import RawClient
 
 KAFKAD = [sys.executable, "-m", "kafkad"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import eventually
 from tests.daemon.supervised import TrivialBroker
-from tests.tools.processes import eventually
 from tests.tools.stranger import STRANGER, as_stranger
 
 WITHIN_S = 60.0

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.ports import free_port
 from kafkad.client.broker_client import BrokerClient
 from kafkad.core.supervision.open_files import FEWEST_CONNECTIONS
 from tests.tools import raw_requests as raw
-from tests.tools.daemon import Kafkad
-from tests.tools.ports import free_port
 from tests.tools.stranger import STRANGER, as_stranger
 
 ON_ARM = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.ports import free_port
 from tests.daemon.supervised import PATIENCE_S, TrivialBroker, await_death
-from tests.tools.ports import free_port
 
 
 def test_every_role_is_named_in_the_process_list(folder: Path, brokers: list[TrivialBroker]) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.ports import free_port
-from tests.tools.processes import eventually, is_alive, process_tree
-from tests.tools.readiness import answers
+from bench.brokers.ports import free_port
+from bench.brokers.processes import eventually, is_alive, process_tree
+from bench.brokers.readiness import answers
 
 CHECKOUT = Path(__file__).parents[2]
 

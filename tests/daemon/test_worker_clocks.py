@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from bench.brokers.processes import eventually
 from tests.daemon.served import WITHIN_S, Served
-from tests.tools.processes import eventually
 from tests.tools.raw_requests import batch, produce, read_produced
 
 FLUSHES = "kafka_log_logflushstats_logflushrateandtimems_total"

@@ -13,8 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from bench.brokers.processes import Process, eventually, kill_all, process_tree
 from tests.package.machine import CHECKOUT, call
-from tests.tools.processes import Process, eventually, kill_all, process_tree
 
 FILE = CHECKOUT / "packaging/container/Containerfile"
 

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from tests.tools.readiness import API_VERSIONS
+from bench.brokers.readiness import API_VERSIONS
 
 _EVERY_S = 0.05
 _PATIENCE_S = 60.0

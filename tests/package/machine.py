@@ -10,7 +10,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.tools.processes import eventually
+from bench.brokers.processes import eventually
 
 _BOOTED = ("running", "degraded")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -1,8 +1,8 @@
 """What kills or stops parts of the service, and what its clients notice of that."""
 
+from bench.brokers.processes import eventually
 from tests.package.companion import Companion
 from tests.package.machine import Machine
-from tests.tools.processes import eventually
 
 CLEAN_MARK = "/var/lib/kafkad/.kafka_cleanshutdown"
 LOAD = ("tests.package.load", "9092")

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from bench.brokers.ports import free_port
 from tests.package.machine import CHECKOUT, Overlay, call, run_in_tree
-from tests.tools.ports import free_port
 
 BARE = "apt-get -qq update; apt-get -qq install -y --no-install-recommends python3 make ca-certificates"
 

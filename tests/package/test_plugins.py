@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from bench.brokers.processes import eventually
 from tests.package.machine import Machine
-from tests.tools.processes import eventually
 from tests.tools.wheels import PLUGIN, plugin_wheel
 
 PLUGINS = "/usr/local/lib/kafkad/plugins"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.processes import eventually, is_alive, process_tree
 from tests.package.conftest import Boot
 from tests.package.machine import CHECKOUT, call
-from tests.tools.processes import eventually, is_alive, process_tree
 
 SECTION = re.search(r"## Installation\n(.*?)\n## ", (CHECKOUT / "README.md").read_text(), re.DOTALL)
 assert SECTION is not None

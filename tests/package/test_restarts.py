@@ -1,7 +1,7 @@
 """How often the service may be started: as often as somebody asks, and not for ever when it crashes."""
 
+from bench.brokers.processes import eventually
 from tests.package.machine import Machine
-from tests.tools.processes import eventually
 
 MORE_THAN_THE_LIMIT = 7
 

@@ -4,9 +4,9 @@ import re
 import resource
 import subprocess
 
+from bench.brokers.processes import eventually
 from tests.package.conftest import Boot
 from tests.package.machine import Machine, call
-from tests.tools.processes import eventually
 
 WANTED_FILES = 1_048_576
 HOST_ADDRESS, BROKER_ADDRESS = "198.18.0.1", "198.18.0.2"

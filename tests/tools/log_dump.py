@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.tools.java import tool_command
+from bench.brokers.java import tool_command
 
 _FILES_PER_RUN = 200
 _TIMEOUT_S = 1_800

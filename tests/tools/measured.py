@@ -6,8 +6,8 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.tools.daemon import Kafkad
-from tests.tools.ports import free_port
+from bench.brokers.daemon import Kafkad
+from bench.brokers.ports import free_port
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 

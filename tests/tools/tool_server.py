@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.tools.java import CLASSES, class_path
+from bench.brokers.java import CLASSES, class_path
 
 _SOURCE = Path(__file__).parent / "java_sources" / "ToolServer.java"
 _STOP_TIMEOUT_S = 10

@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.tools.broker import RunningBroker
-from tests.tools.java import broker_command, kafka_tool
-from tests.tools.ports import free_port
+from bench.brokers.broker import RunningBroker
+from bench.brokers.java import broker_command, kafka_tool
+from bench.brokers.ports import free_port
 
 
 class ApacheKafka(RunningBroker):

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.tools.jars import kafka_libs
+from bench.brokers.jars import kafka_libs
 
 _LOG_CONFIG = Path(__file__).parent / "log4j2.properties"
 _BROKER_FLAGS = (

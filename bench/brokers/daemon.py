@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.tools.broker import RunningBroker
+from bench.brokers.broker import RunningBroker
 
 
 class Kafkad(RunningBroker):

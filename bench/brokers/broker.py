@@ -9,11 +9,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
-from tests.tools.ports import free_port
-from tests.tools.processes import Process, eventually, is_alive, kill_all, process_tree
-from tests.tools.readiness import answers
+from bench.brokers.ports import free_port
+from bench.brokers.processes import Process, eventually, is_alive, kill_all, process_tree
+from bench.brokers.readiness import answers
 
 
 class RunningBroker:
@@ -23,6 +23,8 @@ class RunningBroker:
     start_timeout_s = 60.0
     stop_timeout_s = 60.0
     clean_exits = frozenset({0})
+    running: ClassVar[list["RunningBroker"]] = []
+    """Contexts that were entered and not left."""
 
     def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -104,11 +106,15 @@ class RunningBroker:
     def __enter__(self) -> Self:
         self.prepare()
         self.start()
+        self.running.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.running.remove(self)
+        if kind is not None:
+            print(f"{self.name} on {self.bootstrap} printed last:\n{self.tail()}")
         if self._process is None:
             return
         if kind is not None:

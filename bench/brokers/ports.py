@@ -1,0 +1,32 @@
+"""Which TCP port is free on loopback right now?"""
+
+import os
+import random
+import socket
+
+_FIRST, _STOP = 20_000, 32_000
+_TRIES = 200
+
+
+def free_port() -> int:
+    """A port that nobody listens on, outside the range from which outgoing connections get theirs.
+
+    Taken from the kernel's own (ephemeral) range, any client could get it before the broker binds. Processes of
+    pytest-xdist have a part of it each: none takes the port of a broker that another is about to start again.
+    """
+    ports = _own_part()
+    choose = random.SystemRandom()
+    for _ in range(_TRIES):
+        port = choose.choice(ports)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError(f"no free port found in {ports} after {_TRIES} tries")
+
+
+def _own_part() -> range:
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return range(_FIRST + worker, _STOP, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
