@@ -88,7 +88,7 @@ def create(broker: Kafkad, topic: str, **configs: str) -> None:
         client.create_topic(topic, partitions=1, replication_factor=1, configs=dotted)
 
 
-def test_keep_newest_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_newest_segments_deletes_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Kafkad(tmp_path / "without") as broker, pytest.raises(BrokerCallFailed, match="keep-newest-3"):
         create(broker, "kept", cleanup_policy="keep-newest-3")
     install("keep_newest_segments", tmp_path, monkeypatch)
@@ -108,7 +108,7 @@ def segments(broker: Kafkad, topic: str) -> int:
     return len(list((broker.log_dir / f"{topic}-0").glob("*.log")))
 
 
-def test_rack_election(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rack_election_elects_the_leader_of_a_new_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install("rack_election", tmp_path, monkeypatch)
     with Kafkad(tmp_path, {"kafkad.leader.election.strategy": "rack-or-last-replica"}) as broker:
         assert leader_of_a_new_topic(broker) == 1
@@ -128,7 +128,7 @@ def leader_of_a_new_topic(broker: Kafkad) -> int:
     return topic.partitions[0].leader
 
 
-def test_quota_by_prefix(tmp_path: Path) -> None:
+def test_quota_by_prefix_slows_down_who_has_the_prefix(tmp_path: Path) -> None:
     settings = {
         "kafkad.plugins.dir": folder_with("quota_by_prefix.py", tmp_path),
         "kafkad.quota.manager": "client-id-prefix",
@@ -143,7 +143,7 @@ def test_quota_by_prefix(tmp_path: Path) -> None:
         assert produce(broker, "limited", "web-2", [bytes(1_000)]) == []
 
 
-def test_keep_with_first(tmp_path: Path) -> None:
+def test_keep_with_first_gives_everything_to_one_member_at_a_time(tmp_path: Path) -> None:
     settings = {
         "kafkad.plugins.dir": folder_with("keep_with_first.py", tmp_path),
         "group.consumer.assignors": "uniform,range,keep-with-first",
@@ -211,7 +211,7 @@ def members(broker: Kafkad) -> int:
         return len(describe_group(client, "workers", is_consumer_type=True).members)
 
 
-def test_csv_metrics(tmp_path: Path) -> None:
+def test_csv_metrics_writes_what_the_broker_counts(tmp_path: Path) -> None:
     settings = {
         "kafkad.plugins.dir": folder_with("csv_metrics.py", tmp_path),
         "kafkad.metrics.reporters": "csv",

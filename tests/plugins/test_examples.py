@@ -58,7 +58,7 @@ def log_of(*base_offsets: int, high_watermark: int) -> LogSummary:
     )
 
 
-def test_keep_newest_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_newest_segments_keeps_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plugins = install("keep_newest_segments", tmp_path, monkeypatch)
     policy = plugins.cleanup_policies["keep-newest-3"]
     config = LogConfig(cleanup_policy=frozenset({"keep-newest-3"}))
@@ -71,7 +71,7 @@ def test_keep_newest_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
-def test_rack_election(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rack_election_prefers_the_rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     strategy = install("rack_election", tmp_path, monkeypatch).leader_election_strategies["rack-or-last-replica"]
     one, two, three = BrokerId(1), BrokerId(2), BrokerId(3)
     everyone = frozenset({one, two, three})
@@ -86,7 +86,7 @@ def test_rack_election(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert elected(frozenset(), {two: "main"}) is None
 
 
-def test_quota_by_prefix(tmp_path: Path) -> None:
+def test_quota_by_prefix_limits_who_has_the_prefix(tmp_path: Path) -> None:
     quotas = copy_to_folder("quota_by_prefix.py", tmp_path).quota_managers["client-id-prefix"]
     assert quotas.is_unlimited
     quotas.configure({"kafkad.plugin.quota.prefix.batch": "1000", "log.dirs": "/data"})
@@ -113,7 +113,7 @@ def snapshot_with(value: float) -> MetricsSnapshot:
     return MetricsSnapshot(taken_ms=1_000, families=(family,))
 
 
-def test_csv_metrics(tmp_path: Path) -> None:
+def test_csv_metrics_adds_a_line_for_each_snapshot(tmp_path: Path) -> None:
     host: ReporterHost = RecordedHost(snapshot_with(0))
     reporter = csv_reporter(tmp_path)
     folder = tmp_path / "metrics"

@@ -258,7 +258,7 @@ def test_delete_topics_by_id_and_its_mistakes(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("_", "version"), versions(37))
-def test_create_partitions(client: Client, _: int, version: int) -> None:
+def test_partitions_are_added_and_never_taken_away(client: Client, _: int, version: int) -> None:
     client.create("t", num_partitions=2)
 
     def ask(name: str, count: int, assignments: Any = None, validate_only: bool = False) -> Any:

@@ -123,6 +123,7 @@ def test_link_that_a_callback_closed_is_not_served(loop: EventLoop, links: tuple
     loop.run_once(0)
     os.close(read_end)
     os.close(write_end)
+    assert got == []
 
 
 def test_callbacks_run_awake_and_waits_asleep() -> None:
