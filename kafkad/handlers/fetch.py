@@ -5,7 +5,7 @@ them the fetch may wait. Consumers read to the high watermark, with read_committ
 with the list of what was aborted. A batch that holds the asked offset is sent whole (trap: an offset inside a batch).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -17,7 +17,7 @@ from kafkad.core.partition_slot import (
     PartitionSlot,
     SlotReader,
 )
-from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession
+from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession, PartitionKey
 from kafkad.core.types import LogPosition
 from kafkad.handlers.partitions.routing import Routing
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
@@ -117,6 +117,11 @@ def rows_of(request: FetchRequest) -> list[CachedPartition]:
     return [_row(topic, asked) for topic, partitions in request.topics for asked in partitions]
 
 
+def each_row_of(request: FetchRequest) -> Iterator[CachedPartition]:
+    """The same one by one, for a request with very many."""
+    return (_row(topic, asked) for topic, partitions in request.topics for asked in partitions)
+
+
 def _row(topic: str | bytes, asked: FetchedPartition) -> CachedPartition:
     return CachedPartition(
         (topic, asked.partition),
@@ -141,8 +146,15 @@ class FetchEvaluator:
     def measure(self, session: FetchSession, max_bytes: int) -> Measure:
         """Look at the partitions of `session` that may have something to say."""
         measure = Measure(reads_committed=session.reads_committed)
-        room = max_bytes
-        for key in session.dirty:
+        self.measure_more(session, session.dirty, measure, max_bytes)
+        return measure
+
+    def measure_more(
+        self, session: FetchSession, keys: Iterable[PartitionKey], measure: Measure, max_bytes: int
+    ) -> None:
+        """Look at these partitions of `session` too, `max_bytes` with those before."""
+        room = max(0, max_bytes - measure.bytes_found)
+        for key in keys:
             finding = self._look(session, session.partitions[key], room, measure)
             measure.findings.append(finding)
             if finding.place is not None:
@@ -150,7 +162,6 @@ class FetchEvaluator:
                 room = max(0, room - finding.place.length)
             if finding.error or finding.diverging is not None:
                 measure.is_urgent = True
-        return measure
 
     def _look(self, session: FetchSession, row: CachedPartition, room: int, measure: Measure) -> Finding:
         slot, error = self._resolve(session, row)
@@ -219,7 +230,20 @@ class FetchEvaluator:
     def answer(self, session: FetchSession, measure: Measure, *, full: bool) -> list[TopicData]:
         """The partitions of the response, in the order in which they were looked at."""
         topics: dict[str | bytes, list[PartitionData]] = {}
-        for finding in measure.findings:
+        self.answer_more(session, measure, measure.findings, topics, full=full)
+        return list(topics.items())
+
+    def answer_more(
+        self,
+        session: FetchSession,
+        measure: Measure,
+        findings: Iterable[Finding],
+        topics: dict[str | bytes, list[PartitionData]],
+        *,
+        full: bool,
+    ) -> None:
+        """Add to `topics` what is to be said of these findings of `measure`."""
+        for finding in findings:
             row, published = finding.row, finding.published
             data = self._data(finding, measure)
             has_records = data.records is not None
@@ -231,7 +255,6 @@ class FetchEvaluator:
             is_open = data.error != 0 or finding.diverging is not None
             has_more = has_records or is_open or published is None or _has_more(row, published, measure)
             session.served(row.key, has_more=has_more, has_records=has_records and not full)
-        return list(topics.items())
 
     def _data(self, finding: Finding, measure: Measure) -> PartitionData:
         row, published = finding.row, finding.published

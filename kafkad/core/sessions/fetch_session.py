@@ -82,6 +82,7 @@ class FetchSession:
         "dirty",
         "epoch",
         "last_used_ms",
+        "listeners",
         "partitions",
         "reads_committed",
         "session_id",
@@ -98,6 +99,8 @@ class FetchSession:
         self.partitions: dict[PartitionKey, CachedPartition] = {row.key: row for row in partitions}
         self.dirty: dict[PartitionKey, None] = dict.fromkeys(self.partitions)
         self.by_slot: dict[int, PartitionKey] = {}
+        self.listeners: list[dict[PartitionKey, None]] = []
+        """Each collects what moves while a request looks at the session in steps."""
 
     def read_as(self, *, committed: bool) -> None:
         """Its requests read up to this bound from now on. Each of them says so; in practice none changes it."""
@@ -140,6 +143,21 @@ class FetchSession:
         key = self.by_slot.get(slot)
         if key is not None:
             self.dirty[key] = None
+            for listener in self.listeners:
+                listener[key] = None
+
+    def listen(self) -> dict[PartitionKey, None]:
+        """What moves from now on is in this, too, until it is given to `heard`."""
+        listener: dict[PartitionKey, None] = {}
+        self.listeners.append(listener)
+        return listener
+
+    def heard(self, listener: dict[PartitionKey, None]) -> None:
+        """Whatever was said of these partitions meanwhile may be old: look at them the next time."""
+        self.listeners = [each for each in self.listeners if each is not listener]
+        for key in listener:
+            if key in self.partitions:
+                self.dirty[key] = None
 
     def served(self, key: PartitionKey, *, has_more: bool, has_records: bool = True) -> None:
         """The partition was evaluated. With more to say it goes to the end of the line, for fairness.
@@ -148,5 +166,5 @@ class FetchSession:
         """
         if has_records or not has_more:
             self.dirty.pop(key, None)
-        if has_more:
+        if has_more and key in self.partitions:
             self.dirty[key] = None

@@ -114,6 +114,12 @@ class Purgatory(Generic[Operation, View]):
         """Until when one may sleep as far as this purgatory is concerned; None: for ever."""
         return self._wheel.next_expiration_ms()
 
+    def set_deadline(self, operation: Operation, deadline_ms: int) -> None:
+        """`operation`, which waits here, waits until then."""
+        self._wheel.cancel(operation)
+        operation.deadline_ms = deadline_ms
+        self._wheel.add(operation)
+
     def cancel(self, operation: Operation) -> bool:
         """Nobody waits for the answer any more (the connection closed); False when it has left already."""
         if operation.is_completed:

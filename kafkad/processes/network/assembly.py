@@ -166,7 +166,8 @@ class Assembly:
     def _held_elsewhere(self) -> int:
         """The size of whole requests that wait for their turn, are answered in steps, or wait for the controller."""
         handlers = self.request_handlers
-        return handlers.controller.held_bytes + handlers.answers.held_bytes + self.clients.queued_bytes
+        in_steps = handlers.answers.held_bytes + handlers.fetch.held_bytes
+        return in_steps + handlers.controller.held_bytes + self.clients.queued_bytes
 
     def _request_handlers(self, shell: Shell, context: ChildContext, now_ms: int) -> RequestHandlers:
         config, clients = context.config, self.clients
@@ -233,6 +234,8 @@ class Assembly:
             max_bytes=config.network.fetch_max_bytes,
             now_ms=now_ms,
             answered=self.clients.answered,
+            refused=self.clients.close,
+            turns=self.turns,
         )
 
 

@@ -1,83 +1,37 @@
 """Fetch in the network process: sessions, waiting, and the watches that end the waiting.
 
-A fetch that found too little waits here for its session to be told that something moved (`fetch_watches`).
+A fetch that found too little waits here for its session to be told that something moved (`fetch_watches`). What is
+about very many partitions is read, looked at and answered in steps (`large_fetches`).
 """
 
-from collections.abc import Callable, Hashable
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
-from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.errors import KafkaError
 from kafkad.core.metrics.catalogue import (
-    BYTES_OUT,
-    FAILED_FETCH,
     FETCH_SESSION_EVICTIONS,
     FETCH_SESSIONS,
     PURGATORY_FETCH,
-    TOTAL_FETCH,
     error_index,
 )
 from kafkad.core.request_context import RequestContext
 from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, UNKNOWN, FetchSession
 from kafkad.core.sessions.session_cache import SessionCache
-from kafkad.core.waiting.purgatory import DelayedOperation, Purgatory
+from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.handlers.fetch import READ_COMMITTED, FetchEvaluator, Measure, rows_of
 from kafkad.processes.network.connections.connection import Connection, Frame, Reply
 from kafkad.processes.network.connections.throttle import Throttle
+from kafkad.processes.network.fetch_counts import FetchCounts, Traffic
 from kafkad.processes.network.fetch_watches import FetchWatches
+from kafkad.processes.network.large_fetches import AT_ONCE, LARGE_BYTES, LargeFetches, session_of
+from kafkad.processes.network.waiting_fetch import MANIFEST_PATIENCE_MS, WaitingFetch
+from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.framing import response_head
-from kafkad.wire.messages.fetch import Piece, length_of, pack_response
-from kafkad.wire.messages.fetch_request import FetchRequest, read_request
+from kafkad.wire.messages.fetch import TOPIC_IDS_FROM, Piece, length_of, pack_response
+from kafkad.wire.messages.fetch_request import FetchRequest, read_in_steps, read_request
 
 LOOKS_A_PASS = 64
 """Thousands may wait for one partition: so many of their sessions are looked at before others have their turn."""
-MANIFEST_PATIENCE_MS = 1_000
-"""Owners answer at once unless they load; for so long a fetch waits for one that does, whatever its own time."""
-
-
-class Traffic(Protocol):
-    """Where bytes are counted by partition; `column` is one that this process alone writes."""
-
-    def add_traffic(self, slot: int, column: int, amount: int) -> None: ...
-
-
-class WaitingFetch(DelayedOperation[Hashable, "FetchRequests"]):
-    """One Fetch that has not been answered; it watches its session."""
-
-    __slots__ = ("connection", "is_full", "max_bytes", "measured", "min_bytes", "reply", "request", "session")
-
-    def __init__(
-        self, reply: Reply, connection: Connection, request: FetchRequest, session: FetchSession, *, is_full: bool
-    ) -> None:
-        super().__init__(keys=(session,), deadline_ms=reply.context.deadline_ms(request.max_wait_ms))
-        self.reply = reply
-        self.connection = connection
-        self.request = request
-        self.session = session
-        self.is_full = is_full
-        self.max_bytes = request.max_bytes
-        self.min_bytes = request.min_bytes
-        self.measured: Measure | None = None
-
-    def limit(self, max_bytes: int) -> None:
-        """No more than this at once, and so no waiting for more."""
-        self.max_bytes = min(self.max_bytes, max_bytes)
-        self.min_bytes = min(self.min_bytes, self.max_bytes)
-
-    def try_complete(self, view: "FetchRequests") -> bool:
-        is_enough = view.is_enough(self)
-        if not is_enough and self.wants_manifest:
-            # Where its records are is not known yet: too early to say in time that there are none at all.
-            self.deadline_ms = max(self.deadline_ms, self.reply.context.deadline_ms(MANIFEST_PATIENCE_MS))
-        return is_enough
-
-    @property
-    def wants_manifest(self) -> bool:
-        measured = self.measured
-        return measured is not None and measured.needs_manifest and not measured.has_something_to_say
-
-    def try_complete_key(self, key: Hashable, view: "FetchRequests") -> bool:
-        return view.is_enough(self)
 
 
 class FetchRequests:
@@ -96,6 +50,8 @@ class FetchRequests:
         max_bytes: int,
         now_ms: int,
         answered: Callable[[Connection], None],
+        refused: Callable[[Connection, str], None],
+        turns: Turns,
     ) -> None:
         self.watches = watches
         self.outgoing = watches.outgoing
@@ -103,10 +59,11 @@ class FetchRequests:
         self._cache = cache
         self._throttle = throttle
         self._block = block
-        self._traffic = traffic
-        self._column = column
+        self._counts = FetchCounts(block, traffic, column)
         self.max_bytes = max_bytes
         self._answered = answered
+        self._large = LargeFetches(self, turns, evaluator, watches, cache, self._counts, refused)
+        self._now_ms = now_ms
         self._purgatory: Purgatory[WaitingFetch, FetchRequests] = Purgatory(view=self, start_ms=now_ms)
         self._manifests_wanted: set[WaitingFetch] = set()
         self._to_look: dict[FetchSession, None] = {}
@@ -129,18 +86,46 @@ class FetchRequests:
 
     def start(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Answer now, or wait. Raises MalformedRequest."""
-        request = read_request(frame.view, frame.header.body_at, context.version)
+        body_at, now_ms = frame.header.body_at, context.received_ms
+        if len(frame.view) > LARGE_BYTES:
+            reply = Reply(connection, context)
+            connection.replies.append(reply)
+            connection.exclusive_in_flight = True
+            self._large.start(reply, len(frame.view), self._start_in_steps(reply, frame.view, body_at))
+            return
+        request = read_request(frame.view, body_at, context.version)
         reply = Reply(connection, context)
-        now_ms = context.received_ms
         connection.replies.append(reply)
         try:
             session, is_full = self._session(request, context.version, now_ms)
         except KafkaError as error:
-            self._block[error_index(error.code)] += 1
-            self._send(connection, reply, pack_response(context.version, [], error=error.code))
+            self._refuse(reply, error.code)
             return
         session.read_as(committed=request.isolation_level == READ_COMMITTED)
         self._begin(WaitingFetch(reply, connection, request, session, is_full=is_full), now_ms)
+
+    def _refuse(self, reply: Reply, code: int) -> None:
+        self._block[error_index(code)] += 1
+        self._send(reply.connection, reply, pack_response(reply.context.version, [], error=code))
+
+    def _start_in_steps(self, reply: Reply, frame: memoryview, body_at: int) -> Iterator[None]:
+        """The same for a large request. Raises MalformedRequest."""
+        context, connection = reply.context, reply.connection
+        request = yield from read_in_steps(frame, body_at, context.version)
+        try:
+            resumed = self._resumed(request, context.version)
+            begun = resumed or FetchSession((), context.received_ms, uses_topic_ids=context.version >= TOPIC_IDS_FROM)
+            session = yield from session_of(request, self._cache, self.watches, begun, context.received_ms)
+        except KafkaError as error:
+            self._large.ended(connection)
+            connection.exclusive_in_flight = False
+            self._refuse(reply, error.code)
+            return
+        session.read_as(committed=request.isolation_level == READ_COMMITTED)
+        fetch = WaitingFetch(reply, connection, request, session, is_full=resumed is None)
+        self._begin(fetch, self._now_ms)
+        if not fetch.is_in_steps:
+            self._large.ended(connection)
 
     def _begin(self, fetch: WaitingFetch, now_ms: int) -> None:
         connection = fetch.connection
@@ -160,24 +145,33 @@ class FetchRequests:
                 fetch.limit(largest)
 
     def _session(self, request: FetchRequest, version: int, now_ms: int) -> tuple[FetchSession, bool]:
-        uses_ids = version >= 13
-        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            closed = self._cache.begin_full(request.session_id)
-            if closed is not None:
-                self._lose_interest(closed)
-            return FetchSession(rows_of(request), now_ms, uses_topic_ids=uses_ids), True
-        session = self._cache.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_ids)
+        session = self._resumed(request, version)
+        if session is None:
+            return FetchSession(rows_of(request), now_ms, uses_topic_ids=version >= TOPIC_IDS_FROM), True
         forgotten = [(topic, index) for topic, indexes in request.forgotten for index in indexes]
         for slot in session.update(rows_of(request), forgotten):
             self.watches.unbind(session, slot)
         self._cache.updated(session, now_ms)
         return session, False
 
+    def _resumed(self, request: FetchRequest, version: int) -> FetchSession | None:
+        """The session that the request goes on with; a full one (None) ends what it names. Raises KafkaError."""
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            closed = self._cache.begin_full(request.session_id)
+            if closed is not None:
+                self._large.unbind(closed)
+            return None
+        uses_ids = version >= TOPIC_IDS_FROM
+        return self._cache.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_ids)
+
     # What the evaluator and the purgatory ask.
 
     def is_enough(self, fetch: WaitingFetch) -> bool:
         """Measure again; True when the fetch can be answered before its time."""
-        request, session = fetch.request, fetch.session
+        session = fetch.session
+        if fetch.is_in_steps or len(session.dirty) > AT_ONCE:
+            self._large.look(fetch)
+            return False
         measure = fetch.measured = self._evaluator.measure(session, fetch.max_bytes)
         if self._is_stopping:
             return True
@@ -187,18 +181,24 @@ class FetchRequests:
             self.watches.watch(slot, upper, committed=committed)
         if measure.needs_manifest:
             self._manifests_wanted.add(fetch)
-            if not measure.has_something_to_say:
-                return False
-        enough = (
-            measure.is_urgent
-            or measure.bytes_found >= fetch.min_bytes
-            or request.max_wait_ms <= 0
-            or not session.partitions
-        )
-        if not enough:
+        is_found = self.is_found(fetch, measure)
+        if not is_found and not (measure.needs_manifest and not measure.has_something_to_say):
             for slot, upper in measure.readable_slots:
                 self.watches.watch(slot, upper, committed=committed)
-        return enough
+        return is_found
+
+    def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:
+        """Whether `measure` is worth an answer before its time."""
+        if self._is_stopping:
+            return True
+        if measure.needs_manifest and not measure.has_something_to_say:
+            return False
+        return (
+            measure.is_urgent
+            or measure.bytes_found >= fetch.min_bytes
+            or fetch.request.max_wait_ms <= 0
+            or not fetch.session.partitions
+        )
 
     # What happens meanwhile.
 
@@ -208,6 +208,7 @@ class FetchRequests:
 
     def go_on(self, now_ms: int) -> None:
         """In each pass, when all news of it were heard: look at the sessions that they are about."""
+        self._now_ms = now_ms
         for _ in range(min(LOOKS_A_PASS, len(self._to_look))):
             session = next(iter(self._to_look))
             del self._to_look[session]
@@ -217,7 +218,9 @@ class FetchRequests:
     def manifest_arrived(self, now_ms: int) -> None:
         waiting, self._manifests_wanted = self._manifests_wanted, set()
         for fetch in waiting:
-            if self._purgatory.cancel(fetch):
+            if fetch.is_in_steps:
+                fetch.is_stale = True
+            elif self._purgatory.cancel(fetch):
                 # From the beginning: what it waits for now, if for anything, is for the client's own time.
                 again = WaitingFetch(
                     fetch.reply, fetch.connection, fetch.request, fetch.session, is_full=fetch.is_full
@@ -249,17 +252,19 @@ class FetchRequests:
             self._finish_late(fetch, now_ms)
 
     def _finish_late(self, fetch: WaitingFetch, now_ms: int) -> None:
-        if fetch.measured is None or fetch.measured.bytes_found:
-            # What was there while it waited may be gone by now.
+        measured = fetch.measured
+        if measured is None or measured.bytes_found or fetch.session in self._to_look:
+            # What was there while it waited may be gone by now, and what has come is not to be forgotten.
             self.is_enough(fetch)
-        self._finish(fetch, now_ms)
+        if not fetch.is_in_steps:
+            self._finish(fetch, now_ms)
 
     def connection_lost(self, connection: Connection) -> None:
         fetch = self._waiting.get(connection)
         if fetch is not None:
             self._waits_no_longer(fetch)
             self._purgatory.cancel(fetch)
-            self._release(fetch)
+            self.release(fetch)
 
     def _waits_no_longer(self, fetch: WaitingFetch) -> None:
         self._manifests_wanted.discard(fetch)
@@ -269,68 +274,77 @@ class FetchRequests:
     # Answering.
 
     def _finish(self, fetch: WaitingFetch, now_ms: int) -> None:
-        connection, session, request = fetch.connection, fetch.session, fetch.request
-        connection.exclusive_in_flight = False
+        session, measure = fetch.session, fetch.measured
+        assert measure is not None
+        if len(measure.findings) > AT_ONCE:
+            self._large.answer(fetch)
+            return
         self._waits_no_longer(fetch)
-        measure, context = fetch.measured, fetch.reply.context
+        self._now_ms = now_ms
+        if not self.is_throttled(fetch):
+            topics = self._evaluator.answer(session, measure, full=fetch.is_full)
+            self._counts.answered(measure, measure.findings)
+            header = fetch.reply.context
+            self.answer(fetch, pack_response(header.version, topics, session_id=self._cache.living_id(session)))
+
+    def is_throttled(self, fetch: WaitingFetch) -> bool:
+        """True when it was answered that its client has read too much; else its session is open."""
+        connection, header, measure = fetch.connection, fetch.reply.context, fetch.measured
         assert measure is not None
         if not self._throttle.manager.is_unlimited:
-            pause_ms = self._throttle.fetched(connection, context.client, measure.bytes_found, now_ms)
+            pause_ms = self._throttle.fetched(connection, header.client, measure.bytes_found, self._now_ms)
             if pause_ms > 0:
-                self._answer_throttled(fetch, pause_ms)
-                return
+                # Empty, as in Apache Kafka: a session keeps what it had to say, a full request gets none.
+                session_id = self._cache.living_id(fetch.session)
+                self.answer(fetch, pack_response(header.version, [], throttle_ms=pause_ms, session_id=session_id))
+                return True
         if fetch.is_full:
-            self._open_session(session, request.session_epoch, now_ms)
-        topics = self._evaluator.answer(session, measure, full=fetch.is_full)
-        self._count(measure)
-        body = pack_response(context.version, topics, session_id=self._cache.living_id(session))
-        self._release(fetch)
-        self._send(connection, fetch.reply, body)
-
-    def _answer_throttled(self, fetch: WaitingFetch, pause_ms: int) -> None:
-        """Empty, as in Apache Kafka: a session keeps what it had to say, a full request gets none."""
-        session_id = self._cache.living_id(fetch.session)
-        body = pack_response(fetch.reply.context.version, [], throttle_ms=pause_ms, session_id=session_id)
-        self._release(fetch)
-        self._send(fetch.connection, fetch.reply, body)
+            self._open_session(fetch.session, fetch.request.session_epoch, self._now_ms)
+        return False
 
     def _open_session(self, session: FetchSession, epoch: int, now_ms: int) -> None:
         self._cache.open(session, epoch, now_ms)
         for evicted in self._cache.take_evicted():
-            self._lose_interest(evicted)
+            self._large.unbind(evicted)
             self._block[FETCH_SESSION_EVICTIONS] += 1
         self._block[FETCH_SESSIONS] = len(self._cache)
 
-    def _count(self, measure: Measure) -> None:
-        block = self._block
-        block[TOTAL_FETCH] += len(measure.findings)
-        if measure.bytes_found:
-            block[BYTES_OUT] += measure.bytes_found
-            for finding in measure.findings:
-                if finding.place is not None:
-                    self._traffic.add_traffic(finding.row.slot, self._column, finding.place.length)
-        if measure.is_urgent:
-            for finding in measure.findings:
-                if finding.error:
-                    block[error_index(finding.error)] += 1
-                    block[FAILED_FETCH] += finding.error == ErrorCode.KAFKA_STORAGE_ERROR
+    def answer(self, fetch: WaitingFetch, body: list[Piece]) -> None:
+        fetch.connection.exclusive_in_flight = False
+        self._waiting.pop(fetch.connection, None)
+        self.release(fetch)
+        self._send(fetch.connection, fetch.reply, body)
 
     def _send(self, connection: Connection, reply: Reply, body: list[Piece]) -> None:
-        context = reply.context
+        header = reply.context
         size = length_of(body)
-        head = response_head(context.api_key, context.version, context.correlation_id, size)
+        head = response_head(header.api_key, header.version, header.correlation_id, size)
         first = body[0]
         assert isinstance(first, bytes)
         body[0] = head + first
         connection.answer(reply, body, len(head) + size)
         self._answered(connection)
 
-    def _release(self, fetch: WaitingFetch) -> None:
+    def release(self, fetch: WaitingFetch) -> None:
         """A fetch without a session leaves nothing behind; neither does one whose session has ended."""
         if not self._cache.living_id(fetch.session):
-            self._lose_interest(fetch.session)
+            self._large.unbind(fetch.session)
             self._block[FETCH_SESSIONS] = len(self._cache)
 
-    def _lose_interest(self, session: FetchSession) -> None:
-        for slot in session.by_slot:
-            self.watches.unbind(session, slot)
+    # What is made in steps.
+
+    @property
+    def held_bytes(self) -> int:
+        return self._large.held_bytes
+
+    def goes_on_waiting(self, fetch: WaitingFetch) -> None:
+        patience_ms = MANIFEST_PATIENCE_MS if fetch.wants_manifest else 0
+        wait_ms = max(fetch.request.max_wait_ms, patience_ms)
+        self._purgatory.set_deadline(fetch, fetch.reply.context.deadline_ms(wait_ms))
+
+    def ends_waiting(self, fetch: WaitingFetch) -> None:
+        self._purgatory.cancel(fetch)
+        self._waits_no_longer(fetch)
+
+    def wants_manifest(self, fetch: WaitingFetch) -> None:
+        self._manifests_wanted.add(fetch)

@@ -1,13 +1,14 @@
 """Fetch responses, packed by hand around slices of segment files.
 
 Versions 4 to 18. A response is a list of pieces: bytes, and the `FileSlice`s that go from the page cache to
-the socket without passing through Python. Requests are decoded by kio.
+the socket without passing through Python. One about very many partitions is packed in steps.
 """
 
 from collections.abc import Callable, Sequence
 from struct import Struct
 
 from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string, string, uvarint
+from kafkad.wire.steps import STEP, Reading
 
 FLEXIBLE_FROM = 12
 TOPIC_IDS_FROM = 13
@@ -85,14 +86,9 @@ def pack_response(
     """The body of a Fetch response as pieces to be sent in order."""
     flexible = version >= FLEXIBLE_FROM
     out = _Pieces()
-    out.add(_HEAD_V7.pack(throttle_ms, error, session_id) if version >= 7 else _HEAD_V1.pack(throttle_ms))
-    out.add(array_length(len(topics), flexible=flexible))
+    _pack_head(out, version, len(topics), throttle_ms, error, session_id)
     for topic, partitions in topics:
-        if isinstance(topic, bytes):
-            out.add(topic)
-        else:
-            out.add(compact_string(topic) if flexible else string(topic))
-        out.add(array_length(len(partitions), flexible=flexible))
+        _pack_topic(out, topic, len(partitions), flexible=flexible)
         for data in partitions:
             _pack_partition(out, data, version)
         if flexible:
@@ -100,6 +96,41 @@ def pack_response(
     if flexible:
         out.add(EMPTY_TAGS)
     return out.finish()
+
+
+def pack_in_steps(version: int, topics: Sequence[TopicData], *, session_id: int) -> Reading[list[Piece]]:
+    """The same of very many partitions: after every few hundred others have their turn."""
+    flexible = version >= FLEXIBLE_FROM
+    out = _Pieces()
+    _pack_head(out, version, len(topics), 0, 0, session_id)
+    room = STEP
+    for topic, partitions in topics:
+        _pack_topic(out, topic, len(partitions), flexible=flexible)
+        for data in partitions:
+            _pack_partition(out, data, version)
+            room -= 1
+            if room == 0:
+                out.join()
+                yield
+                room = STEP
+        if flexible:
+            out.add(EMPTY_TAGS)
+    if flexible:
+        out.add(EMPTY_TAGS)
+    return out.finish()
+
+
+def _pack_head(out: "_Pieces", version: int, topics: int, throttle_ms: int, error: int, session_id: int) -> None:
+    out.add(_HEAD_V7.pack(throttle_ms, error, session_id) if version >= 7 else _HEAD_V1.pack(throttle_ms))
+    out.add(array_length(topics, flexible=version >= FLEXIBLE_FROM))
+
+
+def _pack_topic(out: "_Pieces", topic: str | bytes, partitions: int, *, flexible: bool) -> None:
+    if isinstance(topic, bytes):
+        out.add(topic)
+    else:
+        out.add(compact_string(topic) if flexible else string(topic))
+    out.add(array_length(partitions, flexible=flexible))
 
 
 def _pack_partition(out: "_Pieces", data: PartitionData, version: int) -> None:
@@ -146,6 +177,10 @@ class _Pieces:
         self._done.append(b"".join(self._open))
         self._open.clear()
         self._done.append(records)
+
+    def join(self) -> None:
+        """What has come since the last records is one piece from now on, so that it is not joined at the end."""
+        self._open = [b"".join(self._open)]
 
     def finish(self) -> list[Piece]:
         if self._open:

@@ -20,6 +20,7 @@ from kafkad.wire.primitives import (
     read_uvarint,
 )
 from kafkad.wire.request_limits import Allowance, allowance_of
+from kafkad.wire.steps import STEP, Reading
 
 _LIMITS = Struct(">iiib")
 _SESSION = Struct(">ii")
@@ -92,17 +93,72 @@ def read_request(frame: memoryview, at: int, version: int) -> FetchRequest:
         allowance.take(count)
         for _ in range(count):
             topic, at = _read_topic(frame, at, version)
-            partitions, at = _read_partitions(frame, at, version, allowance)
+            length, at = _read_count(frame, at, version)
+            allowance.take(length)
+            partitions, at = _read_partitions(frame, at, version, length)
+            if version >= FLEXIBLE_FROM:
+                at = _skip_section(frame, at)
             request.topics.append((topic, partitions))
         if version >= 7:
-            at = _read_forgotten(request, frame, at, version, allowance)
-        if version >= 11:
-            _rack, at = read_compact_string(frame, at) if version >= FLEXIBLE_FROM else read_string(frame, at)
-        if version >= FLEXIBLE_FROM:
-            _read_tags(request, frame, at)
+            count, at = _read_count(frame, at, version)
+            allowance.take(count)
+            for _ in range(count):
+                at = _read_forgotten(request, frame, at, version, allowance)
+        _read_end(request, frame, at, version)
     except StructError as error:
-        raise MalformedRequest(f"the Fetch request ends too early: {error}") from error
+        raise _too_short(error) from error
     return request
+
+
+def read_in_steps(frame: memoryview, at: int, version: int) -> Reading[FetchRequest]:
+    """The same of a large request: after every few hundred partitions others have their turn."""
+    try:
+        request, at = _read_head(frame, at, version)
+        count, at = _read_count(frame, at, version)
+        allowance = allowance_of(FETCH)
+        allowance.take(count)
+        room = STEP
+        for _ in range(count):
+            topic, at = _read_topic(frame, at, version)
+            length, at = _read_count(frame, at, version)
+            allowance.take(length)
+            partitions: list[FetchedPartition] = []
+            room -= 1
+            while len(partitions) < length:
+                if room <= 0:
+                    yield
+                    room = STEP
+                some, at = _read_partitions(frame, at, version, min(room, length - len(partitions)))
+                partitions += some
+                room -= len(some)
+            if version >= FLEXIBLE_FROM:
+                at = _skip_section(frame, at)
+            request.topics.append((topic, partitions))
+            if room <= 0:
+                yield
+                room = STEP
+        if version >= 7:
+            count, at = _read_count(frame, at, version)
+            allowance.take(count)
+            for number in range(count):
+                at = _read_forgotten(request, frame, at, version, allowance)
+                if number % STEP == STEP - 1:
+                    yield
+        _read_end(request, frame, at, version)
+    except StructError as error:
+        raise _too_short(error) from error
+    return request
+
+
+def _too_short(error: StructError) -> MalformedRequest:
+    return MalformedRequest(f"the Fetch request ends too early: {error}")
+
+
+def _read_end(request: FetchRequest, frame: memoryview, at: int, version: int) -> None:
+    if version >= 11:
+        _rack, at = read_compact_string(frame, at) if version >= FLEXIBLE_FROM else read_string(frame, at)
+    if version >= FLEXIBLE_FROM:
+        _read_tags(request, frame, at)
 
 
 def _read_head(frame: memoryview, at: int, version: int) -> tuple[FetchRequest, int]:
@@ -141,10 +197,8 @@ _PARTITION_V12 = Struct(">iiqiqi")
 
 
 def _read_partitions(
-    frame: memoryview, at: int, version: int, allowance: Allowance
+    frame: memoryview, at: int, version: int, count: int
 ) -> tuple[list[FetchedPartition], int]:
-    count, at = _read_count(frame, at, version)
-    allowance.take(count)
     rows = []
     for _ in range(count):
         if version >= 12:
@@ -165,25 +219,19 @@ def _read_partitions(
             index, offset, max_bytes = _PARTITION_V4.unpack_from(frame, at)
             rows.append(FetchedPartition(index, -1, offset, -1, -1, max_bytes))
             at += 16
-    if version >= FLEXIBLE_FROM:
-        at = _skip_section(frame, at)
     return rows, at
 
 
 def _read_forgotten(
     request: FetchRequest, frame: memoryview, at: int, version: int, allowance: Allowance
 ) -> int:
-    count, at = _read_count(frame, at, version)
-    allowance.take(count)
-    for _ in range(count):
-        topic, at = _read_topic(frame, at, version)
-        length, at = _read_count(frame, at, version)
-        allowance.take(length)
-        raw, at = read_slice(frame, at, 4 * length)
-        request.forgotten.append((topic, [index for (index,) in I32.iter_unpack(raw)]))
-        if version >= FLEXIBLE_FROM:
-            at = _skip_section(frame, at)
-    return at
+    """The forgotten partitions of one topic."""
+    topic, at = _read_topic(frame, at, version)
+    length, at = _read_count(frame, at, version)
+    allowance.take(length)
+    raw, at = read_slice(frame, at, 4 * length)
+    request.forgotten.append((topic, [index for (index,) in I32.iter_unpack(raw)]))
+    return _skip_section(frame, at) if version >= FLEXIBLE_FROM else at
 
 
 def _read_tags(request: FetchRequest, frame: memoryview, at: int) -> None:

@@ -8,7 +8,8 @@ import pytest
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_RECOVERING
-from kafkad.processes.network.fetch_requests import LOOKS_A_PASS, MANIFEST_PATIENCE_MS
+from kafkad.processes.network.fetch_requests import LOOKS_A_PASS
+from kafkad.processes.network.waiting_fetch import MANIFEST_PATIENCE_MS
 from kafkad.processes.worker.owned import OwnedPartition
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import (

@@ -1,0 +1,41 @@
+"""What is counted of fetches: for the broker, and by partition."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.core.errors import ErrorCode
+from kafkad.core.metrics.catalogue import BYTES_OUT, FAILED_FETCH, TOTAL_FETCH, error_index
+from kafkad.handlers.fetch import Finding, Measure
+
+
+class Traffic(Protocol):
+    """Where bytes are counted by partition; `column` is one that this process alone writes."""
+
+    def add_traffic(self, slot: int, column: int, amount: int) -> None: ...
+
+
+class FetchCounts:
+    """The counters of this process."""
+
+    def __init__(self, block: CounterBlock, traffic: Traffic, column: int) -> None:
+        self._block = block
+        self._traffic = traffic
+        self._column = column
+
+    def answered(self, measure: Measure, findings: Sequence[Finding]) -> None:
+        """These findings of `measure` are told."""
+        block = self._block
+        block[TOTAL_FETCH] += len(findings)
+        if measure.bytes_found:
+            bytes_out = 0
+            for finding in findings:
+                if finding.place is not None:
+                    bytes_out += finding.place.length
+                    self._traffic.add_traffic(finding.row.slot, self._column, finding.place.length)
+            block[BYTES_OUT] += bytes_out
+        if measure.is_urgent:
+            for finding in findings:
+                if finding.error:
+                    block[error_index(finding.error)] += 1
+                    block[FAILED_FETCH] += finding.error == ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,0 +1,256 @@
+"""Fetches about very many partitions are read, looked at and answered in steps: nobody else waits longer than for one.
+
+What moves meanwhile is collected, so that it is looked at again: nothing that a fetch says of a partition is the last
+word about it when something has come since. Of large requests few are in work at once, the others wait in line.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
+from typing import Protocol
+
+from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, PartitionKey
+from kafkad.core.sessions.session_cache import SessionCache
+from kafkad.core.waiting.size_classes import SizeClasses
+from kafkad.handlers.fetch import FetchEvaluator, Measure, each_row_of
+from kafkad.processes.network.connections.connection import Connection, Reply
+from kafkad.processes.network.fetch_counts import FetchCounts
+from kafkad.processes.network.fetch_watches import FetchWatches
+from kafkad.processes.network.waiting_fetch import WaitingFetch
+from kafkad.processes.runtime.turns import Turns
+from kafkad.wire.api_table import APIS
+from kafkad.wire.messages.fetch import FileSlice, PartitionData, Piece, pack_in_steps
+from kafkad.wire.messages.fetch_request import FetchRequest
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.steps import STEP
+
+AT_ONCE = 400
+"""So many partitions are looked at and answered in one go: about two milliseconds."""
+ROWS_A_STEP = 200
+LARGE_BYTES = 8 * 1024
+"""A smaller request has no more partitions than are read in a millisecond."""
+_ROW_BYTES = 32
+"""What a partition is in a request."""
+
+
+class Fetches(Protocol):
+    """What is the same for every fetch, however its answer is made."""
+
+    def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:
+        """Whether `measure` is worth an answer before its time."""
+
+    def goes_on_waiting(self, fetch: WaitingFetch) -> None: ...
+
+    def ends_waiting(self, fetch: WaitingFetch) -> None:
+        """It is about to be answered."""
+
+    def is_throttled(self, fetch: WaitingFetch) -> bool:
+        """True when it was answered that its client has read too much; else its session is open."""
+
+    def answer(self, fetch: WaitingFetch, body: list[Piece]) -> None: ...
+
+    def wants_manifest(self, fetch: WaitingFetch) -> None: ...
+
+    def release(self, fetch: WaitingFetch) -> None:
+        """Nobody looks at its session any more, unless that lives on."""
+
+
+class _Request:
+    __slots__ = ("reply", "size", "steps")
+
+    def __init__(self, reply: Reply, size: int, steps: Iterator[None]) -> None:
+        self.reply = reply
+        self.size = size
+        self.steps = steps
+
+
+class LargeFetches:
+    """The steps of all of them; `refused` closes a connection."""
+
+    def __init__(
+        self,
+        fetches: Fetches,
+        turns: Turns,
+        evaluator: FetchEvaluator,
+        watches: FetchWatches,
+        cache: SessionCache,
+        counts: FetchCounts,
+        refused: Callable[[Connection, str], None],
+    ) -> None:
+        self._fetches = fetches
+        self._turns = turns
+        self._evaluator = evaluator
+        self._watches = watches
+        self._cache = cache
+        self._counts = counts
+        self._refused = refused
+        self._requests: dict[Connection, _Request] = {}
+        self._sizes: SizeClasses[_Request] = SizeClasses()
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the large requests that are not answered, and do not wait for news either."""
+        return self._sizes.held_bytes
+
+    # Reading requests.
+
+    def start(self, reply: Reply, size: int, steps: Iterator[None]) -> None:
+        """Begin a request of `size` bytes, when there is room: `steps` reads it and goes on from there."""
+        request = _Request(reply, size, steps)
+        self._requests[reply.connection] = request
+        if self._sizes.begin(size, request):
+            self._turns.add(size, self._reading(request))
+
+    def _reading(self, request: _Request) -> Iterator[None]:
+        connection = request.reply.connection
+        try:
+            while not connection.closed:
+                yield next(request.steps)
+        except StopIteration:
+            return
+        except MalformedRequest as error:
+            header = request.reply.context
+            reason = f"a malformed {APIS[header.api_key].name} request (version {header.version}): {error}"
+            self._refused(connection, reason)
+        self.ended(connection)
+
+    def ended(self, connection: Connection) -> None:
+        """Its request is answered, or waits for news, or nobody wants the answer: there is room for the next."""
+        request = self._requests.pop(connection, None)
+        if request is not None:
+            for begun in self._sizes.end(request.size):
+                self._turns.add(begun.size, self._reading(begun))
+
+    # Looking.
+
+    def look(self, fetch: WaitingFetch) -> None:
+        """Look at what may have something to say in the fetch's session; then answer it, or let it wait."""
+        if not fetch.is_in_steps:
+            fetch.is_in_steps = True
+            self._turns.add(_ROW_BYTES * len(fetch.session.dirty), self._looking(fetch, fetch.session.listen()))
+
+    def _looking(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
+        session = fetch.session
+        fetch.is_stale = False
+        measure = Measure(reads_committed=session.reads_committed)
+        keys = iter(list(session.dirty))
+        while some := list(islice(keys, ROWS_A_STEP)):
+            known = [key for key in some if key in session.partitions]
+            self._evaluator.measure_more(session, known, measure, fetch.max_bytes)
+            # What the answer says of these is that they are quiet, and it may be late when it leaves.
+            self._watch(measure, measure.quiet_slots)
+            measure.quiet_slots.clear()
+            if measure.needs_manifest:
+                self._fetches.wants_manifest(fetch)
+            yield
+            if self._is_over(fetch, news):
+                return
+        if fetch.is_completed or self._fetches.is_found(fetch, measure):
+            fetch.measured = measure
+            yield from self._answering(fetch, news)
+            return
+        readable = iter(measure.readable_slots)
+        while some_slots := list(islice(readable, ROWS_A_STEP)):
+            self._watch(measure, some_slots)
+            yield
+            if self._is_over(fetch, news):
+                return
+        fetch.measured = measure
+        self._wait(fetch, news)
+
+    def _watch(self, measure: Measure, slots: list[tuple[int, int]]) -> None:
+        for slot, upper in slots:
+            self._watches.watch(slot, upper, committed=measure.reads_committed)
+
+    def _wait(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> None:
+        """For what comes; what has come meanwhile, its time among it, is seen to at once."""
+        fetch.is_in_steps = False
+        fetch.session.heard(news)
+        if news or fetch.is_stale or fetch.is_completed:
+            self.look(fetch)
+            return
+        self.ended(fetch.connection)
+        self._fetches.goes_on_waiting(fetch)
+
+    def _is_over(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> bool:
+        """Nobody is there any more to hear the answer."""
+        if fetch.connection.closed:
+            fetch.session.heard(news)
+            self._fetches.release(fetch)
+            self.ended(fetch.connection)
+            return True
+        return False
+
+    # Answering.
+
+    def answer(self, fetch: WaitingFetch) -> None:
+        """Make the answer of what was measured."""
+        fetch.is_in_steps = True
+        assert fetch.measured is not None
+        size = _ROW_BYTES * len(fetch.measured.findings)
+        self._turns.add(size, self._answering(fetch, fetch.session.listen()))
+
+    def _answering(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
+        session, measure = fetch.session, fetch.measured
+        assert measure is not None
+        self._fetches.ends_waiting(fetch)
+        if not self._fetches.is_throttled(fetch):
+            topics: dict[str | bytes, list[PartitionData]] = {}
+            for first in range(0, len(measure.findings), ROWS_A_STEP):
+                some = measure.findings[first : first + ROWS_A_STEP]
+                self._evaluator.answer_more(session, measure, some, topics, full=fetch.is_full)
+                self._counts.answered(measure, some)
+                yield
+                if self._is_over(fetch, news):
+                    _release(row.records for rows in topics.values() for row in rows)
+                    return
+            version, session_id = fetch.reply.context.version, self._cache.living_id(session)
+            body = yield from pack_in_steps(version, list(topics.items()), session_id=session_id)
+            if self._is_over(fetch, news):
+                _release(body)
+                return
+            self._fetches.answer(fetch, body)
+        session.heard(news)
+        self.ended(fetch.connection)
+
+    # Sessions that nobody wants any more.
+
+    def unbind(self, session: FetchSession) -> None:
+        """Look at none of its partitions any more."""
+        slots = list(session.by_slot)
+        for slot in slots[:AT_ONCE]:
+            self._watches.unbind(session, slot)
+        if len(slots) > AT_ONCE:
+            self._turns.add(_ROW_BYTES * len(slots), self._unbinding(session, slots[AT_ONCE:]))
+
+    def _unbinding(self, session: FetchSession, slots: list[int]) -> Iterator[None]:
+        for first in range(0, len(slots), STEP):
+            for slot in slots[first : first + STEP]:
+                self._watches.unbind(session, slot)
+            yield
+
+
+def _release(pieces: Iterable[Piece | None]) -> None:
+    for piece in pieces:
+        if isinstance(piece, FileSlice):
+            piece.release()
+
+
+def session_of(
+    request: FetchRequest, cache: SessionCache, watches: FetchWatches, begun: FetchSession, now_ms: int
+) -> Generator[None, None, FetchSession]:
+    """`begun`, with what a large request says of its partitions. Raises KafkaError as `SessionCache.resume` does."""
+    rows = each_row_of(request)
+    while some := list(islice(rows, STEP)):
+        begun.update(some, ())
+        yield
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        return begun
+    forgotten = ((topic, index) for topic, indexes in request.forgotten for index in indexes)
+    while some_keys := list(islice(forgotten, STEP)):
+        for slot in begun.update((), some_keys):
+            watches.unbind(begun, slot)
+        yield
+    # Others may have gone on with it, or ended it, meanwhile.
+    session = cache.resume(request.session_id, request.session_epoch, uses_topic_ids=begun.uses_topic_ids)
+    cache.updated(session, now_ms)
+    return session
