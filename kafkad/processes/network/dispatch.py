@@ -24,6 +24,7 @@ from kafkad.processes.network.owner_requests import OwnerRequests
 from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
+from kafkad.wire.messages.find_coordinator import read_request as read_find_coordinator_request
 from kafkad.wire.messages.metadata import read_request as read_metadata_request
 
 CONSUMER_PROTOCOL = "consumer"
@@ -116,17 +117,23 @@ class Requests:
 
     def _find_coordinator(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Answered from here, when the internal topic is there: whoever asks first waits until it is made."""
-        body = frame.body
-        wanted = find_coordinator.wanted_topics(body, context, self._view)
+        body, view = frame.body, self._view
         reply = self._answers.open(connection, frame, context)
 
-        def answer(errors: dict[str, int]) -> None:
-            self._answers.send(reply, find_coordinator.handle(body, context, self._view, errors))
+        def steps() -> Steps:
+            request = yield from read_find_coordinator_request(body, context.version)
+            wanted = find_coordinator.wanted_topics(request, view)
+            if not wanted:
+                return (yield from find_coordinator.answer(request, context, view))
 
-        if wanted:
-            self._controller.create_topics(connection, wanted, answer, context.received_ms)
-        else:
-            answer({})
+            def created(_errors: dict[str, int]) -> None:
+                if not connection.closed:
+                    self._answers.run(find_coordinator.answer(request, context, view), reply, len(body))
+
+            self._controller.create_topics(connection, wanted, created, context.received_ms)
+            return None
+
+        self._answers.run(steps(), reply, len(body))
 
     def _consumer_protocol(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
         """Groups of KIP-848 may be switched off, here or by the cluster's level of the feature."""
