@@ -1,24 +1,27 @@
 """Produce in the worker: batches from the arena into logs, then published, then answered, in this order.
 
-All requests of a loop pass are appended before anything is published, so that a slot is written once however
-many batches went into its log, and nobody hears of an append that a reader can't see.
+What a loop pass appends it publishes at its end, so that a slot is written once however many batches went into its
+log, and nobody hears of an append that a reader can't see. What takes long goes on in the passes that follow: order is
+kept in each partition.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic_ns
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_partitions import PendingPartition
 from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verdict
+from kafkad.core.waiting.keyed_lines import KeyedLines
 from kafkad.core.waiting.purgatory import Purgatory
+from kafkad.processes.runtime.turns import STEP_S, Turns
+from kafkad.processes.worker.append_answers import NOT_OWNED, OFFLINE, Answer, Rest, Unflushed, is_flushed, with_codes
 from kafkad.processes.worker.coordinators.transactional_produce import (
     Coordinators,
     PendingProduce,
@@ -40,57 +43,15 @@ from kafkad.wire.processes.descriptors import (
 )
 
 _APPENDED = bytes((APPENDED,))
-_OFFLINE: AppendResult = (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
-_NOT_OWNED: AppendResult = (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
 _BEFORE_ANY_LOG = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 """Refused by Apache Kafka before it looks at a log: the answer says nothing of where that begins."""
 ALL_IN_SYNC = -1
+BUDGET_NS = int(STEP_S * 1e9)
+"""So long the requests of a message are appended in one go: the first write to a partition makes files, and records
+that are compressed anew may be a thousand times larger than they came."""
+STEP_NS = 1_000_000
 RECORD_ERRORS = 500
 """So many refused records of a batch are named; the message has to fit a ring."""
-
-
-class _Unflushed(NamedTuple):
-    """A batch that is in `log`, whose append lasts until everything below `end` is on disk (`flush.messages`)."""
-
-    result: int
-    owned: OwnedPartition
-    log: PartitionLog
-    end: int
-
-    @property
-    def is_waiting(self) -> bool:
-        return not self.is_lost and self.log.completed_end < self.end
-
-    @property
-    def is_lost(self) -> bool:
-        return self.owned.log is not self.log or not self.owned.is_online
-
-
-class _Answer:
-    """Results that are ready, or wait for the disk, and then for replication; `explained` goes out before them."""
-
-    __slots__ = (
-        "acks",
-        "deadline_ms",
-        "explained",
-        "incarnation",
-        "network",
-        "part_id",
-        "required",
-        "results",
-        "unflushed",
-    )
-
-    def __init__(self, network: int, incarnation: int, part_id: int, acks: int, deadline_ms: int) -> None:
-        self.network = network
-        self.incarnation = incarnation
-        self.part_id = part_id
-        self.acks = acks
-        self.deadline_ms = deadline_ms
-        self.results: list[AppendResult] = []
-        self.required: list[tuple[int, int]] = []
-        self.unflushed: list[_Unflushed] = []
-        self.explained: list[RecordErrors] = []
 
 
 class Appending:
@@ -118,12 +79,15 @@ class Appending:
         self._touched = touched
         self._send = send
         self._failed = failed
-        self._ready: list[_Answer] = []
-        self._unflushed: list[_Answer] = []
+        self._ready: list[Answer] = []
+        self._lines: KeyedLines[int, Rest] = KeyedLines()
+        """Requests that go on in later passes, by slot."""
+        self._turns = Turns()
+        self._unflushed: list[Answer] = []
         self._has_flush_ended = False
         self._incarnations = [0] * len(arenas)
         """How often each network process was lost: its next incarnation numbers its requests anew."""
-        self._purgatory: Purgatory[DelayedProduce[_Answer], Appending] = Purgatory(view=self, start_ms=now_ms)
+        self._purgatory: Purgatory[DelayedProduce[Answer], Appending] = Purgatory(view=self, start_ms=now_ms)
         self.transactional = Transactional(partitions, arenas, coordinators, self.append_pending, retry, touched)
 
     @property
@@ -133,7 +97,7 @@ class Appending:
     @property
     def is_busy(self) -> bool:
         """Whether something was appended, or refused, after answers were sent in this pass."""
-        return bool(self._ready)
+        return bool(self._ready) or bool(self._turns)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -144,22 +108,64 @@ class Appending:
         """Every request of an APPEND frame; answered by `answer` after publishing."""
         arena = self._arenas[network]
         wall_ms = wall_clock_ms()
+        end_ns = monotonic_ns() + BUDGET_NS
+        is_over = False
         partitions = 0
         for part_id, deadline_ms, acks, version, slices, transactional_id in unpack_appends(frame):
-            answer = _Answer(network, self._incarnations[network], part_id, acks, deadline_ms)
+            answer = Answer(network, self._incarnations[network], part_id, acks, deadline_ms)
             partitions += len(slices)
             if transactional_id is not None:
                 self.transactional.take(transactional_id, PendingProduce(network, version, slices, answer))
                 continue
+            if is_over or (self._lines and self._lines.holds(piece[0] for piece in slices)):
+                self._later(Rest(answer, version, slices))
+                continue
             for piece in slices:
                 answer.results.append(self._append_one(arena, piece, answer, version, wall_ms))
-            self._ready.append(answer)
+                if monotonic_ns() >= end_ns:
+                    is_over = True
+                    break
+            if len(answer.results) < len(slices):
+                self._later(Rest(answer, version, slices))
+            else:
+                self._ready.append(answer)
         self._block[TOTAL_PRODUCE] += partitions
+
+    def _later(self, rest: Rest) -> None:
+        """What is left of it goes on beside others, after what came before it for the same partitions."""
+        if self._lines.enter(rest, (piece[0] for piece in rest.slices)):
+            self._turns.add(len(rest.slices), self._going_on(rest))
+
+    def _going_on(self, rest: Rest) -> Iterator[None]:
+        answer, slices = rest.answer, rest.slices
+        arena, results = self._arenas[answer.network], answer.results
+        while len(results) < len(slices) and not rest.is_unwanted:
+            wall_ms = wall_clock_ms()
+            end_ns = monotonic_ns() + STEP_NS
+            for piece in slices[len(results) :]:
+                results.append(self._append_one(arena, piece, answer, rest.version, wall_ms))
+                if monotonic_ns() >= end_ns:
+                    yield
+                    break
+        if not rest.is_unwanted:
+            self._ready.append(answer)
+        for begun in self._lines.leave(rest):
+            self._turns.add(len(begun.slices), self._going_on(begun))
+
+    def go_on(self) -> None:
+        """Before the pass publishes: with what did not fit into the passes before."""
+        if self._turns:
+            self._turns.work()
+
+    def finish(self) -> None:
+        """The worker stops: with all of it."""
+        while self._turns:
+            self._turns.work()
 
     def append_pending(self, held: PendingProduce) -> None:
         """A request with a transactional id, when its coordinator has said what it had to say."""
         answer = held.answer
-        assert isinstance(answer, _Answer)
+        assert isinstance(answer, Answer)
         arena = self._arenas[held.network]
         wall_ms = wall_clock_ms()
         for number, piece in enumerate(held.slices):
@@ -175,7 +181,7 @@ class Appending:
         self,
         arena: memoryview,
         piece: AppendSlice,
-        answer: _Answer,
+        answer: Answer,
         version: int,
         wall_ms: int,
         guard: int | None = None,
@@ -184,7 +190,7 @@ class Appending:
         owned = self._partitions.get(slot)
         if owned is None or owned.tag != tag or owned.state != STATE_ONLINE or owned.log is None:
             is_offline = owned is not None and owned.state == STATE_OFFLINE
-            return _OFFLINE if is_offline else _NOT_OWNED
+            return OFFLINE if is_offline else NOT_OWNED
         partition_log = owned.log
         try:
             if answer.acks == ALL_IN_SYNC and owned.in_sync < owned.min_in_sync(partition_log):
@@ -215,10 +221,10 @@ class Appending:
         if answer.acks == ALL_IN_SYNC:
             answer.required.append((slot, info[1] + 1))
         if partition_log.held_back and partition_log.completed_end <= info[1]:
-            answer.unflushed.append(_Unflushed(len(answer.results), owned, partition_log, info[1] + 1))
+            answer.unflushed.append(Unflushed(len(answer.results), owned, partition_log, info[1] + 1))
         return (0, info[0], info[2], info[3])
 
-    def _refused(self, owned: OwnedPartition | None, error: KafkaError, answer: _Answer) -> AppendResult:
+    def _refused(self, owned: OwnedPartition | None, error: KafkaError, answer: Answer) -> AppendResult:
         log_start = -1
         if owned is not None and owned.log is not None and error.code not in _BEFORE_ANY_LOG:
             log_start = owned.log.log_start_offset
@@ -240,7 +246,7 @@ class Appending:
         ready, self._ready = self._ready, []
         by_network: dict[int, list[bytes]] = {}
         for answer in ready:
-            if answer.unflushed and not _is_flushed(answer):
+            if answer.unflushed and not is_flushed(answer):
                 self._unflushed.append(answer)
                 continue
             for explained in answer.explained:
@@ -258,7 +264,7 @@ class Appending:
         """Some log was synced, or failed: look at what waits for the disk when the pass ends."""
         self._has_flush_ended = bool(self._unflushed)
 
-    def _is_replicated(self, answer: _Answer) -> bool:
+    def _is_replicated(self, answer: Answer) -> bool:
         """The usual case, a partition whose in-sync replicas have it all, without a delayed operation."""
         for slot, required in answer.required:
             owned = self._partitions.get(slot)
@@ -266,7 +272,7 @@ class Appending:
                 return False
         return True
 
-    def _wait(self, answer: _Answer) -> None:
+    def _wait(self, answer: Answer) -> None:
         required = dict(answer.required)
         rows = [PendingPartition(slot, offset) for slot, offset in required.items()]
         operation = DelayedProduce(request=answer, deadline_ms=answer.deadline_ms, partitions=rows)
@@ -296,43 +302,21 @@ class Appending:
         for operation in self._purgatory.expire(now_ms):
             self._reply(operation)
 
-    def _reply(self, operation: DelayedProduce[_Answer]) -> None:
+    def _reply(self, operation: DelayedProduce[Answer]) -> None:
         answer = operation.request
         if answer.incarnation != self._incarnations[answer.network]:
             return
         codes = {row.slot: row.error_code for row in operation.partitions}
         waited = {slot: codes[slot] for slot, _ in answer.required}
-        results = _with_codes(answer, waited)
+        results = with_codes(answer, waited)
         self._block[PURGATORY_PRODUCE] = len(self._purgatory)
         self._send(answer.network, _APPENDED + pack_appended(answer.part_id, results))
 
     def network_lost(self, network: int) -> None:
         """A network process is dead: nobody wants its answers any more."""
         self._incarnations[network] += 1
+        for rest in self._lines:
+            rest.is_unwanted = rest.is_unwanted or rest.answer.network == network
         self.transactional.network_lost(network)
         self._ready = [answer for answer in self._ready if answer.network != network]
         self._unflushed = [answer for answer in self._unflushed if answer.network != network]
-
-
-def _is_flushed(answer: _Answer) -> bool:
-    """Whether nothing of it waits for the disk any more. What never got there says so."""
-    if any(row.is_waiting for row in answer.unflushed):
-        return False
-    rows, answer.unflushed = answer.unflushed, []
-    for row in rows:
-        if row.is_lost:
-            if answer.required:
-                # They are in the order of the good results, of which this is none.
-                del answer.required[sum(result[0] == 0 for result in answer.results[: row.result])]
-            answer.results[row.result] = _OFFLINE if row.owned.state == STATE_OFFLINE else _NOT_OWNED
-    return True
-
-
-def _with_codes(answer: _Answer, codes: dict[int, ErrorCode]) -> list[AppendResult]:
-    """The results with what replication came to; `required` is in the order of the good results."""
-    outcomes = iter(answer.required)
-    results: list[AppendResult] = []
-    for result in answer.results:
-        code = codes[next(outcomes)[0]] if result[0] == 0 else ErrorCode.NONE
-        results.append(result if code == ErrorCode.NONE else (code, -1, -1, result[3]))
-    return results

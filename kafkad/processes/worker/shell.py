@@ -184,6 +184,7 @@ class WorkerProcess:
         if not self.loader.is_idle:
             self.loader.work(STEP_S, self.loaded)
             self._registry.set_progress(self._context.key, *self.loader.progress)
+        self.appending.go_on()
         if self.coordination.has_turns:
             self.coordination.take_turns()
         if self.end_markers.is_busy:
@@ -314,6 +315,7 @@ class WorkerProcess:
     def _leave(self) -> None:
         """A clean stop: everything that was appended is synced, its slot says so, then the links go."""
         self.upkeep.close()
+        self.appending.finish()
         self._publish_dirty()
         self.appending.answer()
         closed = partial(self._registry.set_progress, self._context.key)

@@ -1,0 +1,63 @@
+"""Whose turn is it, when each piece of work has several keys and no key is worked on out of order?
+
+Kafka promises order within a partition only: work that has no partition in common with what came before may go first.
+"""
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Work = TypeVar("Work", bound=Hashable)
+
+
+class KeyedLines(Generic[Key, Work]):
+    """A line for each key; work is in the lines of all of its keys, and may begin when it is the first in each."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Key, deque[Work]] = {}
+        self._keys: dict[Work, tuple[Key, ...]] = {}
+        self._ahead: dict[Work, int] = {}
+        """In how many of its lines others are before it."""
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def __iter__(self) -> Iterator[Work]:
+        return iter(self._keys)
+
+    def holds(self, keys: Iterable[Key]) -> bool:
+        """Whether there is work for any of these."""
+        lines = self._lines
+        return any(key in lines for key in keys)
+
+    def enter(self, work: Work, keys: Iterable[Key]) -> bool:
+        """Whether it may begin now; if not it is one of those that `leave` returns some day."""
+        own = tuple(dict.fromkeys(keys))
+        ahead = 0
+        for key in own:
+            line = self._lines.get(key)
+            if line is None:
+                self._lines[key] = deque((work,))
+            else:
+                line.append(work)
+                ahead += 1
+        self._keys[work] = own
+        self._ahead[work] = ahead
+        return not ahead
+
+    def leave(self, work: Work) -> list[Work]:
+        """It is done: those that may begin now."""
+        begun = []
+        del self._ahead[work]
+        for key in self._keys.pop(work):
+            line = self._lines[key]
+            assert line[0] is work, "only who is the first in all of its lines is worked on"
+            line.popleft()
+            if not line:
+                del self._lines[key]
+                continue
+            self._ahead[line[0]] -= 1
+            if not self._ahead[line[0]]:
+                begun.append(line[0])
+        return begun

@@ -1,0 +1,94 @@
+"""What a Produce has come to so far: results that are ready, or wait for the disk, and then for replication."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.partition_slot import STATE_OFFLINE
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.descriptors import AppendResult, AppendSlice, RecordErrors
+
+OFFLINE: AppendResult = (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
+NOT_OWNED: AppendResult = (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
+
+
+class Unflushed(NamedTuple):
+    """A batch that is in `log`, whose append lasts until everything below `end` is on disk (`flush.messages`)."""
+
+    result: int
+    owned: OwnedPartition
+    log: PartitionLog
+    end: int
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.is_lost and self.log.completed_end < self.end
+
+    @property
+    def is_lost(self) -> bool:
+        return self.owned.log is not self.log or not self.owned.is_online
+
+
+class Answer:
+    """Results that are ready, or wait for the disk, and then for replication; `explained` goes out before them."""
+
+    __slots__ = (
+        "acks",
+        "deadline_ms",
+        "explained",
+        "incarnation",
+        "network",
+        "part_id",
+        "required",
+        "results",
+        "unflushed",
+    )
+
+    def __init__(self, network: int, incarnation: int, part_id: int, acks: int, deadline_ms: int) -> None:
+        self.network = network
+        self.incarnation = incarnation
+        self.part_id = part_id
+        self.acks = acks
+        self.deadline_ms = deadline_ms
+        self.results: list[AppendResult] = []
+        self.required: list[tuple[int, int]] = []
+        self.unflushed: list[Unflushed] = []
+        self.explained: list[RecordErrors] = []
+
+
+def is_flushed(answer: Answer) -> bool:
+    """Whether nothing of it waits for the disk any more. What never got there says so."""
+    if any(row.is_waiting for row in answer.unflushed):
+        return False
+    rows, answer.unflushed = answer.unflushed, []
+    for row in rows:
+        if row.is_lost:
+            if answer.required:
+                # They are in the order of the good results, of which this is none.
+                del answer.required[sum(result[0] == 0 for result in answer.results[: row.result])]
+            answer.results[row.result] = OFFLINE if row.owned.state == STATE_OFFLINE else NOT_OWNED
+    return True
+
+
+def with_codes(answer: Answer, codes: dict[int, ErrorCode]) -> list[AppendResult]:
+    """The results with what replication came to; `required` is in the order of the good results."""
+    outcomes = iter(answer.required)
+    results: list[AppendResult] = []
+    for result in answer.results:
+        code = codes[next(outcomes)[0]] if result[0] == 0 else ErrorCode.NONE
+        results.append(result if code == ErrorCode.NONE else (code, -1, -1, result[3]))
+    return results
+
+
+class Rest:
+    """A request of which not all fitted into a pass: its results tell how far it has come."""
+
+    __slots__ = ("answer", "is_unwanted", "slices", "version")
+
+    def __init__(self, answer: Answer, version: int, slices: Sequence[AppendSlice]) -> None:
+        self.answer = answer
+        self.version = version
+        self.slices = slices
+        self.is_unwanted = False
+        """Its network process is dead, and what its arena held may be gone."""
