@@ -10,19 +10,20 @@ from kafkad.handlers.partitions.owner_shares import LOST, OwnerShares
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.messages.describe_producers import pack_partition, pack_response
-from kafkad.wire.processes.descriptors import ControlMessage, ProducerRow, Producers, ProducersWanted
+from kafkad.wire.processes.descriptors import ControlMessage, Producers, ProducersWanted
 
 
 class _Row:
     """One partition of the reply. Mutable: it is filled in when its owner has answered."""
 
-    __slots__ = ("error", "index", "message", "producers")
+    __slots__ = ("count", "error", "index", "message", "producers")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.error: int = ErrorCode.NONE
         self.message: str | None = None
-        self.producers: list[ProducerRow] = []
+        self.count = 0
+        self.producers = b""
 
 
 class DescribeProducersQuestion:
@@ -57,8 +58,8 @@ class DescribeProducersQuestion:
 
     def answered(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, Producers)
-        for row, (error, producers) in zip(self._shares.rows(worker), message.results, strict=True):
-            row.error, row.producers = error, producers
+        for row, (error, count, producers) in zip(self._shares.rows(worker), message.results, strict=True):
+            row.error, row.count, row.producers = error, count, producers
 
     def lost(self, worker: int) -> None:
         for row in self._shares.rows(worker):
@@ -66,7 +67,7 @@ class DescribeProducersQuestion:
 
     def body(self) -> bytes:
         return pack_response(
-            (name, [pack_partition(row.index, row.error, row.message, row.producers) for row in rows])
+            (name, [pack_partition(row.index, row.error, row.message, row.count, row.producers) for row in rows])
             for name, rows in self._topics
         )
 

@@ -8,8 +8,9 @@ from kio.schema.errors import ErrorCode
 from kafkad.core.errors import ErrorCode as Code
 from kafkad.handlers import describe_producers
 from kafkad.handlers.describe_producers import DescribeProducersQuestion
+from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.descriptors import ProducerRow, Producers, ProducersWanted, topic_tag
+from kafkad.wire.processes.descriptors import Producers, ProducersWanted, topic_tag
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_partition, a_topic, a_view
@@ -36,7 +37,8 @@ def test_each_worker_tells_the_producers_of_what_it_owns() -> None:
     assert question.message(0, 5, 99) == ProducersWanted(5, [(12, tag), (10, tag)])
     assert question.message(1, 6, 99) == ProducersWanted(6, [(11, tag)])
 
-    question.answered(0, Producers(5, [(0, [ProducerRow(1000, 2, 30, 1_700_000_000_000, -1, 40)]), (56, [])]))
+    packed = pack_producers([ProducerRow(1000, 2, 30, 1_700_000_000_000, -1, 40)])
+    question.answered(0, Producers(5, [(0, 1, packed), (56, 0, b"")]))
     question.lost(1)
 
     ((_, (second, first, lost)),) = answers(question)
@@ -70,7 +72,7 @@ def test_what_is_wrong_with_a_topic_is_said_in_words() -> None:
 
 def test_a_topic_named_twice_is_answered_twice() -> None:
     question = describe_producers.question(asked(("a", (0,)), ("a", (0,))), a_context(0), a_view(a_topic("a", 1)))
-    question.answered(0, Producers(1, [(Code.NONE, []), (Code.NONE, [])]))
+    question.answered(0, Producers(1, [(Code.NONE, 0, b""), (Code.NONE, 0, b"")]))
     assert [name for name, _ in answers(question)] == ["a", "a"]
 
 
@@ -85,7 +87,7 @@ def test_many_producers_are_all_told() -> None:
     view = a_view(a_topic("a", 1, a_partition(0, 10)))
     question = describe_producers.question(asked(("a", (0,))), a_context(0), view)
     rows = [ProducerRow(number, number % 7, number - 1, 1_700_000_000_000 + number, -1, -1) for number in range(300)]
-    question.answered(0, Producers(1, [(0, rows)]))
+    question.answered(0, Producers(1, [(0, len(rows), pack_producers(rows))]))
     ((_, (partition,)),) = answers(question)
     assert [row.producer_id for row in partition.active_producers] == list(range(300))
     assert [row.last_sequence for row in partition.active_producers] == list(range(-1, 299))

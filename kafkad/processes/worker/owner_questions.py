@@ -1,7 +1,7 @@
 """What others ask the owner of partitions: its files, its producers, its segments; to delete records, to tidy up."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
@@ -9,12 +9,15 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.core.log.segments.removal import delete_records_before, delete_segments, describe_segments
 from kafkad.core.ports import NoSpaceLeft
+from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.marker_orders import WriteMarkers
 from kafkad.processes.worker.delete_records import Deleting
 from kafkad.processes.worker.failed_partitions import FAILURES, Failing
 from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
 from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted
 from kafkad.wire.processes.descriptors import (
     CleanupOrdered,
@@ -24,7 +27,6 @@ from kafkad.wire.processes.descriptors import (
     EndMarkersWritten,
     Manifest,
     ManifestWanted,
-    ProducerRow,
     Producers,
     ProducersWanted,
     SegmentRow,
@@ -33,6 +35,7 @@ from kafkad.wire.processes.descriptors import (
     SegmentsWanted,
     pack_control,
 )
+from kafkad.wire.steps import STEP
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +66,7 @@ class Questions:
         self._remove_later = remove_later
         self._failing = failing
         self._write = write_markers
+        self._turns = Turns()
         self.deleting = Deleting(now_ms=now_ms, block=block, progress=self, delete=self._delete, send=send)
 
     def answer(self, peer: ProcessKey, message: ControlMessage) -> None:
@@ -78,7 +82,9 @@ class Questions:
                 self.deleting.start(peer, message)
                 return
             case ProducersWanted():
-                answer = Producers(message.part_id, [self._producers(*row) for row in message.partitions])
+                # In steps: a partition may have hundreds of thousands of them.
+                self._turns.add(len(message.partitions), self._describe_producers(peer, message))
+                return
             case SegmentsWanted():
                 answer = SegmentsDescribed(message.part_id, [self._segments(*row) for row in message.partitions])
             case CleanupOrdered():
@@ -90,6 +96,15 @@ class Questions:
             case _:
                 raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
         self._send(peer, pack_control(answer))
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._turns)
+
+    def go_on(self) -> None:
+        """In each pass: with what is answered in steps."""
+        if self._turns:
+            self._turns.work()
 
     def answer_waiting(self, owned: OwnedPartition) -> None:
         """The log is loaded, given up or gone: whoever asked meanwhile is told."""
@@ -172,22 +187,27 @@ class Questions:
             )
             self._write(order, written)
 
-    def _producers(self, slot: int, tag: int) -> tuple[int, list[ProducerRow]]:
+    def _describe_producers(self, peer: ProcessKey, message: ProducersWanted) -> Iterator[None]:
+        incarnation = self.deleting.incarnation_of(peer)
+        known: dict[tuple[int, int], tuple[int, int, bytes]] = {}
+        for partition in message.partitions:
+            if partition not in known:
+                known[partition] = yield from self._producers(*partition)
+                yield
+        if incarnation == self.deleting.incarnation_of(peer):
+            results = [known[partition] for partition in message.partitions]
+            self._send(peer, pack_control(Producers(message.part_id, results)))
+
+    def _producers(self, slot: int, tag: int) -> Generator[None, None, tuple[int, int, bytes]]:
         owned = self._owned(slot, tag)
         if owned is None or owned.log is None or not owned.is_online:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER, []
-        rows = [
-            ProducerRow(
-                entry.producer_id,
-                entry.producer_epoch,
-                entry.last_sequence,
-                entry.last_timestamp,
-                entry.coordinator_epoch,
-                -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset,
-            )
-            for entry in owned.log.producers.active()
-        ]
-        return ErrorCode.NONE, rows
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, 0, b""
+        entries = list(owned.log.producers.active())
+        packed = []
+        for first in range(0, len(entries), STEP):
+            packed.append(pack_producers(_producer_row(entry) for entry in entries[first : first + STEP]))
+            yield
+        return ErrorCode.NONE, len(entries), b"".join(packed)
 
     def _segments(self, slot: int, tag: int) -> SegmentsOf:
         owned = self._owned(slot, tag)
@@ -233,6 +253,17 @@ class Questions:
         start = partition_log.log_start_offset
         if start != before:
             log.info("%s: the log starts at %d now, not at %d: %s", owned.name, start, before, order.reason)
+
+
+def _producer_row(entry: ProducerEntry) -> ProducerRow:
+    return ProducerRow(
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.last_sequence,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset,
+    )
 
 
 def _last_segment_below(partition_log: PartitionLog, offset: int) -> int:

@@ -185,6 +185,7 @@ class WorkerProcess:
             self.loader.work(STEP_S, self.loaded)
             self._registry.set_progress(self._context.key, *self.loader.progress)
         self.appending.go_on()
+        self.questions.go_on()
         if self.coordination.has_turns:
             self.coordination.take_turns()
         if self.end_markers.is_busy:
@@ -310,7 +311,7 @@ class WorkerProcess:
 
     def _is_busy(self) -> bool:
         coordinates = self.coordinating.is_busy or self.coordination.is_busy or self.end_markers.is_busy
-        return coordinates or self.appending.is_busy
+        return coordinates or self.appending.is_busy or self.questions.is_busy
 
     def _leave(self) -> None:
         """A clean stop: everything that was appended is synced, its slot says so, then the links go."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
+from typing import NamedTuple
 
 from kafkad.wire.error_counts import count_error
 from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string
-from kafkad.wire.processes.descriptors import ProducerRow
 
 _PRODUCER = Struct(">qiiqiqB")
 """Its tagged fields, of which there are none, included."""
@@ -13,22 +13,27 @@ _PARTITION = Struct(">ih")
 _NO_TAGS = 0
 
 
-def pack_partition(index: int, error: int, message: str | None, producers: Sequence[ProducerRow]) -> bytes:
+class ProducerRow(NamedTuple):
+    """One active producer."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+def pack_producers(rows: Iterable[ProducerRow]) -> bytes:
+    """Some of the producers of a partition; by its owner, so that nobody else has to look at each."""
+    return b"".join([_PRODUCER.pack(*row, _NO_TAGS) for row in rows])
+
+
+def pack_partition(index: int, error: int, message: str | None, count: int, producers: bytes) -> bytes:
+    """`producers` are `count` rows that `pack_producers` packed."""
     count_error(error)
-    rows = [
-        _PRODUCER.pack(
-            each.producer_id,
-            each.producer_epoch,
-            each.last_sequence,
-            each.last_timestamp,
-            each.coordinator_epoch,
-            each.current_txn_start_offset,
-            _NO_TAGS,
-        )
-        for each in producers
-    ]
-    head = _PARTITION.pack(index, error) + compact_string(message) + array_length(len(rows), flexible=True)
-    return b"".join((head, *rows, EMPTY_TAGS))
+    head = _PARTITION.pack(index, error) + compact_string(message) + array_length(count, flexible=True)
+    return b"".join((head, producers, EMPTY_TAGS))
 
 
 def pack_response(topics: Iterable[tuple[str, Sequence[bytes]]]) -> bytes:

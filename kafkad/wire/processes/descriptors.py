@@ -188,22 +188,11 @@ class ProducersWanted(msgspec.Struct, tag="producers_wanted", array_like=True):
     partitions: list[tuple[int, int]]
 
 
-class ProducerRow(msgspec.Struct, array_like=True):
-    """One active producer, as DescribeProducers answers it."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_start_offset: int
-
-
 class Producers(msgspec.Struct, tag="producers", array_like=True):
-    """(error code, producers) in the order asked."""
+    """(error code, how many producers, their rows as they are sent) in the order asked."""
 
     part_id: int
-    results: list[tuple[int, list[ProducerRow]]]
+    results: list[tuple[int, int, bytes]]
 
 
 class EndMarkerRow(msgspec.Struct, array_like=True):

@@ -1,0 +1,70 @@
+"""A partition with very many producers is described in steps: who produces does not wait for all of them."""
+
+from functools import partial
+
+import pytest
+
+from kafkad.core.log.producers.entry import ProducerEntry
+from kafkad.processes.runtime.turns import Turns
+from kafkad.wire.steps import STEP
+from tests.handlers.kio_calls import KioApi
+from tests.processes.pieces import NETWORK, TOPIC, Pieces
+from tests.tools.raw_requests import batch, framed, produce, read_produced
+
+DESCRIBE_PRODUCERS = 61
+API = KioApi("describe_producers", 0)
+MANY = 20 * STEP
+
+
+@pytest.fixture
+def paced(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Pieces:
+    turns = pieces.worker.questions._turns
+    monkeypatch.setattr(turns, "work", partial(Turns.work, turns, 0.0))
+    partition_log = pieces.worker.partitions.by_slot[pieces.slot()].log
+    assert partition_log is not None
+    for number in range(MANY):
+        partition_log.producers._entries[number] = ProducerEntry(number)
+    return pieces
+
+
+def _request(*partitions: int) -> bytes:
+    topic = API.part("TopicRequest", name=TOPIC, partition_indexes=partitions)
+    return framed(DESCRIBE_PRODUCERS, 0, b"\0" + bytes(API.request(topics=(topic,))))
+
+
+def test_others_produce_while_producers_are_described(paced: Pieces) -> None:
+    asking, writer = paced.connect(), paced.connect()
+    asking.send(_request(0))
+    asked = 0
+    while not asking.replies:
+        assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].base_offset == asked
+        asked += 1
+    assert asked > 5
+    ((described,),) = (topic.partitions for topic in API.read(asking.reply()[1:]).topics)
+    assert sorted(row.producer_id for row in described.active_producers) == list(range(MANY))
+
+
+def test_partition_that_is_named_twice_is_looked_at_once(paced: Pieces) -> None:
+    client = paced.connect()
+    steps = []
+    for partitions in ((0,), (0, 0)):
+        client.send(_request(*partitions))
+        paced.run(lambda: paced.worker.questions.is_busy, "it is begun")
+        steps.append(0)
+        while paced.worker.questions.is_busy:
+            paced.turn()
+            steps[-1] += 1
+        (topic,) = API.read(client.reply()[1:]).topics
+        assert [len(row.active_producers) for row in topic.partitions] == [MANY] * len(partitions)
+    assert steps[0] == steps[1]
+
+
+def test_nobody_is_told_who_has_died_meanwhile(paced: Pieces) -> None:
+    paced.connect().send(_request(0))
+    paced.run(lambda: paced.worker.questions.is_busy, "it is begun")
+    paced.kill(NETWORK)
+    paced.tell_roster()
+    paced.run(lambda: not paced.worker.questions.is_busy, "it is done")
+    paced.begin(NETWORK)
+    paced.run_until_known()
+    assert read_produced(paced.connect().ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
