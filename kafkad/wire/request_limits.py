@@ -18,7 +18,7 @@ _ELEMENTS = {
     api_table.FETCH: 20_000,
     api_table.LIST_OFFSETS: 120_000,
     api_table.METADATA: 120_000,
-    api_table.OFFSET_COMMIT: 60_000,
+    api_table.OFFSET_COMMIT: 30_000,
     api_table.OFFSET_FETCH: 60_000,
     api_table.OFFSET_FOR_LEADER_EPOCH: 120_000,
     api_table.JOIN_GROUP: 1_000,

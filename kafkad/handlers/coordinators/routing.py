@@ -83,7 +83,7 @@ _FROM: dict[int, tuple[tuple[int, Shape], ...]] = {
         (0, Single(0, "partition_indexes")),
         (8, Batched("groups", "groups", _group_id, partitions="partition_indexes")),
     ),
-    api_table.TXN_OFFSET_COMMIT: ((0, Single(1)),),
+    api_table.TXN_OFFSET_COMMIT: ((0, Single(1, "partitions")),),
     api_table.ADD_PARTITIONS_TO_TXN: (
         (0, _SINGLE),
         (4, Batched("transactions", "results_by_transaction", _transactional_id, head=6, partitions="partitions")),
@@ -262,7 +262,7 @@ def merge(api_key: int, name: str, version: int, answers: Sequence[bytes]) -> by
     messages = codec(name, version)
     flexible = APIS[api_key].flexible_from <= version
     if isinstance(shape, Single):
-        head = _THROTTLE if version >= _THROTTLED_FROM else 0
+        head = _THROTTLE if version >= _THROTTLED_FROM or api_key == api_table.TXN_OFFSET_COMMIT else 0
         has_error = api_key == api_table.OFFSET_FETCH and version >= _GROUP_ERROR_FROM
         return join_portions(answers, head, flexible=flexible, has_error=has_error)
     if isinstance(shape, Batched) and answers:

@@ -10,7 +10,7 @@ from kafkad.core.types import NO_TOPIC_ID
 from kafkad.handlers.coordinators import routing
 from kafkad.handlers.coordinators.portions import PORTION
 from kafkad.wire import api_table
-from kafkad.wire.messages.offset_replies import pack_commit, pack_fetch
+from kafkad.wire.messages.offset_replies import pack_commit, pack_fetch, pack_txn_commit
 from tests.handlers.kio_calls import KioApi
 
 SIZES = (1, 2 * PORTION + 7, 0, *([1] * 900), PORTION - 1, 300)
@@ -87,6 +87,50 @@ def test_a_large_commit_is_made_in_portions(version: int) -> None:
     merged = routing.merge(api_table.OFFSET_COMMIT, "offset_commit", version, answers)
     alone = pack_commit(version, [(name, key, [(at, 0) for at in some]) for name, key, some in whole])
     assert told(api.read(merged).topics) == told(api.read(alone).topics)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_large_commit_in_a_transaction_is_made_in_portions(version: int) -> None:
+    api = KioApi("txn_offset_commit", version)
+    topics = tuple(
+        api.part(
+            "TxnOffsetCommitRequestTopic",
+            name=f"topic-{number}",
+            partitions=tuple(
+                api.part(
+                    "TxnOffsetCommitRequestPartition",
+                    partition_index=index,
+                    committed_offset=index,
+                    committed_leader_epoch=-1,
+                    committed_metadata="of some length",
+                )
+                for index in range(size)
+            ),
+        )
+        for number, size in enumerate(SIZES)
+    )
+    body = api.request(
+        transactional_id="t",
+        group_id="g",
+        producer_id=1,
+        producer_epoch=2,
+        generation_id=3,
+        member_id="m",
+        topics=topics,
+    )
+    pieces = routing.split(api_table.TXN_OFFSET_COMMIT, "txn_offset_commit", version, body, 50)
+    requests = [api.read_request(packed(piece)) for piece in pieces]
+    assert len(pieces) > 1
+    assert len({piece.partition for piece in pieces}) == 1
+    assert {(each.transactional_id, each.group_id, each.producer_id) for each in requests} == {("t", "g", 1)}
+    assert all(sum(1 + len(topic.partitions) for topic in each.topics) <= PORTION for each in requests)
+    rows = [asked(each.topics, "partitions") for each in requests]
+    answers = [
+        pack_txn_commit(version, [(name, key, [(at, 0) for at in some]) for name, key, some in part]) for part in rows
+    ]
+    merged = routing.merge(api_table.TXN_OFFSET_COMMIT, "txn_offset_commit", version, answers)
+    whole = [(name, key, [(at, 0) for at in some]) for name, key, some in asked(topics, "partitions")]
+    assert told(api.read(merged).topics) == told(api.read(pack_txn_commit(version, whole)).topics)
 
 
 def fetched(rows: Rows) -> list[tuple[str, UUID, list[tuple[int, int, int, str, int]]]]:

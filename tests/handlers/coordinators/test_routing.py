@@ -71,7 +71,7 @@ def test_offsets_in_a_transaction_go_to_their_group(version: int) -> None:
     body = api.request(transactional_id="t", group_id="g", producer_id=1, producer_epoch=0, topics=())
     is_flexible = version >= 3
     assert routing.peek(body, is_flexible, 1) == "g"
-    assert routing.shape_of(api_table.TXN_OFFSET_COMMIT, version) == Single(1)
+    assert routing.shape_of(api_table.TXN_OFFSET_COMMIT, version) == Single(1, "partitions")
 
 
 def test_shapes_depend_on_the_version() -> None:
