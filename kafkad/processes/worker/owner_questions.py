@@ -6,11 +6,19 @@ from collections.abc import Callable, Generator, Iterator
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.cleanup import SegmentSummary
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.entry import ProducerEntry
-from kafkad.core.log.segments.removal import delete_records_before, delete_segments, describe_segments
+from kafkad.core.log.segments.removal import (
+    AT_ONCE,
+    delete_records_before,
+    delete_segments,
+    each_segment,
+    has_passed,
+    remove_passed,
+)
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.marker_orders import WriteMarkers
@@ -67,6 +75,8 @@ class Questions:
         self._failing = failing
         self._write = write_markers
         self._turns = Turns()
+        self._shortening: set[OwnedPartition] = set()
+        """Partitions of which segments are removed step by step."""
         self.deleting = Deleting(now_ms=now_ms, block=block, progress=self, delete=self._delete, send=send)
 
     def answer(self, peer: ProcessKey, message: ControlMessage) -> None:
@@ -86,7 +96,8 @@ class Questions:
                 self._turns.add(len(message.partitions), self._describe_producers(peer, message))
                 return
             case SegmentsWanted():
-                answer = SegmentsDescribed(message.part_id, [self._segments(*row) for row in message.partitions])
+                self._turns.add(len(message.partitions), self._describe_segments(peer, message))
+                return
             case CleanupOrdered():
                 self._clean_up(message)
                 return
@@ -163,6 +174,21 @@ class Questions:
         self._touched(owned)
         for effect in removed:
             self._remove_later(owned, effect)
+        if removed and owned.log is not None and has_passed(owned.log) and owned not in self._shortening:
+            self._shortening.add(owned)
+            self._turns.add(AT_ONCE, self._remove_passed(owned, owned.log))
+
+    def _remove_passed(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
+        """What is left of a removal of very many segments; others are served in between."""
+        try:
+            while owned.log is partition_log and owned.is_online and has_passed(partition_log):
+                yield
+                if owned.log is partition_log and owned.is_online:
+                    self._moved(owned, remove_passed(partition_log, _wall_ms()))
+        except FAILURES as error:
+            self._failing.failed(owned, error)
+        finally:
+            self._shortening.discard(owned)
 
     def _write_markers(self, peer: ProcessKey, message: EndMarkersWanted) -> None:
         """A client ends transactions. Several markers are answered together, when the last is written."""
@@ -209,24 +235,36 @@ class Questions:
             yield
         return ErrorCode.NONE, len(entries), b"".join(packed)
 
-    def _segments(self, slot: int, tag: int) -> SegmentsOf:
+    def _describe_segments(self, peer: ProcessKey, message: SegmentsWanted) -> Iterator[None]:
+        """In steps: of a log that was just loaded each segment has to be looked into."""
+        incarnation = self.deleting.incarnation_of(peer)
+        described = []
+        for partition in message.partitions:
+            described.append((yield from self._segments(*partition)))
+        if incarnation == self.deleting.incarnation_of(peer):
+            self._send(peer, pack_control(SegmentsDescribed(message.part_id, described)))
+
+    def _segments(self, slot: int, tag: int) -> Generator[None, None, SegmentsOf]:
         owned = self._owned(slot, tag)
+        nothing = SegmentsOf(slot, 0, 0, 0, [])
         if owned is None or owned.log is None or not owned.is_online:
-            return SegmentsOf(slot, 0, 0, 0, [])
+            return nothing
         partition_log = owned.log
+        # Before the segments: what comes meanwhile, nobody decides about.
+        start = partition_log.log_start_offset
+        high_watermark, end = partition_log.high_watermark.offset, partition_log.log_end_offset
+        rows: list[SegmentRow] = []
         try:
-            summaries = describe_segments(partition_log)
+            for row in each_segment(partition_log):
+                rows.append(_segment_row(row))
+                if len(rows) % AT_ONCE == 0:
+                    yield
+                    if owned.log is not partition_log or not owned.is_online:
+                        return nothing
         except FAILURES as error:
             self._failing.failed(owned, error)
-            return SegmentsOf(slot, 0, 0, 0, [])
-        rows = [
-            SegmentRow(
-                row.base_offset, row.size_bytes, row.largest_timestamp_ms, row.last_modified_ms, row.is_active
-            )
-            for row in summaries
-        ]
-        high_watermark, end = partition_log.high_watermark.offset, partition_log.log_end_offset
-        return SegmentsOf(slot, partition_log.log_start_offset, high_watermark, end, rows)
+            return nothing
+        return SegmentsOf(slot, start, high_watermark, end, rows)
 
     def _clean_up(self, order: CleanupOrdered) -> None:
         """What a policy planned, checked against the log as it is now."""
@@ -253,6 +291,12 @@ class Questions:
         start = partition_log.log_start_offset
         if start != before:
             log.info("%s: the log starts at %d now, not at %d: %s", owned.name, start, before, order.reason)
+
+
+def _segment_row(row: SegmentSummary) -> SegmentRow:
+    return SegmentRow(
+        row.base_offset, row.size_bytes, row.largest_timestamp_ms, row.last_modified_ms, row.is_active
+    )
 
 
 def _producer_row(entry: ProducerEntry) -> ProducerRow:

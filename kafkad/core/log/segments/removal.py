@@ -5,6 +5,8 @@ they are unlinked by an effect. Before anything here the owner lowers what it pu
 (truncation), or publishes the new generation afterwards (the front: open files stay readable).
 """
 
+from collections.abc import Iterator
+
 from kafkad.core.cleanup import SegmentSummary
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import UnlinkFiles
@@ -16,27 +18,37 @@ from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.types import LogPosition
 
+AT_ONCE = 64
+"""So many segments are removed in one go: a few milliseconds."""
+
 
 def describe_segments(log: PartitionLog) -> tuple[SegmentSummary, ...]:
-    """What cleanup policies decide by. The file's own time is asked only where no record has a timestamp."""
-    summaries: list[SegmentSummary] = []
-    for segment in log.segments:
+    """What cleanup policies decide by."""
+    return tuple(each_segment(log))
+
+
+def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
+    """The same one by one; segments that are removed meanwhile are left out.
+
+    The file's own time is asked only where no record has a timestamp.
+    """
+    for segment in tuple(log.segments):
+        if segment.base_offset < log.segments[0].base_offset:
+            continue
         largest = segment.load_max_timestamp()
         modified = log.store.modified_ms(file_name(segment.base_offset, LOG)) if largest < 0 else largest
-        summaries.append(
-            SegmentSummary(
-                base_offset=segment.base_offset,
-                size_bytes=segment.size,
-                largest_timestamp_ms=largest,
-                last_modified_ms=modified,
-                is_active=segment is log.segments.active,
-            )
+        yield SegmentSummary(
+            base_offset=segment.base_offset,
+            size_bytes=segment.size,
+            largest_timestamp_ms=largest,
+            last_modified_ms=modified,
+            is_active=segment is log.segments.active,
         )
-    return tuple(summaries)
 
 
 def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
-    """DeleteRecords: the log starts at `offset` now; segments that lie wholly below it go. Raises `KafkaError`."""
+    """DeleteRecords: the log starts at `offset` now. Segments that lie wholly below it go: some of them now, the others
+    with `remove_passed`. Raises `KafkaError`."""
     if not 0 <= offset <= log.high_watermark.offset:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -47,13 +59,26 @@ def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> list[U
     log.log_start_offset = offset
     log.epochs.truncate_from_start(offset)
     log.generation += 1
-    bases = log.segments.base_offsets
-    below = sum(1 for base in bases[1:] if base <= offset)
-    return _remove_first(log, below, now_ms)
+    return remove_passed(log, now_ms)
+
+
+def has_passed(log: PartitionLog) -> bool:
+    """Whether there are segments that lie wholly below the start of the log."""
+    return len(log.segments) > 1 and log.segments[1].base_offset <= log.log_start_offset
+
+
+def remove_passed(log: PartitionLog, now_ms: int) -> list[UnlinkFiles]:
+    """Remove some of them: each costs its files a new name, and there may be ten thousand."""
+    count = 0
+    while count < AT_ONCE and count + 1 < len(log.segments):
+        if log.segments[count + 1].base_offset > log.log_start_offset:
+            break
+        count += 1
+    return _remove_first(log, count, now_ms)
 
 
 def delete_segments(log: PartitionLog, up_to_base: int, now_ms: int) -> list[UnlinkFiles]:
-    """Retention: remove the segments with base offsets up to and including `up_to_base`.
+    """Retention: remove the segments with base offsets up to and including `up_to_base`, as DeleteRecords does.
 
     When that is all of them, a new active one is rolled first; an empty active one stays.
     """
@@ -67,7 +92,7 @@ def delete_segments(log: PartitionLog, up_to_base: int, now_ms: int) -> list[Unl
         return []
     log.log_start_offset = max(log.log_start_offset, log.segments[count].base_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
-    return _remove_first(log, count, now_ms)
+    return remove_passed(log, now_ms)
 
 
 def _remove_first(log: PartitionLog, count: int, now_ms: int) -> list[UnlinkFiles]:

@@ -9,10 +9,14 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import read_header
 from kafkad.core.log.segments.removal import (
+    AT_ONCE,
     delete_records_before,
     delete_segments,
     describe_segments,
+    each_segment,
+    has_passed,
     remove_files,
+    remove_passed,
     truncate_fully_and_start_at,
     truncate_to,
 )
@@ -211,3 +215,32 @@ def test_a_crash_at_any_step_of_a_truncation_leaves_a_prefix_of_the_log(target: 
         again = load(store, recovery_point=0)
         assert again.log_end_offset >= target - 1
         assert batch_offsets(store, 1000) == [(n, n + 1) for n in range(0, again.log_end_offset, 2)]
+
+
+def test_very_many_segments_are_removed_some_at_a_time() -> None:
+    log = filled(FakeStore())
+    while len(log.segments) < 3 * AT_ONCE:
+        append(log, batch(2))
+        log.roll(log.log_end_offset, NOW)
+    log.advance_high_watermark(log.log_end_offset)
+    removed = delete_records_before(log, log.log_end_offset, NOW)
+    assert log.log_start_offset == log.log_end_offset
+    steps = 0
+    while has_passed(log):
+        before = len(log.segments)
+        removed += remove_passed(log, NOW)
+        assert 0 < before - len(log.segments) <= AT_ONCE
+        steps += 1
+    assert (steps, len(log.segments)) == (2, 1)
+    assert remove_passed(log, NOW) == []
+    assert log.high_watermark == log.log_end
+    assert all(effect.names for effect in removed)
+
+
+def test_segments_that_go_while_they_are_described_are_left_out() -> None:
+    log = filled(FakeStore())
+    described = each_segment(log)
+    next(described)
+    bases = log.segments.base_offsets
+    delete_segments(log, bases[1], NOW)
+    assert [row.base_offset for row in described] == bases[2:]

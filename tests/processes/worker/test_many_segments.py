@@ -1,0 +1,81 @@
+"""A partition of very many segments: they are described and removed in steps, and others produce in between."""
+
+from functools import partial
+
+import pytest
+
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.segments.removal import AT_ONCE
+from kafkad.processes.runtime.turns import Turns
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsDescribed, SegmentsWanted, unpack_control
+from tests.processes.pieces import NETWORK, TOPIC, Pieces
+from tests.tools.raw_requests import batch, produce, read_produced
+
+SEGMENTS = 5 * AT_ONCE
+
+
+@pytest.fixture
+def paced(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Pieces:
+    turns = pieces.worker.questions._turns
+    monkeypatch.setattr(turns, "work", partial(Turns.work, turns, 0.0))
+    return pieces
+
+
+def _long(paced: Pieces) -> tuple[OwnedPartition, PartitionLog]:
+    owned = paced.worker.partitions.by_slot[paced.slot()]
+    partition_log = owned.log
+    assert partition_log is not None
+    writer = paced.connect()
+    while len(partition_log.segments) < SEGMENTS:
+        assert read_produced(writer.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].error == 0
+        partition_log.roll(partition_log.log_end_offset, 0)
+    return owned, partition_log
+
+
+def test_others_produce_while_segments_are_removed(paced: Pieces) -> None:
+    owned, partition_log = _long(paced)
+    writer = paced.connect()
+    end = partition_log.log_end_offset
+    last = partition_log.segments[-2].base_offset
+    paced.worker.questions.answer(NETWORK, CleanupOrdered(owned.slot, owned.tag, False, last, end, "a test"))
+    assert partition_log.log_start_offset == end
+    asked = 0
+    while paced.worker.questions.is_busy:
+        assert len(partition_log.segments) > 1
+        assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].base_offset == asked
+        asked += 1
+    assert asked > 1
+    assert len(partition_log.segments) == 1
+    assert read_produced(writer.ask(produce({(TOPIC, 0): batch()})))[TOPIC, 0].base_offset == end
+
+
+def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
+    owned, partition_log = _long(paced)
+    writer = paced.connect()
+    questions = paced.worker.questions
+    sent: list[bytes] = []
+    monkeypatch.setattr(questions, "_send", lambda _peer, frame: sent.append(frame))
+    questions.answer(NETWORK, SegmentsWanted(1, [(owned.slot, owned.tag), (owned.slot, owned.tag + 1)]))
+    asked = 0
+    while not sent:
+        assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
+        asked += 1
+    assert asked > 1
+    message = unpack_control(sent[0])
+    assert isinstance(message, SegmentsDescribed)
+    many, unknown = message.partitions
+    assert [row.base_offset for row in many.segments] == partition_log.segments.base_offsets
+    assert [row.is_active for row in many.segments] == [False] * (SEGMENTS - 1) + [True]
+    assert (many.log_end_offset, unknown.segments) == (partition_log.log_end_offset, [])
+
+
+def test_topic_that_is_deleted_while_its_segments_go_ends_that(paced: Pieces) -> None:
+    owned, partition_log = _long(paced)
+    last = partition_log.segments[-2].base_offset
+    order = CleanupOrdered(owned.slot, owned.tag, False, last, partition_log.log_end_offset, "a test")
+    paced.worker.questions.answer(NETWORK, order)
+    paced.delete_topic(TOPIC)
+    paced.run(lambda: not paced.worker.questions.is_busy, "nothing is left to do")
+    assert len(partition_log.segments) > 1
+    assert not paced.worker.questions._shortening
