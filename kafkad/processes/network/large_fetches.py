@@ -28,6 +28,9 @@ AT_ONCE = 400
 ROWS_A_STEP = 200
 LARGE_BYTES = 8 * 1024
 """A smaller request has no more partitions than are read in a millisecond."""
+IN_WORK_BYTES = 256 * 1024
+"""So much of each size is in work at once. A row is several objects while it is answered, and the garbage collector
+walks through all there are."""
 _ROW_BYTES = 32
 """What a partition is in a request."""
 
@@ -84,7 +87,7 @@ class LargeFetches:
         self._counts = counts
         self._refused = refused
         self._requests: dict[Connection, _Request] = {}
-        self._sizes: SizeClasses[_Request] = SizeClasses()
+        self._sizes: SizeClasses[_Request] = SizeClasses(IN_WORK_BYTES)
 
     @property
     def held_bytes(self) -> int:
