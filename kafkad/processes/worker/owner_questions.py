@@ -184,7 +184,7 @@ class Questions:
             while owned.log is partition_log and owned.is_online and has_passed(partition_log):
                 yield
                 if owned.log is partition_log and owned.is_online:
-                    self._moved(owned, remove_passed(partition_log, _wall_ms()))
+                    self._moved(owned, remove_passed(partition_log, wall_clock_ms()))
         except FAILURES as error:
             self._failing.failed(owned, error)
         finally:
