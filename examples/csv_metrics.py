@@ -8,8 +8,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kafkad.core.metrics.metric import MetricFamily, MetricsReporter, MetricsSnapshot, ReporterHost
-from kafkad.hookspecs import hookimpl
+from kafkad.api import MetricFamily, MetricsReporter, MetricsSnapshot, ReporterHost, hookimpl
 
 kafkad_requires = 1
 DIRECTORY = "kafka.csv.metrics.dir"

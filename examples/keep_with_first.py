@@ -8,8 +8,7 @@ Whoever has partitions keeps them; else static members come first, in the order 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from kafkad.core.groups.consumer.assignors import AssigningMember, Assignment, GroupAssignor
-from kafkad.hookspecs import hookimpl
+from kafkad.api import AssigningMember, Assignment, GroupAssignor, hookimpl
 
 kafkad_requires = 1
 

@@ -6,10 +6,7 @@ prefix (what is before the first dash). Produce and Fetch are limited apart, oth
 
 from collections.abc import Mapping, Sequence
 
-from kafkad.core.quotas.client_quotas import ClientQuotas, QuotaKey
-from kafkad.core.quotas.manager import QuotaManager
-from kafkad.core.request_context import ANONYMOUS, ClientIdentity
-from kafkad.hookspecs import hookimpl
+from kafkad.api import ANONYMOUS, ClientIdentity, ClientQuotas, QuotaKey, QuotaManager, hookimpl
 
 kafkad_requires = 1
 OPTION = "kafkad.plugin.quota.prefix."

@@ -8,9 +8,22 @@ handlers/   one module per API: request to reply, or to something that waits
 adapters/   one outside thing each: files, shared memory, ZeroMQ links, coordination stores
 client/     a synchronous Kafka client for our own commands; no part of the broker
 processes/  the shells: supervisor, network, worker, controller, cleaner, reporter
-plugins/    the defaults of every choice, loaded like anyone else's (contracts: hookspecs.py)
+plugins/    the defaults of every choice, loaded like anyone else's (hooks: hookspecs.py, what authors import: api.py)
 config/     server.properties to frozen settings
 cli/        the command line
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkad.hookspecs import hookimpl as hookimpl
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """`kafkad.hookimpl`, as plugins of pytest, tox and datasette know theirs; whoever does not ask pays nothing."""
+    if name == "hookimpl":
+        return import_module("kafkad.hookspecs").hookimpl
+    raise AttributeError(f"module 'kafkad' has no attribute {name!r}")

@@ -49,10 +49,16 @@ ALLOWED = {
         *("kafkad.core", "kafkad.wire", "kafkad.handlers", "kafkad.adapters", "kafkad.config"),
         *(*PLUGINS, SHARED_BY_PROCESSES),
     ),
-    "kafkad.plugins": ("kafkad.core", "kafkad.hookspecs"),
+    # Like anyone else's.
+    "kafkad.plugins": ("kafkad.api",),
+    "kafkad.api": ("kafkad.core", "kafkad.hookspecs"),
     "kafkad.hookspecs": ("kafkad.core",),
     "kafkad.plugin_discovery": ("kafkad.plugins",),
-    "kafkad.plugin_loading": ("kafkad.core", "kafkad.hookspecs", "kafkad.plugin_discovery"),
+    "kafkad.plugin_registration": ("kafkad.hookspecs", "kafkad.plugin_discovery"),
+    "kafkad.plugin_loading": (
+        *("kafkad.core", "kafkad.hookspecs"),
+        *("kafkad.plugin_discovery", "kafkad.plugin_registration"),
+    ),
     "kafkad.config": ("kafkad.core",),
     # The outermost: they put the rest together, and nobody imports them but each other.
     "kafkad.banner": ("kafkad.config",),
@@ -63,7 +69,7 @@ ALLOWED = {
     ),
     "kafkad.cli": ("kafkad",),
     "kafkad.pytest_plugin": ("kafkad.adapters",),
-    "kafkad": ("kafkad.cli",),
+    "kafkad": ("kafkad.cli", "kafkad.hookspecs"),
 }
 
 EXCEPTIONS = {
@@ -152,7 +158,7 @@ def inner_imports() -> Iterator[tuple[str, str]]:
 
 def is_allowed(module: str, target: str) -> bool:
     if target == "kafkad" or is_within(target, own_folder(module)):
-        # `kafkad` itself holds nothing but the version.
+        # `kafkad` itself holds nothing but the version, and the way to `hookimpl`.
         return True
     others = [area for area in ALLOWED[area_of(module)] if is_within(target, area)]
     if is_within(target, "kafkad.processes") and is_within(module, "kafkad.processes"):

@@ -5,9 +5,7 @@ A topic chooses it with `cleanup.policy=keep-newest-3`. Nothing above the high w
 
 from collections.abc import Sequence
 
-from kafkad.core.cleanup import CleanupEffect, CleanupPolicy, DeleteSegments, LogSummary
-from kafkad.core.log.settings import LogConfig
-from kafkad.hookspecs import hookimpl
+from kafkad.api import CleanupEffect, CleanupPolicy, DeleteSegments, LogConfig, LogSummary, hookimpl
 
 kafkad_requires = 1
 

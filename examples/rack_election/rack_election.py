@@ -6,9 +6,7 @@
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from kafkad.core.election import ElectionContext, LeaderElectionStrategy
-from kafkad.core.types import BrokerId
-from kafkad.hookspecs import hookimpl
+from kafkad.api import BrokerId, ElectionContext, LeaderElectionStrategy, hookimpl
 
 kafkad_requires = 1
 RACK = "main"

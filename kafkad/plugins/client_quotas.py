@@ -6,10 +6,7 @@ each client id by itself, `kafkad.quota.client.<id>.{producer,consumer}_byte_rat
 
 from collections.abc import Mapping, Sequence
 
-from kafkad.core.quotas.client_quotas import ClientQuotas, QuotaKey
-from kafkad.core.quotas.manager import QuotaManager
-from kafkad.core.request_context import ANONYMOUS, ClientIdentity
-from kafkad.hookspecs import hookimpl
+from kafkad.api import ANONYMOUS, ClientIdentity, ClientQuotas, QuotaKey, QuotaManager, hookimpl
 
 _CLIENT = "kafkad.quota.client."
 _OLD_UNLIMITED = 2**63 - 1

@@ -6,9 +6,7 @@ The rules are `kafkad.core.groups`'s. The first of `group.consumer.assignors` is
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from kafkad.core.groups.consumer.assignors import AssigningMember, Assignment, GroupAssignor, range_assignment
-from kafkad.core.groups.consumer.uniform import uniform_assignment
-from kafkad.hookspecs import hookimpl
+from kafkad.api import AssigningMember, Assignment, GroupAssignor, hookimpl, range_assignment, uniform_assignment
 
 
 class Uniform:

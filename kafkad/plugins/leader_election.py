@@ -6,17 +6,17 @@ The rules are `kafkad.core.election`'s; here only the reason picks one.
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from kafkad.core.election import (
+from kafkad.api import (
+    BrokerId,
     ElectionContext,
     ElectionReason,
     LeaderElectionStrategy,
     controlled_shutdown_leader,
+    hookimpl,
     offline_leader,
     preferred_leader,
     reassignment_leader,
 )
-from kafkad.core.types import BrokerId
-from kafkad.hookspecs import hookimpl
 
 
 class PreferredReplica:

@@ -6,8 +6,7 @@ says that clients are served, until the one that says they won't be, `kafkad_bro
 
 from collections.abc import Mapping, Sequence
 
-from kafkad.core.metrics.metric import MetricsReporter, MetricsSnapshot, Page, ReporterHost
-from kafkad.hookspecs import BrokerInfo, hookimpl
+from kafkad.api import BrokerInfo, MetricsReporter, MetricsSnapshot, Page, ReporterHost, hookimpl
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

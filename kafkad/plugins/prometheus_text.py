@@ -9,8 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kafkad.core.metrics.metric import MetricFamily, MetricKind, MetricsSnapshot
-from kafkad.hookspecs import BrokerInfo
+from kafkad.api import BrokerInfo, MetricFamily, MetricKind, MetricsSnapshot
 
 
 def exposition(snapshot: MetricsSnapshot, info: BrokerInfo | None) -> bytes:

@@ -7,9 +7,7 @@ Nothing above the high watermark goes, whatever its age.
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kafkad.core.cleanup import CleanupEffect, CleanupPolicy, DeleteSegments, LogSummary, SegmentSummary
-from kafkad.core.log.settings import LogConfig
-from kafkad.hookspecs import hookimpl
+from kafkad.api import CleanupEffect, CleanupPolicy, DeleteSegments, LogConfig, LogSummary, SegmentSummary, hookimpl
 
 
 class Retention:

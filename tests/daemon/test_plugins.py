@@ -20,7 +20,7 @@ WITHIN_S = 60.0
 MEGABYTE = 1 << 20
 
 NOBODY = '''
-from kafkad.hookspecs import hookimpl
+from kafkad.api import hookimpl
 
 class Nobody:
     name = "nobody"
@@ -34,7 +34,7 @@ def kafkad_register_leader_election_strategies():
 '''
 
 FAILS = '''
-from kafkad.hookspecs import hookimpl
+from kafkad.api import hookimpl
 
 class Fails:
     name = "fails"

@@ -13,7 +13,7 @@ from kafkad.plugins import BUILT_IN
 AddPlugin = Callable[[str, str], Path]
 
 POLICY = """
-from kafkad.hookspecs import hookimpl
+from kafkad.api import hookimpl
 
 class Policy:
     name = {name!r}
@@ -150,7 +150,7 @@ def test_a_plugin_named_like_a_module_of_python_hides_nothing(add_plugin: AddPlu
 def test_observers_are_told_of_start_and_stop(add_plugin: AddPlugin, tmp_path: Path) -> None:
     add_plugin(
         "watcher.py",
-        "from kafkad.hookspecs import hookimpl\n"
+        "from kafkad.api import hookimpl\n"
         "seen = []\n"
         "@hookimpl\n"
         "def kafkad_broker_started(info): seen.append(('started', info.broker_id))\n"

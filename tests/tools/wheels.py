@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PLUGIN = """
-from kafkad.hookspecs import hookimpl
+from kafkad.api import hookimpl
 
 class Policy:
     name = "{policy}"

@@ -1,0 +1,80 @@
+"""Everything that the author of a plugin imports.
+
+`hookimpl` marks an implementation of a hook. The hooks and their contracts are in kafkad/hookspecs.py, how to write
+a plugin is told in docs/plugins.md, and `kafkad.testing` has tests that each object can be put through. What is not
+named here may change with any version; what is, changes only together with `HOOKSPEC_VERSION`.
+
+The rules that the built-in plugins are made of (`preferred_leader`, `range_assignment`, `ClientQuotas`, …) are here
+too, for plugins that differ in one point only.
+"""
+
+from kafkad.core.cleanup import CleanupEffect, CleanupPolicy, DeleteSegments, LogSummary, RollActive, SegmentSummary
+from kafkad.core.election import (
+    ElectionContext,
+    ElectionReason,
+    LeaderElectionStrategy,
+    controlled_shutdown_leader,
+    offline_leader,
+    preferred_leader,
+    reassignment_leader,
+)
+from kafkad.core.groups.consumer.assignors import AssigningMember, Assignment, GroupAssignor, range_assignment
+from kafkad.core.groups.consumer.uniform import uniform_assignment
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.metrics.metric import (
+    HistogramSample,
+    Labels,
+    MetricFamily,
+    MetricKind,
+    MetricsReporter,
+    MetricsSnapshot,
+    Page,
+    ReporterHost,
+    Sample,
+)
+from kafkad.core.quotas.client_quotas import ClientQuotas, QuotaKey
+from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.request_context import ANONYMOUS, ClientIdentity, KafkaPrincipal
+from kafkad.core.types import BrokerId
+from kafkad.hookspecs import HOOKSPEC_VERSION, BrokerInfo, hookimpl
+
+__all__ = [
+    "ANONYMOUS",
+    "HOOKSPEC_VERSION",
+    "AssigningMember",
+    "Assignment",
+    "BrokerId",
+    "BrokerInfo",
+    "CleanupEffect",
+    "CleanupPolicy",
+    "ClientIdentity",
+    "ClientQuotas",
+    "DeleteSegments",
+    "ElectionContext",
+    "ElectionReason",
+    "GroupAssignor",
+    "HistogramSample",
+    "KafkaPrincipal",
+    "Labels",
+    "LeaderElectionStrategy",
+    "LogConfig",
+    "LogSummary",
+    "MetricFamily",
+    "MetricKind",
+    "MetricsReporter",
+    "MetricsSnapshot",
+    "Page",
+    "QuotaKey",
+    "QuotaManager",
+    "ReporterHost",
+    "RollActive",
+    "Sample",
+    "SegmentSummary",
+    "controlled_shutdown_leader",
+    "hookimpl",
+    "offline_leader",
+    "preferred_leader",
+    "range_assignment",
+    "reassignment_leader",
+    "uniform_assignment",
+]
