@@ -35,6 +35,10 @@ from kafkad.core.metrics.metric import (
 from kafkad.core.quotas.client_quotas import ClientQuotas, QuotaKey
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.request_context import ANONYMOUS, ClientIdentity, KafkaPrincipal
+from kafkad.core.settings.limits import Between, EachOneOf, NotEmpty, OneOf
+from kafkad.core.settings.option import SettingType, Validator
+from kafkad.core.settings.topic_config import TopicConfig
+from kafkad.core.settings.values import Value
 from kafkad.core.types import BrokerId
 from kafkad.hookspecs import HOOKSPEC_VERSION, BrokerInfo, hookimpl
 
@@ -43,6 +47,7 @@ __all__ = [
     "HOOKSPEC_VERSION",
     "AssigningMember",
     "Assignment",
+    "Between",
     "BrokerId",
     "BrokerInfo",
     "CleanupEffect",
@@ -50,6 +55,7 @@ __all__ = [
     "ClientIdentity",
     "ClientQuotas",
     "DeleteSegments",
+    "EachOneOf",
     "ElectionContext",
     "ElectionReason",
     "GroupAssignor",
@@ -63,6 +69,8 @@ __all__ = [
     "MetricKind",
     "MetricsReporter",
     "MetricsSnapshot",
+    "NotEmpty",
+    "OneOf",
     "Page",
     "QuotaKey",
     "QuotaManager",
@@ -70,6 +78,10 @@ __all__ = [
     "RollActive",
     "Sample",
     "SegmentSummary",
+    "SettingType",
+    "TopicConfig",
+    "Validator",
+    "Value",
     "controlled_shutdown_leader",
     "hookimpl",
     "offline_leader",

@@ -1,11 +1,12 @@
 """Every hook that a plugin may implement, with its contract. How to write one: docs/plugins.md.
 
 `register_…` hooks run once, at start-up, in the supervisor before any other process exists: they return named
-objects, which every process then holds; the hooks themselves are never called on a data path. `…_started` and
-`…_stopping` observe. An exception in a hook or a registered object is never swallowed: what it costs is said below.
+objects, which every process then holds; the hooks themselves are never called on a data path. `settings` are the
+options as they are written in the configuration. `…_started` and `…_stopping` observe. An exception in a hook or a
+registered object is always told; whom it costs what is said below (and kept by tests/daemon/test_failing_plugins.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pluggy
@@ -15,6 +16,7 @@ from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.groups.consumer.assignors import GroupAssignor
 from kafkad.core.metrics.metric import MetricsReporter
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.settings.topic_config import TopicConfig
 
 PROJECT = "kafkad"
 HOOKSPEC_VERSION = 1
@@ -37,52 +39,54 @@ class BrokerInfo:
 
 
 @hookspec
-def kafkad_register_cleanup_policies() -> Sequence[CleanupPolicy]:
+def kafkad_register_cleanup_policies(settings: Mapping[str, str]) -> Sequence[CleanupPolicy]:
     """Ways to keep logs from growing; a topic chooses by name in `cleanup.policy`.
 
     Called: once at start-up, in the supervisor. The objects are used in cleaner processes, once per partition
     and `log.retention.check.interval.ms`. None: registers nothing. An exception here stops the start; one in
-    `plan` ends the cleaner process, which is logged with the policy's name and started again.
+    `plan` is logged with the policy's name, and that partition is not cleaned by it until a configuration changes.
     """
     raise NotImplementedError
 
 
 @hookspec
-def kafkad_register_leader_election_strategies() -> Sequence[LeaderElectionStrategy]:
+def kafkad_register_leader_election_strategies(settings: Mapping[str, str]) -> Sequence[LeaderElectionStrategy]:
     """Ways to choose a partition's leader; `kafkad.leader.election.strategy` names the one in use.
 
     Called: once at start-up, in the supervisor. The objects are used in the controller process, once per
     partition created or in need of a leader. None: registers nothing. An exception here stops the start; one in
-    `elect`, or an illegal answer, ends the controller process, which is logged and started again.
+    `elect`, or an illegal answer, ends the controller process, which is logged and started again. A request that
+    has ended it twice is not asked again: its connection is closed.
     """
     raise NotImplementedError
 
 
 @hookspec
-def kafkad_register_quota_managers() -> Sequence[QuotaManager]:
+def kafkad_register_quota_managers(settings: Mapping[str, str]) -> Sequence[QuotaManager]:
     """Ways to limit what clients produce and fetch; `kafkad.quota.manager` names the one in use.
 
     Called: once at start-up, in the supervisor. Each network process has its own copy of the object and calls it
     once per Produce and Fetch, unless it says `is_unlimited`: a microsecond spent there is one per request. None:
-    registers nothing. An exception here stops the start; one while recording ends the network process with its
-    connections.
+    registers nothing. An exception here stops the start; a later one ends the network process with its
+    connections, which is logged and started again, and a start during which that happens again and again is given up.
     """
     raise NotImplementedError
 
 
 @hookspec
-def kafkad_register_metrics_reporters() -> Sequence[MetricsReporter]:
+def kafkad_register_metrics_reporters(settings: Mapping[str, str]) -> Sequence[MetricsReporter]:
     """Ways to show metrics; `kafkad.metrics.reporters` names those in use.
 
     Called: once at start-up, in the supervisor. The objects are used in the reporter process only: `start` once,
     `report` every `kafka.metrics.polling.interval.secs`, `stop` once. None: registers nothing. An exception here
-    stops the start; a later one ends the reporter process, which is logged and started again: no client notices.
+    stops the start; a later one ends the reporter process, which is logged and started again: no client notices. A
+    start during which `start` raises again and again is given up, and when the broker stops nothing is started again.
     """
     raise NotImplementedError
 
 
 @hookspec
-def kafkad_register_group_assignors() -> Sequence[GroupAssignor]:
+def kafkad_register_group_assignors(settings: Mapping[str, str]) -> Sequence[GroupAssignor]:
     """Ways to divide the partitions of a consumer group whose broker does it (KIP-848); members choose by name.
 
     Called: once at start-up, in the supervisor. The objects are used in worker processes, once per change of a
@@ -94,11 +98,24 @@ def kafkad_register_group_assignors() -> Sequence[GroupAssignor]:
 
 
 @hookspec
+def kafkad_register_topic_configs(settings: Mapping[str, str]) -> Sequence[TopicConfig]:
+    """Configs that topics may have beside Kafka's, for the cleanup policies of the plugin.
+
+    Called: once at start-up, in the supervisor. CreateTopics and the config requests then take, check, keep and
+    show them, in the controller process; `plan` of every cleanup policy finds their values in
+    `config.plugin_configs`. None: registers nothing. An exception here stops the start; a validator that raises
+    refuses the value, with INVALID_CONFIG to the client that has sent it.
+    """
+    raise NotImplementedError
+
+
+@hookspec
 def kafkad_broker_started(info: BrokerInfo) -> None:
     """The broker serves clients.
 
     Called: in the reporter process, once it is up after the broker got ready; again when that process had to be
-    started anew. The answer is ignored. An exception ends the reporter process, which is started again.
+    started anew. The answer is ignored. An exception ends the reporter process, which is logged and started again, and
+    called again.
     """
 
 

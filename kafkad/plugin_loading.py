@@ -4,9 +4,10 @@
 on. A plugin that can't be used stops the start (`PluginFailed`): half a set of rules is worse than none.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import TypeVar
 
 import pluggy
 
@@ -16,8 +17,11 @@ from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.groups.consumer.assignors import GroupAssignor
 from kafkad.core.metrics.metric import MetricsReporter
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.settings.option import Setting
+from kafkad.core.settings.topic_config import problem_of, setting_of
 from kafkad.hookspecs import HOOKSPEC_VERSION, PROJECT, BrokerInfo
 from kafkad.plugin_discovery import FoundPlugin, PluginFailed, built_in, in_folder, installed
+from kafkad.plugin_registration import Kind, Registration
 
 T = TypeVar("T")
 
@@ -28,7 +32,7 @@ class UnknownObject(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredObject:
-    """`replaced_by` names the plugin whose object of the same kind and name is used instead."""
+    """`replaced_by` names the plugin whose object is used instead, or that has taken this one out."""
 
     kind: str
     name: str
@@ -37,25 +41,31 @@ class RegisteredObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPlugin:
-    """One line of `kafkad plugins list`."""
+    """One line of `kafkad plugins list`; a blocked one is only found, and has neither hooks nor objects."""
 
     name: str
     version: str
     source: str
     hooks: tuple[str, ...]
     objects: tuple[RegisteredObject, ...]
+    is_blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugins:
-    """Everything that plugins have registered, by name; the objects in use are looked up with `chosen`."""
+    """Everything that plugins have registered, by name; the objects in use are looked up with `chosen`.
+
+    `blocked_unknown` are the names that were to be blocked, and that no plugin has.
+    """
 
     cleanup_policies: Mapping[str, CleanupPolicy]
     leader_election_strategies: Mapping[str, LeaderElectionStrategy]
     quota_managers: Mapping[str, QuotaManager]
     metrics_reporters: Mapping[str, MetricsReporter]
     group_assignors: Mapping[str, GroupAssignor]
+    topic_configs: Mapping[str, Setting]
     loaded: tuple[LoadedPlugin, ...]
+    blocked_unknown: tuple[str, ...]
     manager: pluggy.PluginManager
 
     def broker_started(self, info: BrokerInfo) -> None:
@@ -73,19 +83,12 @@ def chosen(objects: Mapping[str, T], name: str, option: str) -> T:
     return objects[name]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
-    name: str
-    hook: str
-    needs: tuple[str, ...]
-
-
 _KINDS = (
-    _Kind(name="cleanup policy", hook="kafkad_register_cleanup_policies", needs=("plan",)),
-    _Kind(
+    Kind(name="cleanup policy", hook="kafkad_register_cleanup_policies", needs=("plan",)),
+    Kind(
         name="leader election strategy", hook="kafkad_register_leader_election_strategies", needs=("elect",)
     ),
-    _Kind(
+    Kind(
         name="quota manager",
         hook="kafkad_register_quota_managers",
         needs=(
@@ -99,31 +102,57 @@ _KINDS = (
             "unrecord_fetch",
         ),
     ),
-    _Kind(
+    Kind(
         name="metrics reporter",
         hook="kafkad_register_metrics_reporters",
         needs=("is_polled", "report", "start", "stop"),
     ),
-    _Kind(name="group assignor", hook="kafkad_register_group_assignors", needs=("assign",)),
+    Kind(name="group assignor", hook="kafkad_register_group_assignors", needs=("assign",)),
+    Kind(
+        name="topic config",
+        hook="kafkad_register_topic_configs",
+        needs=("type", "default", "documentation", "validator"),
+        problem=problem_of,
+    ),
 )
 
 
-def load(*, directory: str = "", enabled: bool = True) -> Plugins:
-    """Load everything; `enabled` False leaves it at the built-in plugins. Raises PluginFailed."""
+NOTHING_SAID: Mapping[str, str] = MappingProxyType({})
+
+
+def load(
+    *,
+    directory: str = "",
+    enabled: bool = True,
+    blocked: Collection[str] = (),
+    settings: Mapping[str, str] = NOTHING_SAID,
+) -> Plugins:
+    """Load everything; `enabled` False leaves it at the built-in plugins. Raises PluginFailed.
+
+    Plugins with names in `blocked` are not even imported. `settings` are the options as they are written in the
+    configuration.
+    """
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
+    for name in blocked:
+        manager.set_blocked(name)
     found = [*built_in(), *(installed(directory) if enabled else ()), *(in_folder(directory) if enabled else ())]
     for plugin in found:
-        _register(manager, plugin)
-    registered = [_Registered(manager, kind, found) for kind in _KINDS]
-    cleanup, election, quota, metrics, assignors = (kind.in_use for kind in registered)
+        if not manager.is_blocked(plugin.name):
+            _register(manager, plugin)
+    sources = {plugin.name: plugin.source for plugin in found}
+    written = MappingProxyType(dict(settings))
+    registered = [Registration(manager, kind, sources, written) for kind in _KINDS]
+    cleanup, election, quota, metrics, assignors, topic_configs = (kind.in_use for kind in registered)
     return Plugins(
         cleanup_policies=cleanup,
         leader_election_strategies=election,
         quota_managers=quota,
         metrics_reporters=metrics,
         group_assignors=assignors,
+        topic_configs={name: setting_of(config) for name, config in topic_configs.items()},
         loaded=tuple(_loaded(manager, plugin, registered) for plugin in found),
+        blocked_unknown=tuple(name for name in blocked if name not in sources),
         manager=manager,
     )
 
@@ -149,70 +178,20 @@ def _register(manager: pluggy.PluginManager, plugin: FoundPlugin) -> None:
         raise PluginFailed(plugin.name, plugin.source, "it implements no hook of kafkad")
 
 
-class _Registered:
-    """The objects of one kind: which plugin has which, and which are in use."""
-
-    def __init__(self, manager: pluggy.PluginManager, kind: _Kind, found: Sequence[FoundPlugin]) -> None:
-        self.kind = kind
-        self.by_plugin: dict[str, list[str]] = {}
-        self.in_use: dict[str, Any] = {}
-        self.users: dict[str, str] = {}
-        self._sources = {plugin.name: plugin.source for plugin in found}
-        # Defaults (trylast) come first in this list, and only they may be replaced.
-        defaults: set[str] = set()
-        for implementation in getattr(manager.hook, kind.hook).get_hookimpls():
-            plugin_name = implementation.plugin_name
-            for registered in self._call(plugin_name, implementation.function):
-                name = self._checked_name(plugin_name, registered)
-                if name in self.users and name not in defaults:
-                    raise self._twice(name, plugin_name)
-                self.by_plugin.setdefault(plugin_name, []).append(name)
-                self.in_use[name] = registered
-                self.users[name] = plugin_name
-                if implementation.trylast:
-                    defaults.add(name)
-                else:
-                    defaults.discard(name)
-
-    def _call(self, plugin_name: str, function: Callable[[], Sequence[object] | None]) -> Sequence[object]:
-        try:
-            return function() or ()
-        except Exception as error:
-            cause = f"{self.kind.hook} failed: {type(error).__name__}: {error}"
-            raise PluginFailed(plugin_name, self._sources[plugin_name], cause) from error
-
-    def _checked_name(self, plugin_name: str, registered: object) -> str:
-        name = getattr(registered, "name", None)
-        missing = [attribute for attribute in self.kind.needs if not hasattr(registered, attribute)]
-        cause = None
-        if not isinstance(name, str) or not name:
-            cause = f"a {self.kind.name} needs a name, {registered!r} has {name!r}"
-        elif missing:
-            cause = f"{self.kind.name} {name!r} lacks {', '.join(missing)}"
-        if cause is not None:
-            raise PluginFailed(plugin_name, self._sources[plugin_name], cause)
-        return str(name)
-
-    def _twice(self, name: str, plugin_name: str) -> PluginFailed:
-        other = self.users[name]
-        cause = f"{self.kind.name} {name!r} is registered by plugin {other} ({self._sources[other]}) too"
-        return PluginFailed(plugin_name, self._sources[plugin_name], cause)
-
-
 def _loaded(
-    manager: pluggy.PluginManager, plugin: FoundPlugin, registered: Sequence[_Registered]
+    manager: pluggy.PluginManager, plugin: FoundPlugin, registered: Sequence[Registration]
 ) -> LoadedPlugin:
     callers = manager.get_hookcallers(manager.get_plugin(plugin.name)) or []
-    objects = []
-    for kind in registered:
-        for name in kind.by_plugin.get(plugin.name, ()):
-            user = kind.users[name]
-            replaced_by = None if user == plugin.name else user
-            objects.append(RegisteredObject(kind=kind.kind.name, name=name, replaced_by=replaced_by))
+    objects = tuple(
+        RegisteredObject(kind=each.kind.name, name=name, replaced_by=each.replaced_by(plugin.name, name))
+        for each in registered
+        for name in each.by_plugin.get(plugin.name, ())
+    )
     return LoadedPlugin(
         name=plugin.name,
         version=plugin.version,
         source=plugin.source,
         hooks=tuple(sorted(caller.name for caller in callers)),
-        objects=tuple(objects),
+        objects=objects,
+        is_blocked=manager.is_blocked(plugin.name),
     )

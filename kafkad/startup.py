@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kafkad.banner import Ready, banner, exposed
-from kafkad.config import BrokerConfig, Endpoint
+from kafkad.config import BrokerConfig, Endpoint, PluginsConfig
 from kafkad.plugin_discovery import PluginFailed
 from kafkad.plugin_loading import Plugins, UnknownObject, chosen, load
 from kafkad.processes.supervisor import run_broker
@@ -41,6 +41,8 @@ def start_broker(
     except (PluginFailed, UnknownObject) as refusal:
         _complain(str(refusal))
         return REFUSED
+    for name in plugins.blocked_unknown:
+        _complain(f"kafkad.plugins.blocked: there is no plugin {name}")
 
     import_kio_alone()
 
@@ -57,16 +59,29 @@ def load_plugins(config: BrokerConfig) -> Plugins:
     Raises PluginFailed or UnknownObject.
     """
     wanted = config.plugins
-    plugins = load(directory=wanted.dir, enabled=wanted.enabled)
-    chosen(
-        plugins.leader_election_strategies, wanted.leader_election_strategy, "kafkad.leader.election.strategy"
+    plugins = load(
+        directory=wanted.dir, enabled=wanted.enabled, blocked=wanted.blocked, settings=config.texts.static
     )
+    try:
+        _check_chosen(plugins, wanted)
+    except UnknownObject as unknown:
+        blocked = [plugin.name for plugin in plugins.loaded if plugin.is_blocked]
+        if not blocked:
+            raise
+        raise UnknownObject(f"{unknown} (kafkad.plugins.blocked={','.join(blocked)})") from None
+    return plugins
+
+
+def _check_chosen(plugins: Plugins, wanted: PluginsConfig) -> None:
+    # Most topics have it, and it is the default; that compact has no policy yet is no mistake of anybody's.
+    chosen(plugins.cleanup_policies, "delete", "cleanup.policy")
+    strategy = "kafkad.leader.election.strategy"
+    chosen(plugins.leader_election_strategies, wanted.leader_election_strategy, strategy)
     chosen(plugins.quota_managers, wanted.quota_manager, "kafkad.quota.manager")
     for reporter in wanted.metrics_reporters:
         chosen(plugins.metrics_reporters, reporter, "kafkad.metrics.reporters")
     for assignor in wanted.group_assignors:
         chosen(plugins.group_assignors, assignor, "group.consumer.assignors")
-    return plugins
 
 
 def import_kio_alone() -> None:

@@ -27,7 +27,7 @@ def annotation_names(node: ast.AST) -> Iterator[str]:
             annotations.append(each.annotation)
         elif isinstance(each, ast.FunctionDef):
             annotations.append(each.returns)
-        elif isinstance(each, ast.Assign):
+        elif isinstance(each, ast.Assign) and each is node:
             annotations.append(each.value)
         for annotation in filter(None, annotations):
             yield from (name.id for name in ast.walk(annotation) if isinstance(name, ast.Name))
@@ -81,7 +81,7 @@ def test_examples_import_nothing_else_of_kafkad(example: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_pages_import_nothing_else_of_kafkad(page: Path) -> None:
     for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
-        assert kafkad_imports(code) <= {"kafkad.api", "kafkad.testing"}
+        assert kafkad_imports(code) <= {"kafkad.api", "kafkad.testing"}, page
 
 
 def kafkad_imports(code: str) -> set[str]:

@@ -1,5 +1,14 @@
+"""From a configuration to a broker: what is imported, and which plugins it has to have."""
+
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from kafkad.plugin_loading import UnknownObject
+from kafkad.startup import load_plugins
+from tests.config.configurations import configured
 
 
 def test_broker_does_not_load_the_test_tools_that_kio_looks_for() -> None:
@@ -10,3 +19,44 @@ def test_broker_does_not_load_the_test_tools_that_kio_looks_for() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert printed.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("blocked", "missing"),
+    [
+        ("retention", "cleanup.policy=delete"),
+        ("leader_election", "kafkad.leader.election.strategy=preferred"),
+        ("client_quotas", "kafkad.quota.manager=client-id"),
+        ("prometheus", "kafkad.metrics.reporters=prometheus"),
+        ("group_assignors", "group.consumer.assignors=uniform"),
+    ],
+)
+def test_a_built_in_plugin_that_nobody_stands_in_for_can_t_be_blocked(blocked: str, missing: str) -> None:
+    config = configured(("kafkad.plugins.blocked", blocked))
+    with pytest.raises(UnknownObject) as refusal:
+        load_plugins(config)
+    expected = f"{missing}: no plugin registers that; there is nothing (kafkad.plugins.blocked={blocked})"
+    assert str(refusal.value) == expected
+
+
+def test_what_is_not_needed_can_be_blocked() -> None:
+    config = configured(("kafkad.plugins.blocked", "prometheus, nobody"), ("kafkad.metrics.reporters", ""))
+    plugins = load_plugins(config)
+    assert not plugins.metrics_reporters
+    assert plugins.blocked_unknown == ("nobody",)
+
+
+TOPIC_CONFIG = """
+from kafkad.api import SettingType, TopicConfig, hookimpl
+
+@hookimpl
+def kafkad_register_topic_configs(settings):
+    default = settings["kafkad.plugin.mine"]
+    return [TopicConfig(name="kafkad.plugin.mine", type=SettingType.STRING, default=default, documentation="Mine.")]
+"""
+
+
+def test_register_hooks_are_given_the_configuration_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(TOPIC_CONFIG)
+    config = configured(("kafkad.plugins.dir", str(tmp_path)), ("kafkad.plugin.mine", "5"))
+    assert load_plugins(config).topic_configs["kafkad.plugin.mine"].default == "5"

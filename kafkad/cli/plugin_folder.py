@@ -7,14 +7,14 @@ would keep a broker from starting is taken back.
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
 from kafkad.plugin_discovery import ENTRY_POINT_GROUP, PACKAGES, PluginFailed
-from kafkad.plugin_loading import load
+from kafkad.plugin_loading import NOTHING_SAID, load
 
 _HIDDEN = "."
 """Names that begin so are no plugins: what is being put into place, and what may have to come back."""
@@ -34,10 +34,17 @@ class InstalledPackage:
 
 
 class PluginFolder:
-    """`path` need not be there before the first plugin."""
+    """`path` need not be there before the first plugin.
 
-    def __init__(self, path: Path) -> None:
+    What is blocked or set in the configuration decides with what a broker could start.
+    """
+
+    def __init__(
+        self, path: Path, *, blocked: Collection[str] = (), settings: Mapping[str, str] = NOTHING_SAID
+    ) -> None:
         self.path = path
+        self._blocked = blocked
+        self._settings = settings
 
     def package(self, name: str) -> Path:
         return self.path / PACKAGES / name
@@ -108,7 +115,7 @@ class PluginFolder:
             place.rename(before)
         try:
             yield place
-            load(directory=str(self.path))
+            load(directory=str(self.path), blocked=self._blocked, settings=self._settings)
         except (PluginFailed, OSError) as failure:
             _delete(place)
             if before.exists():

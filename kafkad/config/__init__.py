@@ -14,7 +14,12 @@ from kafkad.config.entities.broker import (
     RuntimeConfig,
     TopicsConfig,
 )
-from kafkad.config.entities.topic import topic_log_config, validate_topic_config, validate_topic_configs
+from kafkad.config.entities.topic import (
+    topic_log_config,
+    validate_topic_config,
+    validate_topic_configs,
+    with_plugin_configs,
+)
 from kafkad.config.listeners import Endpoint, Listener
 from kafkad.config.load import default_file, load
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
@@ -36,4 +41,5 @@ __all__ = [
     "topic_log_config",
     "validate_topic_config",
     "validate_topic_configs",
+    "with_plugin_configs",
 ]

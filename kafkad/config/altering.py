@@ -5,7 +5,7 @@ which changes are refused.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafkad.config.dynamic import in_force, validate_dynamic
 from kafkad.config.entities.broker import BrokerConfig
@@ -20,13 +20,14 @@ from kafkad.core.settings.values import value_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigTables:
-    """The tables as one broker sees them; `cleanup_policies` are the names that plugins have added."""
+    """The tables as one broker sees them; `cleanup_policies` and `topic_configs` are what plugins have added."""
 
     broker: BrokerConfig
     cleanup_policies: frozenset[str] = frozenset()
+    topic_configs: Mapping[str, Setting] = field(default_factory=dict)
 
     def is_list(self, resource_type: ResourceType, key: str) -> bool:
-        setting = _find(resource_type, key)
+        setting = self._find(resource_type, key)
         return setting is not None and setting.type is SettingType.LIST
 
     def default_value(self, resource_type: ResourceType, key: str) -> str | None:
@@ -34,14 +35,14 @@ class ConfigTables:
             inherited = topic_defaults(self.broker.values)
             if key in inherited:
                 return value_text(inherited[key])
-        setting = _find(resource_type, key)
+        setting = self._find(resource_type, key)
         return setting.default_text if setting is not None else None
 
     def in_force(self, resource_type: ResourceType, stored: Mapping[str, str]) -> Mapping[str, str]:
         return in_force(stored) if resource_type is ResourceType.BROKER else stored
 
     def validate_topic(self, configs: Mapping[str, str]) -> None:
-        validate_topic_configs(self.broker, configs, self.cleanup_policies)
+        validate_topic_configs(self.broker, configs, self.cleanup_policies, self.topic_configs)
 
     def validate_broker(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
         validate_dynamic(self.broker, configs, per_broker=per_broker)
@@ -49,6 +50,7 @@ class ConfigTables:
     def validate_group(self, configs: Mapping[str, str]) -> None:
         validate_group_configs(self.broker, configs)
 
-
-def _find(resource_type: ResourceType, key: str) -> Setting | None:
-    return TOPIC_TABLE.get(key) if resource_type is ResourceType.TOPIC else find(key)
+    def _find(self, resource_type: ResourceType, key: str) -> Setting | None:
+        if resource_type is ResourceType.TOPIC:
+            return TOPIC_TABLE.get(key) or self.topic_configs.get(key)
+        return find(key)

@@ -147,6 +147,7 @@ def _plugins(values: Values) -> PluginsConfig:
     return PluginsConfig(
         dir=_text(values, "kafkad.plugins.dir") or "",
         enabled=values["kafkad.plugins.enabled"] is True,
+        blocked=tuple(filter(None, _words(values, "kafkad.plugins.blocked"))),
         leader_election_strategy=_text(values, "kafkad.leader.election.strategy") or "",
         quota_manager=_text(values, "kafkad.quota.manager") or "",
         metrics_reporters=_words(values, "kafkad.metrics.reporters"),

@@ -10,9 +10,10 @@ from enum import IntEnum
 
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.entities.log_defaults import BROKER_NAMES, topic_defaults, unit_synonyms
-from kafkad.config.entities.topic import stored_topic_value
+from kafkad.config.entities.topic import NOTHING_ADDED, stored_topic_value
 from kafkad.config.table import BROKER_TABLE, LISTENER_OVERRIDE, TOPIC_TABLE, base_name, find
 from kafkad.core.settings.option import Setting, UpdateMode
+from kafkad.core.settings.topic_config import is_of_plugin, of_unloaded_plugin
 from kafkad.core.settings.values import value_text
 
 
@@ -44,8 +45,20 @@ class DescribedConfig:
     synonyms: tuple[Synonym, ...]
 
 
-def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
-    """Every option of a topic that has these of its own."""
+def describe_topic(
+    broker: BrokerConfig, overrides: Mapping[str, str], added: Mapping[str, Setting] = NOTHING_ADDED
+) -> Iterator[DescribedConfig]:
+    """Every option of a topic that has these of its own; `added` are the rows that plugins have added."""
+    yield from _describe_kafkas(broker, overrides)
+    gone = {name: of_unloaded_plugin(name) for name in overrides if is_of_plugin(name) and name not in added}
+    for name, setting in {**added, **gone}.items():
+        text = overrides.get(name)
+        synonyms = ((name, text, ConfigSource.DYNAMIC_TOPIC),) if text is not None else ()
+        value = text if text is not None else setting.default_text
+        yield described(setting, value, synonyms, read_only=False)
+
+
+def _describe_kafkas(broker: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
     inherited = topic_defaults(broker.values)
     for name, setting in TOPIC_TABLE.items():
         if setting.internal and name not in overrides:

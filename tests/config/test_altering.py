@@ -5,10 +5,20 @@ import pytest
 from kafkad.config.altering import ConfigTables
 from kafkad.core.controller.configs import ConfigRules, ResourceType
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.settings.option import SettingType
+from kafkad.core.settings.topic_config import TopicConfig, setting_of
 from tests.config.configurations import configured
 
 RULES: ConfigRules = ConfigTables(
-    broker=configured(("log.cleanup.policy", "compact")), cleanup_policies=frozenset({"archive"})
+    broker=configured(("log.cleanup.policy", "compact")),
+    cleanup_policies=frozenset({"archive"}),
+    topic_configs={
+        "kafkad.plugin.places": setting_of(
+            TopicConfig(
+                name="kafkad.plugin.places", type=SettingType.LIST, default=("a", "b"), documentation="Where to."
+            )
+        )
+    },
 )
 
 
@@ -18,6 +28,7 @@ RULES: ConfigRules = ConfigTables(
         (ResourceType.TOPIC, "cleanup.policy", True),
         (ResourceType.TOPIC, "retention.ms", False),
         (ResourceType.TOPIC, "log.dirs", False),
+        (ResourceType.TOPIC, "kafkad.plugin.places", True),
         (ResourceType.BROKER, "log.cleanup.policy", True),
         (ResourceType.BROKER, "nosuch", False),
     ],
@@ -31,6 +42,7 @@ def test_only_lists_can_be_appended_to(resource_type: ResourceType, key: str, ex
     [
         (ResourceType.TOPIC, "cleanup.policy", "compact"),
         (ResourceType.TOPIC, "leader.replication.throttled.replicas", ""),
+        (ResourceType.TOPIC, "kafkad.plugin.places", "a,b"),
         (ResourceType.BROKER, "log.cleanup.policy", "delete"),
         (ResourceType.BROKER, "nosuch", None),
     ],
@@ -40,7 +52,7 @@ def test_appending_starts_from_what_is_inherited(resource_type: ResourceType, ke
 
 
 def test_policy_of_a_plugin_is_accepted() -> None:
-    RULES.validate_topic({"cleanup.policy": "archive"})
+    RULES.validate_topic({"cleanup.policy": "archive", "kafkad.plugin.places": "c"})
 
 
 def test_refusals_carry_kafkas_codes() -> None:

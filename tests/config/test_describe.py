@@ -19,6 +19,7 @@ from kafkad.config.describe import (
 )
 from kafkad.config.dynamic import FIXED_AT_START, apply_dynamic
 from kafkad.core.settings.option import SettingType
+from kafkad.core.settings.topic_config import TopicConfig, setting_of
 from tests.config.configurations import configured
 
 ANSWERS: dict[str, dict[str, list[Any]]] = json.loads(
@@ -124,3 +125,26 @@ def test_hidden_topic_option_is_described_only_when_set(name: str) -> None:
 
 def test_every_described_option_has_a_documentation() -> None:
     assert all(config.documentation for config in (*describe_broker(CONFIG), *describe_topic(CONFIG, {})))
+
+
+KEEP = "kafkad.plugin.keep"
+
+
+def test_configs_of_plugins_are_described_like_kafkas_own() -> None:
+    row = TopicConfig(name=KEEP, type=SettingType.INT, default=3, documentation="How many.")
+    added = {KEEP: setting_of(row)}
+
+    def shown(overrides: dict[str, str]) -> DescribedConfig:
+        (found,) = [config for config in describe_topic(CONFIG, overrides, added) if config.name == KEEP]
+        return found
+
+    assert (shown({}).value, shown({}).source, shown({}).documentation) == ("3", ConfigSource.DEFAULT, "How many.")
+    own = shown({KEEP: "5"})
+    assert (own.value, own.source, own.config_type) == ("5", ConfigSource.DYNAMIC_TOPIC, SettingType.INT)
+    assert own.synonyms == ((KEEP, "5", ConfigSource.DYNAMIC_TOPIC),)
+
+
+def test_config_of_a_plugin_that_is_gone_is_still_shown_so_that_it_can_be_deleted() -> None:
+    (gone,) = [config for config in describe_topic(CONFIG, {KEEP: "5"}) if config.name == KEEP]
+    assert (gone.value, gone.source) == ("5", ConfigSource.DYNAMIC_TOPIC)
+    assert "not loaded" in gone.documentation

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
@@ -88,20 +89,55 @@ def create(broker: Kafkad, topic: str, **configs: str) -> None:
         client.create_topic(topic, partitions=1, replication_factor=1, configs=dotted)
 
 
-def test_keep_newest_segments_deletes_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Kafkad(tmp_path / "without") as broker, pytest.raises(BrokerCallFailed, match="keep-newest-3"):
-        create(broker, "kept", cleanup_policy="keep-newest-3")
+KEEP = "kafkad.plugin.keep.newest.segments"
+
+
+def test_keep_newest_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Kafkad(tmp_path / "without") as broker, pytest.raises(BrokerCallFailed, match="keep-newest"):
+        create(broker, "kept", cleanup_policy="keep-newest")
     install("keep_newest_segments", tmp_path, monkeypatch)
-    often = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "0"}
+    often = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "0", KEEP: "4"}
     with Kafkad(tmp_path / "with", {**often, "log.segment.delete.delay.ms": "0"}) as broker:
-        create(broker, "kept", cleanup_policy="keep-newest-3", segment_bytes=str(MEGABYTE), file_delete_delay_ms="0")
+        small = {"segment_bytes": str(MEGABYTE), "file_delete_delay_ms": "0"}
+        create(broker, "kept", cleanup_policy="keep-newest", **small)
+        create(broker, "fewer", cleanup_policy="keep-newest", kafkad_plugin_keep_newest_segments="2", **small)
         create(broker, "all", cleanup_policy="delete", segment_bytes=str(MEGABYTE))
-        for topic in ("kept", "all"):
+        for topic in ("kept", "fewer", "all"):
             produce(broker, topic, "filler", [bytes(600_000)] * 7)
-        eventually(lambda: segments(broker, "kept") == 3, within=WITHIN_S, what="three segments are left")
+        eventually(lambda: segments(broker, "kept") == 4, within=WITHIN_S, what="as many as the broker says are left")
+        eventually(lambda: segments(broker, "fewer") == 2, within=WITHIN_S, what="as many as the topic says are left")
         assert segments(broker, "all") == 7
-        said = "the log starts at 4 now, not at "
+        said = "the log starts at 3 now, not at "
         assert any("kept-0" in line and said in line for line in broker.output.read_text().splitlines())
+
+
+def test_topic_config_of_a_plugin_is_altered_and_shown_with_any_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("keep_newest_segments", tmp_path, monkeypatch)
+    with Kafkad(tmp_path / "broker") as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        create(broker, "kept", cleanup_policy="keep-newest")
+        assert (shown(admin).value, shown(admin).is_default) == ("3", True)
+        alter(admin, "5")
+        assert (shown(admin).value, shown(admin).is_default) == ("5", False)
+        with pytest.raises(KafkaException, match=f"Invalid value 0 for configuration {KEEP}: Value must be at least 1"):
+            alter(admin, "0")
+    with Kafkad(tmp_path / "broker", {"kafkad.plugins.blocked": "keep-newest-segments"}) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        assert shown(admin).value == "5", "what is set outlives the plugin"
+        produce(broker, "kept", "anybody", [b"and so does the topic"])
+
+
+def shown(admin: AdminClient) -> ConfigEntry:
+    resource = ConfigResource(ResourceType.TOPIC, "kept")
+    return admin.describe_configs([resource])[resource].result(WITHIN_S)[KEEP]
+
+
+def alter(admin: AdminClient, value: str) -> None:
+    entry = ConfigEntry(KEEP, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, "kept", incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(WITHIN_S)
 
 
 def segments(broker: Kafkad, topic: str) -> int:
@@ -231,3 +267,13 @@ def last_value(file: Path, labels: str) -> float:
     with file.open(newline="") as lines:
         values = [float(row["value"]) for row in csv.DictReader(lines) if row["labels"] == labels]
     return values[-1] if values else 0
+
+
+def test_a_plugin_that_is_blocked_does_not_keep_the_broker_from_starting(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "broken.py").write_text("raise SystemExit('imported')")
+    settings = {"kafkad.plugins.dir": str(folder), "kafkad.plugins.blocked": "broken,broke"}
+    with Kafkad(tmp_path / "broker", settings) as broker:
+        create(broker, "t")
+        assert "kafkad: kafkad.plugins.blocked: there is no plugin broke\n" in broker.output.read_text()

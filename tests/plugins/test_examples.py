@@ -60,14 +60,16 @@ def log_of(*base_offsets: int, high_watermark: int) -> LogSummary:
 
 def test_keep_newest_segments_keeps_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plugins = install("keep_newest_segments", tmp_path, monkeypatch)
-    policy = plugins.cleanup_policies["keep-newest-3"]
-    config = LogConfig(cleanup_policy=frozenset({"keep-newest-3"}))
+    policy = plugins.cleanup_policies["keep-newest"]
+    segments = "kafkad.plugin.keep.newest.segments"
+    assert plugins.topic_configs[segments].default == 3
+    config = LogConfig(plugin_configs={segments: 3})
     five = log_of(0, 10, 20, 30, 40, high_watermark=50)
-    assert policy.plan(five, config, 0) == [DeleteSegments(up_to_base_offset=10, reason="keep-newest-3")]
+    assert policy.plan(five, config, 0) == [DeleteSegments(up_to_base_offset=10, reason=f"{segments}=3")]
     assert policy.plan(log_of(0, 10, 20, high_watermark=30), config, 0) == []
     uncommitted = log_of(0, 10, 20, 30, 40, high_watermark=15)
     assert policy.plan(uncommitted, config, 0) == [
-        DeleteSegments(up_to_base_offset=0, reason="keep-newest-3")
+        DeleteSegments(up_to_base_offset=0, reason=f"{segments}=3")
     ]
 
 

@@ -12,6 +12,7 @@ from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.groups.consumer.assignors import GroupAssignor
 from kafkad.core.metrics.metric import MetricsReporter
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.settings.topic_config import TopicConfig
 from kafkad.plugin_loading import load
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ def test_every_hook_says_when_it_is_called_and_what_an_exception_does() -> None:
 
 
 @pytest.mark.parametrize(
-    "protocol", [CleanupPolicy, LeaderElectionStrategy, QuotaManager, MetricsReporter, GroupAssignor]
+    "protocol", [CleanupPolicy, LeaderElectionStrategy, QuotaManager, MetricsReporter, GroupAssignor, TopicConfig]
 )
 def test_every_member_of_a_registered_object_is_documented(protocol: type) -> None:
     members = {name for name in vars(protocol) if not name.startswith("_")} | set(protocol.__annotations__)
@@ -63,6 +64,9 @@ def test_every_file_named_is_there() -> None:
 
 
 def test_the_example_in_the_text_is_a_plugin(tmp_path: Path) -> None:
-    (source,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    (tmp_path / "keep_newest.py").write_text(source)
-    assert "keep-newest" in load(directory=str(tmp_path)).cleanup_policies
+    whole, wrapper = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    (tmp_path / "keep_newest.py").write_text(whole)
+    (tmp_path / "logged.py").write_text(wrapper)
+    plugins = load(directory=str(tmp_path))
+    assert "keep-newest" in plugins.cleanup_policies
+    assert type(plugins.leader_election_strategies["preferred"]).__name__ == "Logged"

@@ -52,12 +52,6 @@ def test_the_built_in_plugins_register_a_default_of_each_kind() -> None:
     assert len(plugins.loaded) == len(BUILT_IN)
 
 
-def test_every_hook_has_a_built_in_user() -> None:
-    specified = {name for name in vars(hookspecs) if name.startswith("kafkad_")}
-    used = {hook for loaded in load().loaded for hook in loaded.hooks}
-    assert specified <= used
-
-
 def test_files_and_packages_of_the_folder_are_plugins(add_plugin: AddPlugin, tmp_path: Path) -> None:
     file = add_plugin("tidy.py", POLICY.format(name="tidy"))
     add_plugin("sweep/__init__.py", "from .rule import kafkad_register_cleanup_policies")
@@ -173,3 +167,140 @@ def test_a_name_that_nobody_registered_is_answered_with_those_there_are() -> Non
     assert chosen(managers, "client-id", "kafkad.quota.manager").name == "client-id"
     with pytest.raises(UnknownObject, match=r"kafkad\.quota\.manager=user: .* there is client-id"):
         chosen(managers, "user", "kafkad.quota.manager")
+
+
+def test_register_hooks_are_given_the_settings(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    takes = POLICY.replace("policies():", "policies(settings):").replace("Policy()", "Policy(settings)")
+    takes = takes.replace("    name = {name!r}", "    def __init__(self, settings): self.name = settings['mine']")
+    add_plugin("asking.py", takes)
+    add_plugin("old.py", POLICY.format(name="takes-nothing"))
+    plugins = load(directory=str(tmp_path), settings={"mine": "as-it-is-set"})
+    assert set(plugins.cleanup_policies) == {"delete", "as-it-is-set", "takes-nothing"}
+
+
+def test_nobody_changes_the_settings(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    changes = POLICY.replace("policies():", "policies(settings):\n    settings['log.dirs'] = '/'")
+    add_plugin("bad.py", changes.format(name="bad"))
+    with pytest.raises(PluginFailed, match="does not support item assignment"):
+        load(directory=str(tmp_path), settings={})
+
+
+WRAPPER = """
+from kafkad.api import hookimpl
+
+class Wrapped:
+    def __init__(self, policy):
+        self.name = policy.name
+        self.plan = policy.plan
+
+@hookimpl(wrapper=True)
+def kafkad_register_cleanup_policies(settings):
+    answers = yield
+    return [[Wrapped(policy) for policy in policies] for policies in answers]
+"""
+
+OLD_WRAPPER = """
+from kafkad.api import hookimpl
+
+@hookimpl(hookwrapper=True)
+def kafkad_register_cleanup_policies():
+    outcome = yield
+    outcome.force_result([policies for policies in outcome.get_result() if policies[0].name != "tidy"])
+"""
+
+
+def test_a_wrapper_may_change_what_others_register(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    add_plugin("tidy.py", POLICY.format(name="tidy"))
+    add_plugin("around.py", WRAPPER)
+    plugins = load(directory=str(tmp_path))
+    assert {type(policy).__name__ for policy in plugins.cleanup_policies.values()} == {"Wrapped"}
+    assert plugin(plugins, "around").objects == (
+        RegisteredObject(kind="cleanup policy", name="delete"),
+        RegisteredObject(kind="cleanup policy", name="tidy"),
+    )
+    assert plugin(plugins, "tidy").objects == (
+        RegisteredObject(kind="cleanup policy", name="tidy", replaced_by="around"),
+    )
+
+
+def test_a_wrapper_of_the_old_kind_may_take_something_out(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    add_plugin("tidy.py", POLICY.format(name="tidy"))
+    add_plugin("without.py", OLD_WRAPPER)
+    plugins = load(directory=str(tmp_path))
+    assert set(plugins.cleanup_policies) == {"delete"}
+    assert plugin(plugins, "tidy").objects == (
+        RegisteredObject(kind="cleanup policy", name="tidy", replaced_by="without"),
+    )
+
+
+def test_one_module_may_register_and_wrap(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    both = WRAPPER.replace("wrapper=True", "wrapper=True, specname='kafkad_register_cleanup_policies'")
+    both = both.replace("def kafkad_register_cleanup_policies(settings)", "def around(settings)")
+    add_plugin("both.py", both + POLICY.format(name="tidy"))
+    plugins = load(directory=str(tmp_path))
+    assert set(plugins.cleanup_policies) == {"delete", "tidy"}
+    assert {type(policy).__name__ for policy in plugins.cleanup_policies.values()} == {"Wrapped"}
+
+
+@pytest.mark.parametrize(
+    ("source", "cause"),
+    [
+        (WRAPPER.replace("    return ", "    1 / 0\n    return "), "ZeroDivisionError"),
+        (WRAPPER.replace("    return ", "    return None and "), "TypeError"),
+        (WRAPPER.replace("[Wrapped(policy) for policy in policies]", "[object()]"), "a cleanup policy needs a name"),
+        (WRAPPER.replace("    answers = yield\n    return ", "    return answers and "), "not a generator function"),
+    ],
+)
+def test_a_wrapper_that_fails_is_named(source: str, cause: str, add_plugin: AddPlugin, tmp_path: Path) -> None:
+    add_plugin("tidy.py", POLICY.format(name="tidy"))
+    add_plugin("around.py", source)
+    with pytest.raises(PluginFailed) as failure:
+        load(directory=str(tmp_path))
+    assert failure.value.name == "around"
+    assert cause in failure.value.cause
+
+
+def test_what_fails_within_a_wrapper_is_named_itself(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    bad = add_plugin("bad.py", POLICY.format(name="bad").replace("return [Policy()]", "return 1 / 0"))
+    add_plugin("around.py", WRAPPER)
+    with pytest.raises(PluginFailed, match="ZeroDivisionError") as failure:
+        load(directory=str(tmp_path))
+    assert failure.value.source == str(bad)
+
+
+def test_observers_may_be_wrapped(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    observer = "from kafkad.api import hookimpl\nseen = []\n@hookimpl{}\ndef kafkad_broker_started(info): {}\n"
+    add_plugin("inner.py", observer.format("", "1 / 0"))
+    guard = "\n    try: return (yield)\n    except ZeroDivisionError: seen.append(info.broker_id)"
+    add_plugin("outer.py", observer.format("(wrapper=True)", guard))
+    plugins = load(directory=str(tmp_path))
+    plugins.broker_started(
+        hookspecs.BrokerInfo(version="1", broker_id=7, cluster_id="c", listeners=(), log_dirs=())
+    )
+    outer = plugins.manager.get_plugin("outer")
+    assert outer is not None
+    assert outer.seen == [7]
+
+
+def test_a_blocked_plugin_is_shown_and_not_even_imported(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    file = add_plugin("bad.py", "raise SystemExit('imported')")
+    plugins = load(directory=str(tmp_path), blocked=("bad", "nobody"))
+    assert plugin(plugins, "bad") == LoadedPlugin(
+        name="bad", version="", source=str(file), hooks=(), objects=(), is_blocked=True
+    )
+    assert plugins.blocked_unknown == ("nobody",)
+
+
+def test_a_blocked_plugin_takes_its_name_from_nobody_else(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    add_plugin("own.py", POLICY.format(name="delete"))
+    plugins = load(directory=str(tmp_path), blocked=("retention",))
+    assert plugin(plugins, "own").objects == (RegisteredObject(kind="cleanup policy", name="delete"),)
+    assert plugin(plugins, "retention").is_blocked
+
+
+def test_among_defaults_the_one_that_was_there_first_is_used(add_plugin: AddPlugin, tmp_path: Path) -> None:
+    """As with pluggy: of several `trylast`, the one that is registered first is asked first."""
+    last = POLICY.replace("@hookimpl", "@hookimpl(trylast=True)")
+    add_plugin("other.py", last.format(name="delete"))
+    (replaced,) = plugin(load(directory=str(tmp_path)), "other").objects
+    assert replaced.replaced_by == "retention"

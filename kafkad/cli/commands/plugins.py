@@ -87,10 +87,13 @@ def _next_start(folder: PluginFolder) -> str:
 
 def _folder(named: str | None) -> PluginFolder:
     """The one that was named, else the configured one, else the package's, which need not be there yet."""
-    path = named or configuration_from_arguments(None, ()).plugins.dir or default_plugins_dir(os.environ)
+    if named:
+        return PluginFolder(Path(named))
+    config = configuration_from_arguments(None, ())
+    path = config.plugins.dir or default_plugins_dir(os.environ)
     if not path:
         raise WrongConfiguration(["there is no plugins folder: set kafkad.plugins.dir, or use --folder"])
-    return PluginFolder(Path(path))
+    return PluginFolder(Path(path), blocked=config.plugins.blocked, settings=config.texts.static)
 
 
 @plugins.command(
@@ -106,9 +109,15 @@ def list_plugins(file: str | None, overrides: tuple[str, ...], folder: str | Non
     The configuration says whether and where to look, unless --folder does. A plugin that can't be loaded is exit
     code 2, as it would be for a broker.
     """
-    chosen = configuration_from_arguments(file, overrides).plugins
+    config = configuration_from_arguments(file, overrides)
+    chosen = config.plugins
     try:
-        loaded = load(directory=folder or chosen.dir, enabled=folder is not None or chosen.enabled).loaded
+        loaded = load(
+            directory=folder or chosen.dir,
+            enabled=folder is not None or chosen.enabled,
+            blocked=chosen.blocked,
+            settings=config.texts.static,
+        ).loaded
     except PluginFailed as failed:
         raise WrongConfiguration([str(failed)]) from None
     if as_json:
@@ -116,13 +125,17 @@ def list_plugins(file: str | None, overrides: tuple[str, ...], folder: str | Non
         return
     width = max(len(plugin.name) for plugin in loaded)
     for plugin in loaded:
-        click.echo(f"{plugin.name:{width}}  {plugin.version or '-'}  {plugin.source}")
+        click.echo(f"{plugin.name:{width}}  {plugin.version or '-'}  {plugin.source}{_blocked(plugin)}")
         for registered in plugin.objects:
             click.echo(f"{'':{width}}  {_described(registered)}")
 
 
+def _blocked(plugin: LoadedPlugin) -> str:
+    return " (blocked)" if plugin.is_blocked else ""
+
+
 def _described(registered: RegisteredObject) -> str:
-    replaced = f" (not used: {registered.replaced_by} has one of this name)" if registered.replaced_by else ""
+    replaced = f" (not used because of plugin {registered.replaced_by})" if registered.replaced_by else ""
     return f"{registered.kind} {registered.name}{replaced}"
 
 
@@ -131,6 +144,7 @@ def _as_json(plugin: LoadedPlugin) -> dict[str, object]:
         "name": plugin.name,
         "version": plugin.version,
         "source": plugin.source,
+        "blocked": plugin.is_blocked,
         "hooks": plugin.hooks,
         "objects": [
             {"kind": each.kind, "name": each.name, "replaced_by": each.replaced_by} for each in plugin.objects

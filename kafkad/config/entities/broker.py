@@ -75,6 +75,7 @@ class PluginsConfig:
 
     dir: str
     enabled: bool
+    blocked: tuple[str, ...]
     leader_election_strategy: str
     quota_manager: str
     metrics_reporters: tuple[str, ...]

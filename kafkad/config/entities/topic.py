@@ -1,10 +1,13 @@
 """What does a topic's own configuration mean on this broker, and what may it not be?
 
 Refusals carry INVALID_CONFIG and Kafka's words. Limits are checked when an option is set; what is stored already is
-only read, so that a topic outlives a limit that becomes tighter and a cleanup policy whose plugin is gone.
+only read, so that a topic outlives a limit that becomes tighter and a plugin that is gone, with its cleanup policies
+and configs.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.entities.log_defaults import log_config, topic_defaults
@@ -12,22 +15,31 @@ from kafkad.config.table import TOPIC_TABLE
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.settings.option import InvalidSetting, Setting
+from kafkad.core.settings.topic_config import is_of_plugin
 from kafkad.core.settings.values import Value
+
+NOTHING_ADDED: Mapping[str, Setting] = MappingProxyType({})
+"""The rows of a broker whose plugins bring no topic configs."""
 
 _NO_TIERS = (
     "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
 )
 
 
-def validate_topic_config(name: str, text: str | None, cleanup_policies: Collection[str] = ()) -> Value:
+def validate_topic_config(
+    name: str,
+    text: str | None,
+    cleanup_policies: Collection[str] = (),
+    added: Mapping[str, Setting] = NOTHING_ADDED,
+) -> Value:
     """The value of one option of a topic; raises KafkaError.
 
-    `cleanup_policies` are the names that plugins have added to delete and compact.
+    `cleanup_policies` are the names that plugins have added to delete and compact, `added` the rows of theirs.
     """
-    setting = _known(name)
+    setting = _known(name, added)
     if text is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
-    value = stored_topic_value(name, text)
+    value = stored_topic_value(name, text, added)
     ruled = value
     if name == "cleanup.policy" and isinstance(value, tuple):
         ruled = tuple(policy for policy in value if policy not in cleanup_policies)
@@ -41,10 +53,13 @@ def validate_topic_config(name: str, text: str | None, cleanup_policies: Collect
 
 
 def validate_topic_configs(
-    broker: BrokerConfig, overrides: Mapping[str, str | None], cleanup_policies: Collection[str] = ()
+    broker: BrokerConfig,
+    overrides: Mapping[str, str | None],
+    cleanup_policies: Collection[str] = (),
+    added: Mapping[str, Setting] = NOTHING_ADDED,
 ) -> dict[str, Value]:
     """The values of all options of a topic, which also have to agree with what it inherits."""
-    own = {name: validate_topic_config(name, text, cleanup_policies) for name, text in overrides.items()}
+    own = {name: validate_topic_config(name, text, cleanup_policies, added) for name, text in overrides.items()}
     values = {**topic_defaults(broker.values), **own}
     least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     assert isinstance(least, int) and isinstance(most, int), "both are integer options"
@@ -55,23 +70,39 @@ def validate_topic_configs(
 
 
 def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """The settings of a topic's logs; without overrides, the broker's own object."""
-    if not overrides:
-        return broker.log
-    own = {name: stored_topic_value(name, text) for name, text in overrides.items()}
-    return log_config({**topic_defaults(broker.values), **own})
+    """The settings of a topic's logs, without what plugins add; without overrides, the broker's own object."""
+    own = {name: stored_topic_value(name, text) for name, text in overrides.items() if not is_of_plugin(name)}
+    return log_config({**topic_defaults(broker.values), **own}) if own else broker.log
 
 
-def stored_topic_value(name: str, text: str) -> Value:
+def with_plugin_configs(config: LogConfig, overrides: Mapping[str, str], added: Mapping[str, Setting]) -> LogConfig:
+    """`config` with the values of `added`: of the topic's `overrides`, where they are still values, or the default."""
+    if not added:
+        return config
+    values = {name: _value_or_default(setting, overrides.get(name)) for name, setting in added.items()}
+    return replace(config, plugin_configs=MappingProxyType(values))
+
+
+def _value_or_default(setting: Setting, text: str | None) -> Value:
+    """What an earlier version of the plugin has taken may be no value to this one."""
+    if text is None:
+        return setting.default
+    try:
+        return setting.read(text)
+    except InvalidSetting:
+        return setting.default
+
+
+def stored_topic_value(name: str, text: str, added: Mapping[str, Setting] = NOTHING_ADDED) -> Value:
     """What `text` stands for, whatever the limits are today; raises KafkaError for what is no value at all."""
     try:
-        return _known(name).read(text)
+        return _known(name, added).read(text)
     except InvalidSetting as refusal:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(refusal)) from None
 
 
-def _known(name: str) -> Setting:
-    setting = TOPIC_TABLE.get(name)
+def _known(name: str, added: Mapping[str, Setting]) -> Setting:
+    setting = TOPIC_TABLE.get(name) or added.get(name)
     if setting is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
     return setting

@@ -10,6 +10,8 @@ SETTINGS = (
         "Folder whose Python files are loaded as plugins; empty means none."),
     row("kafkad.plugins.enabled", BOOLEAN, True, None, LOW, READ_ONLY,
         "Loads plugins from installed packages and the folder; the built-in ones are always there."),
+    row("kafkad.plugins.blocked", LIST, (), None, LOW, READ_ONLY,
+        "Names of plugins, built-in ones too, that are not loaded; kafkad plugins list shows the names."),
     row("kafkad.leader.election.strategy", STRING, "preferred", NotEmpty(), LOW, READ_ONLY,
         "Name of the strategy that picks partition leaders."),
     row("kafkad.quota.manager", STRING, "client-id", NotEmpty(), LOW, READ_ONLY,

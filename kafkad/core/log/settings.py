@@ -3,7 +3,8 @@
 Field names are the topic-level config keys with `.` as `_`; units are in the names or in Kafka's documentation.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kafkad.core.settings.limits import Between, EachOneOf, GzipLevel, OneOf, ThrottledReplicas
 from kafkad.core.settings.option import no_effect, refused
@@ -20,6 +21,7 @@ from kafkad.core.settings.rows import (
     STRING,
     row,
 )
+from kafkad.core.settings.values import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
+    plugin_configs: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    """What plugins have added, by name; only cleanup policies are given any."""
 
     @property
     def is_compacted(self) -> bool:

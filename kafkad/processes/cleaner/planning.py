@@ -14,6 +14,7 @@ from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, Sn
 from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
+from kafkad.core.settings.option import Setting
 from kafkad.processes.cleaner.topic_settings import TopicSettings
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, topic_tag
 
@@ -26,18 +27,22 @@ ReadSlot = Callable[[int], PartitionSlot]
 
 
 class Planner:
-    """The image of this process, and who is in quarantine; `share` says which slots are this process's."""
+    """The image of this process, and who is in quarantine; `share` says which slots are this process's.
+
+    `topic_configs` are the rows that plugins have added.
+    """
 
     def __init__(
         self,
         policies: Mapping[str, CleanupPolicy],
         read_slot: ReadSlot,
         share: Callable[[int], bool],
+        topic_configs: Mapping[str, Setting],
     ) -> None:
         self._policies = policies
         self._read_slot = read_slot
         self._share = share
-        self._settings = TopicSettings()
+        self._settings = TopicSettings(topic_configs)
         self._image = MetadataImage()
         self._asked: dict[int, tuple[Topic, Partition]] = {}
         self._quarantined: set[tuple[UUID, int, str]] = set()

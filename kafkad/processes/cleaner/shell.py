@@ -44,7 +44,10 @@ class CleanerProcess:
         self._next_round_ms = monotonic_ms() + context.config.log_dirs.log_initial_task_delay_ms
         cleaners, index = len(context.registry.role("cleaner")), context.key.index
         self._planner = Planner(
-            context.plugins.cleanup_policies, context.table.read, lambda slot: slot % cleaners == index
+            context.plugins.cleanup_policies,
+            context.table.read,
+            lambda slot: slot % cleaners == index,
+            context.plugins.topic_configs,
         )
         self.loop = EventLoop(block=context.block)
         self.loop.watch(context.channel.fd, self._on_channel)

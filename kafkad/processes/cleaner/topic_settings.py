@@ -3,15 +3,20 @@
 from collections.abc import Container, Mapping
 from uuid import UUID
 
-from kafkad.config import BrokerConfig, topic_log_config
+from kafkad.config import BrokerConfig, topic_log_config, with_plugin_configs
 from kafkad.core.controller.image import Topic
 from kafkad.core.log.settings import LogConfig
+from kafkad.core.settings.option import Setting
 
 
 class TopicSettings:
-    """What was read, with the configurations it was read from: a change of either brings another object."""
+    """What was read, with the configurations it was read from: a change of either brings another object.
 
-    def __init__(self) -> None:
+    `topic_configs` are the rows that plugins have added.
+    """
+
+    def __init__(self, topic_configs: Mapping[str, Setting]) -> None:
+        self._topic_configs = topic_configs
         self._read: dict[UUID, tuple[BrokerConfig, Mapping[str, str], LogConfig]] = {}
 
     def of(self, topic: Topic, broker: BrokerConfig) -> LogConfig:
@@ -19,7 +24,7 @@ class TopicSettings:
         known = self._read.get(topic.id)
         if known is not None and known[0] is broker and known[1] is topic.configs:
             return known[2]
-        settings = topic_log_config(broker, topic.configs)
+        settings = with_plugin_configs(topic_log_config(broker, topic.configs), topic.configs, self._topic_configs)
         self._read[topic.id] = (broker, topic.configs, settings)
         return settings
 

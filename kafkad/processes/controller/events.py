@@ -77,7 +77,8 @@ class ControllerEvents:
         self._is_settled = False
         self._refusals = Refusals()
         self._offline = opened.offline
-        self._tables = LiveTables(context.config, frozenset(context.plugins.cleanup_policies))
+        plugins = context.plugins
+        self._tables = LiveTables(context.config, frozenset(plugins.cleanup_policies), plugins.topic_configs)
         self._tables.overlay(self._controller.image)
         self._name_ignored()
         self._view = ControllerView(

@@ -5,6 +5,7 @@ kafkad.config's.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from kafkad.config import BrokerConfig
 from kafkad.config.altering import ConfigTables
@@ -13,13 +14,16 @@ from kafkad.config.dynamic import apply_dynamic, in_force, with_static
 from kafkad.config.entities.group import describe_group
 from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+from kafkad.core.settings.option import Setting
 
 
 class LiveTables:
     """Implements `kafkad.handlers.controller.context.ConfigTables` for the configuration of this moment."""
 
-    def __init__(self, broker: BrokerConfig, cleanup_policies: frozenset[str]) -> None:
-        self._tables = ConfigTables(broker=broker, cleanup_policies=cleanup_policies)
+    def __init__(
+        self, broker: BrokerConfig, cleanup_policies: frozenset[str], topic_configs: Mapping[str, Setting]
+    ) -> None:
+        self._tables = ConfigTables(broker=broker, cleanup_policies=cleanup_policies, topic_configs=topic_configs)
 
     @property
     def broker(self) -> BrokerConfig:
@@ -41,7 +45,7 @@ class LiveTables:
         self._set(with_static(self.broker, static))
 
     def _set(self, broker: BrokerConfig) -> None:
-        self._tables = ConfigTables(broker=broker, cleanup_policies=self._tables.cleanup_policies)
+        self._tables = replace(self._tables, broker=broker)
 
     def is_list(self, resource_type: ResourceType, key: str) -> bool:
         return self._tables.is_list(resource_type, key)
@@ -62,7 +66,7 @@ class LiveTables:
         self._tables.validate_broker(configs, per_broker=per_broker)
 
     def describe_topic(self, overrides: Mapping[str, str]) -> Iterator[DescribedConfig]:
-        return describe_topic(self.broker, overrides)
+        return describe_topic(self.broker, overrides, self._tables.topic_configs)
 
     def describe_group(self, configs: Mapping[str, str]) -> Iterator[DescribedConfig]:
         return describe_group(self.broker, configs)

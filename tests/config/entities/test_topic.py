@@ -2,9 +2,12 @@
 
 import pytest
 
-from kafkad.config import topic_log_config, validate_topic_config, validate_topic_configs
+from kafkad.config import topic_log_config, validate_topic_config, validate_topic_configs, with_plugin_configs
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.settings import LogConfig
+from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import SettingType
+from kafkad.core.settings.topic_config import TopicConfig, setting_of
 from tests.config.configurations import configured
 
 BROKER = configured(("log.retention.hours", "1"), ("log.cleaner.max.compaction.lag.ms", "1000"))
@@ -131,3 +134,36 @@ def test_plugins_may_add_cleanup_policies() -> None:
     assert topic_log_config(BROKER, {"cleanup.policy": "archive"}).cleanup_policy == frozenset({"archive"})
     with pytest.raises(KafkaError, match="archive"):
         validate_topic_config("cleanup.policy", "delete,archive")
+
+
+KEEP = "kafkad.plugin.keep"
+ADDED = {
+    KEEP: setting_of(
+        TopicConfig(name=KEEP, type=SettingType.INT, default=3, documentation="How many.", validator=Between(1))
+    )
+}
+
+
+def test_plugins_may_add_configs() -> None:
+    assert validate_topic_configs(BROKER, {KEEP: "5"}, added=ADDED) == {KEEP: 5}
+    for wrong in ("0", "many"):
+        with pytest.raises(KafkaError, match=f"Invalid value {wrong} for configuration {KEEP}: ") as refusal:
+            validate_topic_configs(BROKER, {KEEP: wrong}, added=ADDED)
+        assert refusal.value.code is ErrorCode.INVALID_CONFIG
+    with pytest.raises(KafkaError, match=f"Unknown topic config name: {KEEP}"):
+        validate_topic_configs(BROKER, {KEEP: "5"})
+
+
+def test_policies_see_what_plugins_have_added() -> None:
+    assert with_plugin_configs(BROKER.log, {KEEP: "5"}, ADDED).plugin_configs == {KEEP: 5}
+    assert with_plugin_configs(BROKER.log, {}, ADDED).plugin_configs == {KEEP: 3}
+    assert with_plugin_configs(BROKER.log, {KEEP: "5"}, {}) is BROKER.log
+
+
+def test_topic_outlives_the_plugin_of_its_configs() -> None:
+    assert topic_log_config(BROKER, {KEEP: "5"}) is BROKER.log
+    assert topic_log_config(BROKER, {KEEP: "5", "retention.ms": "7"}).retention_ms == 7
+
+
+def test_topic_outlives_a_version_of_the_plugin_that_took_other_values() -> None:
+    assert with_plugin_configs(BROKER.log, {KEEP: "many"}, ADDED).plugin_configs == {KEEP: 3}

@@ -1,0 +1,83 @@
+"""What is a topic config that a plugin brings?
+
+Its author says name, type, default, limits and one sentence. The broker then does with it whatever it does with
+Kafka's own: checks it when it is set, keeps it with the topic, shows it.
+"""
+
+import re
+from dataclasses import dataclass
+
+from kafkad.core.settings.option import InvalidSetting, Setting, SettingType, Validator
+from kafkad.core.settings.rows import CLUSTER_WIDE, MEDIUM, STRING, row
+from kafkad.core.settings.values import Value, value_text
+
+PLUGIN_PREFIX = "kafkad.plugin."
+"""No option of Kafka will ever begin so."""
+_NAME = re.compile(re.escape(PLUGIN_PREFIX) + r"[a-zA-Z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """A config that topics may have. `name` begins with `kafkad.plugin.`; `default` is what the others have."""
+
+    name: str
+    type: SettingType
+    default: Value
+    documentation: str
+    validator: Validator | None = None
+
+
+def setting_of(config: TopicConfig) -> Setting:
+    """The row of the table that this is for the broker."""
+    limits = _Guarded(config.name, config.validator) if config.validator is not None else None
+    return row(config.name, config.type, config.default, limits, MEDIUM, CLUSTER_WIDE, config.documentation)
+
+
+def problem_of(config: TopicConfig) -> str | None:
+    """Why this can't be registered, if it can't."""
+    if not _NAME.fullmatch(config.name):
+        return f"expected a name of letters, digits, '.', '_' and '-' that begins with {PLUGIN_PREFIX}"
+    if not isinstance(config.type, SettingType):
+        return f"expected a SettingType, found {config.type!r}"
+    if not isinstance(config.documentation, str) or not config.documentation:
+        return "expected a sentence as its documentation"
+    if config.default is None:
+        return None
+    try:
+        value = setting_of(config).parse(value_text(config.default) or "")
+    except InvalidSetting as refusal:
+        return f"its default can't be: {refusal}"
+    if value != config.default:
+        return f"its default {config.default!r} is no {config.type.name}, that would be {value!r}"
+    return None
+
+
+def is_of_plugin(name: str) -> bool:
+    """Whether an option may be a plugin's, be it loaded or not."""
+    return name.startswith(PLUGIN_PREFIX)
+
+
+def of_unloaded_plugin(name: str) -> Setting:
+    """The row for a config that a topic still has, while nobody knows any more what it means."""
+    return row(name, STRING, None, None, MEDIUM, CLUSTER_WIDE, "Config of a plugin that is not loaded.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """Limits that are somebody else's code: if it fails, the value is refused, and the broker goes on."""
+
+    name: str
+    limits: Validator
+
+    def problem(self, value: Value) -> tuple[str, str] | None:
+        try:
+            problem = self.limits.problem(value)
+            if problem is None:
+                return None
+            offender, message = problem
+            return str(offender), str(message)
+        except Exception as error:
+            raise InvalidSetting(self.name, value_text(value), f"the plugin's validator failed: {error!r}") from error
+
+    def __str__(self) -> str:
+        return str(self.limits)
