@@ -21,6 +21,9 @@ import pytest
 
 from kafkad.adapters.links.free_port import LOOPBACK, free_port
 
+# So that what fails in its suites is told as in any test; kafkad.testing itself is imported by who uses it.
+pytest.register_assert_rewrite("kafkad.testing")
+
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
 _SCOPES = ("function", "class", "module", "package", "session")

@@ -16,8 +16,8 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.metrics.metric import MetricFamily, MetricKind, MetricsReporter, MetricsSnapshot, ReporterHost, Sample
 from kafkad.core.types import BrokerId
 from kafkad.plugin_loading import Plugins, load
+from kafkad.testing import RecordedHost
 from tests.contexts import a_client
-from tests.plugins.reporter_host import RecordedHost
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

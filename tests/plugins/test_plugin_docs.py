@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkad import hookspecs
+from kafkad import hookspecs, testing
 from kafkad.core.cleanup import CleanupPolicy
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.groups.consumer.assignors import GroupAssignor
@@ -17,6 +17,7 @@ from kafkad.plugin_loading import load
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "plugins.md").read_text()
+NOT_TO_BE_OVERRIDDEN = {"host", "limiting"}
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("kafkad_")}
 
 
@@ -64,9 +65,19 @@ def test_every_file_named_is_there() -> None:
 
 
 def test_the_example_in_the_text_is_a_plugin(tmp_path: Path) -> None:
-    whole, wrapper = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    whole, wrapper, suite = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     (tmp_path / "keep_newest.py").write_text(whole)
     (tmp_path / "logged.py").write_text(wrapper)
     plugins = load(directory=str(tmp_path))
     assert "keep-newest" in plugins.cleanup_policies
     assert type(plugins.leader_election_strategies["preferred"]).__name__ == "Logged"
+    compile(suite, "docs/plugins.md", "exec")
+
+
+def test_every_suite_is_documented_with_its_fixtures() -> None:
+    suites = [name for name in testing.__all__ if name.endswith("Suite")]
+    rows = dict(re.findall(r"^\| `(\w+Suite)` \| (.*) \|$", TEXT, re.MULTILINE))
+    assert set(rows) == set(suites)
+    for name, row in rows.items():
+        fixtures = {attribute for attribute in vars(getattr(testing, name)) if not attribute.startswith(("_", "test"))}
+        assert set(re.findall(r"`(\w+)`", row)) == fixtures - NOT_TO_BE_OVERRIDDEN

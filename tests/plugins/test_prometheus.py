@@ -10,7 +10,7 @@ from kafkad.core.partition_slot import PartitionSlot
 from kafkad.hookspecs import BrokerInfo
 from kafkad.plugin_loading import load
 from kafkad.plugins.prometheus import Prometheus
-from tests.plugins.reporter_host import RecordedHost
+from kafkad.testing import RecordedHost
 
 
 def snapshot() -> MetricsSnapshot:
