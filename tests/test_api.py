@@ -94,7 +94,7 @@ def kafkad_imports(code: str) -> set[str]:
 def test_kafkad_itself_has_hookimpl() -> None:
     assert kafkad.hookimpl is api.hookimpl
     with pytest.raises(AttributeError, match="no attribute 'hookspec'"):
-        kafkad.hookspec  # noqa: B018  # type: ignore[attr-defined]
+        kafkad.hookspec  # noqa: B018
 
 
 def test_who_does_not_ask_for_it_does_not_import_it() -> None:
