@@ -118,7 +118,7 @@ class _RegisterCall:
         self._raised: list[tuple[BaseException, str]] = []
         self._name = hook.name
         self._manager = pluggy.PluginManager(PROJECT)
-        self._manager.add_hookspecs(SimpleNamespace(**{hook.name: getattr(hookspecs, hook.name)}))
+        self._manager.add_hookspecs(hookspecs)
         implementations = hook.get_hookimpls()
         # The one of several `trylast` that is registered last is called last.
         last = [each for each in implementations if each.trylast]

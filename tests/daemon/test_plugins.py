@@ -131,7 +131,8 @@ def test_topic_config_of_a_plugin_is_altered_and_shown_with_any_client(
 
 def shown(admin: AdminClient) -> ConfigEntry:
     resource = ConfigResource(ResourceType.TOPIC, "kept")
-    return admin.describe_configs([resource])[resource].result(WITHIN_S)[KEEP]
+    described: dict[str, ConfigEntry] = admin.describe_configs([resource])[resource].result(WITHIN_S)
+    return described[KEEP]
 
 
 def alter(admin: AdminClient, value: str) -> None:

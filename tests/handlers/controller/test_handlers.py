@@ -50,7 +50,7 @@ class Client:
         self.view = ControllerView(
             controller=self.world.controller,
             configs=LiveTables(
-                load(None, [("node.id", str(BROKER_ID))], cores=2, environ={}, is_root=False), frozenset()
+                load(None, [("node.id", str(BROKER_ID))], cores=2, environ={}, is_root=False), frozenset(), {}
             ),
             random_source=self.world.random_source,
             producer_ids=ProducerIdControlManager(self.world.store, BROKER_ID),
