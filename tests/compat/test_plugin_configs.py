@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.daemon import Kafkad
+from bench.brokers.daemon import Kafkad
 from tests.tools.tool_server import ToolResult, ToolServer
 
 KEEP = "kafkad.plugin.keep.newest.segments"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from bench.brokers.daemon import Kafkad
+from bench.brokers.ports import free_port
+from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
-from tests.tools.daemon import Kafkad
-from tests.tools.ports import free_port
-from tests.tools.processes import eventually
 
 WITHIN_S = 60.0
 ERROR = "no such luck"
