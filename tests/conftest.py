@@ -4,10 +4,15 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("bench.brokers", "tests.tools", "tests.compat", "tests.daemon")
 
 from bench.brokers.broker import RunningBroker  # noqa: E402  its asserts are to be rewritten first
+
+# A busy machine fails no test.
+settings.register_profile("kafkad", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kafkad")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -76,7 +76,6 @@ def _send_some(port: int, message: Any, key: int, version: int) -> None:
     @seed(key * 100 + version)
     @settings(
         max_examples=_EXAMPLES,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

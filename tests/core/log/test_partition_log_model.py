@@ -258,4 +258,4 @@ class PartitionLogModel(RuleBasedStateMachine):
 
 
 TestPartitionLogModel = PartitionLogModel.TestCase
-TestPartitionLogModel.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestPartitionLogModel.settings = settings(max_examples=100, stateful_step_count=50)

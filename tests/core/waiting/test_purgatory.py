@@ -168,5 +168,5 @@ class PurgatoryAgainstList(RuleBasedStateMachine):
         assert live <= self.purgatory.watched <= 2 * live + 3
 
 
-PurgatoryAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+PurgatoryAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestPurgatoryAgainstList = PurgatoryAgainstList.TestCase

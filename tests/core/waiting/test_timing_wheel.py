@@ -141,5 +141,5 @@ class WheelAgainstList(RuleBasedStateMachine):
             assert wake_ms <= max(self.now_ms, min(timer.deadline_ms for timer in self.waiting))
 
 
-WheelAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+WheelAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestWheelAgainstList = WheelAgainstList.TestCase

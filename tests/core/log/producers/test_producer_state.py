@@ -292,5 +292,5 @@ class OneProducer(RuleBasedStateMachine):
         assert all(len(entry.batches) <= 5 for entry in self.producers.active())
 
 
-OneProducer.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+OneProducer.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestOneProducer = OneProducer.TestCase

@@ -50,7 +50,6 @@ def test_a_batch_is_byte_for_byte_what_java_makes_of_the_same_records(codec: Cod
 
 
 @given(st.lists(new_records, min_size=1, max_size=20), st.sampled_from(list(Codec)))
-@settings(deadline=None)
 def test_records_come_back_from_a_batch(records: list[NewRecord], codec: Codec) -> None:
     batch = build_batch(records, codec=codec)
     header = read_header(batch)
