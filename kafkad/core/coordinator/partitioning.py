@@ -8,19 +8,51 @@ from functools import lru_cache
 
 _MASK = 0xFFFFFFFF
 _SMALLEST = -(2**31)
+_LONGEST_REMEMBERED = 255
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode. A lone surrogate counts as Java counts it."""
+    """String.hashCode. A lone surrogate counts as Java counts it.
+
+    The sum of unit * 31**(units behind it), not unit by unit, as a name may have 32 KB: numbers side by side in one
+    large integer are folded in pairs, then its upper half onto its lower one, until one number is left.
+    """
     units = text.encode("utf-16-be", "surrogatepass")
-    result = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        result = (31 * result + (high << 8 | low)) & _MASK
-    return result - (result >> 31 << 32)
+    lanes = 1 << max(0, (len(units) - 1) // 8).bit_length()
+    number = int.from_bytes(units, "big")
+    number = _fold(number, 16, 31, _masks(2 * lanes, 2))
+    number = _fold(number, 32, 31**2, _masks(lanes, 4))
+    while lanes > 1:
+        lanes //= 2
+        upper = number >> 64 * lanes
+        lower = number ^ upper << 64 * lanes
+        number = upper * pow(31, 4 * lanes, _MASK + 1) + lower & _masks(lanes, 4)
+    number &= _MASK
+    return number - (number >> 31 << 32)
+
+
+def _fold(number: int, bits: int, factor: int, masks: int) -> int:
+    return (number >> bits & masks) * factor + (number & masks)
+
+
+@lru_cache(maxsize=32)
+def _masks(lanes: int, width: int) -> int:
+    """What keeps the lower half, `width` bytes, of each lane."""
+    return int.from_bytes((bytes(width) + b"\xff" * width) * lanes, "big")
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """Long keys are hashed each time: thousands that a stranger makes up would fill the memory."""
+    if len(key) > _LONGEST_REMEMBERED:
+        return _partition(java_hash(key), partitions)
+    return _remembered(key, partitions)
 
 
 @lru_cache(maxsize=8192)
-def partition_for(key: str, partitions: int) -> int:
+def _remembered(key: str, partitions: int) -> int:
+    return _partition(java_hash(key), partitions)
+
+
+def _partition(number: int, partitions: int) -> int:
     """The smallest number has no absolute value in Java; Kafka's is 0."""
-    number = java_hash(key)
     return 0 if number == _SMALLEST else abs(number) % partitions

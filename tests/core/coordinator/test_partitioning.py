@@ -1,6 +1,10 @@
 """Java's String.hashCode, by values that Java gives, and the partition that Kafka makes of it."""
 
+import tracemalloc
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafkad.core.coordinator.partitioning import java_hash, partition_for
 
@@ -24,6 +28,23 @@ from kafkad.core.coordinator.partitioning import java_hash, partition_for
 )
 def test_strings_hash_as_in_java(text: str, value: int) -> None:
     assert java_hash(text) == value
+
+
+@given(st.text(st.characters(), max_size=300), st.integers(1, 40))
+def test_long_strings_hash_as_unit_by_unit(text: str, times: int) -> None:
+    value = 0
+    for unit in memoryview((text * times).encode("utf-16-le", "surrogatepass")).cast("H"):
+        value = (31 * value + unit) % 2**32
+    assert java_hash(text * times) % 2**32 == value
+
+
+def test_thousands_of_long_keys_are_not_kept() -> None:
+    tracemalloc.start()
+    for number in range(300):
+        partition_for(f"{number}{'x' * 32_000}", 50)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1 << 20
 
 
 def test_the_absolute_value_counts_and_the_smallest_number_is_0() -> None:
