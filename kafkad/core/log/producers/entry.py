@@ -1,6 +1,5 @@
 """What is remembered of one producer id in one partition: its epoch, its last five batches, its open transaction."""
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -70,7 +69,11 @@ class ProducerEntry:
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.current_txn_first_offset = current_txn_first_offset
-        self.batches: deque[Appended] = deque(batches, RETAINED_BATCHES)
+        self.batches = tuple(batches)[-RETAINED_BATCHES:]
+        """A tuple, as an empty deque alone has 760 bytes, and a stranger may make up any number of producer ids."""
+
+    def appended(self, batch: Appended) -> None:
+        self.batches = (*self.batches[1 - RETAINED_BATCHES :], batch)
 
     @property
     def last_sequence(self) -> int:
@@ -91,7 +94,7 @@ class ProducerEntry:
     def move_to_epoch(self, producer_epoch: int) -> None:
         """Batches of another epoch are forgotten: sequences start over with each epoch."""
         if producer_epoch != self.producer_epoch:
-            self.batches.clear()
+            self.batches = ()
             self.producer_epoch = producer_epoch
 
     def find_duplicate(self, header: BatchHeader) -> Duplicate | None:

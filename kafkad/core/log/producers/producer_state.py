@@ -139,7 +139,7 @@ class ProducerStates:
         if header.producer_epoch != entry.producer_epoch:
             entry.move_to_epoch(header.producer_epoch)
         delta, timestamp = header.last_offset_delta, header.max_timestamp
-        entry.batches.append(Appended(header.last_sequence, base_offset + delta, delta, timestamp))
+        entry.appended(Appended(header.last_sequence, base_offset + delta, delta, timestamp))
         entry.last_timestamp = timestamp
         if header.attributes & TRANSACTIONAL_FLAG:
             self.verifications.written(producer_id)

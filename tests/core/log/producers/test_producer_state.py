@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -290,6 +292,17 @@ class OneProducer(RuleBasedStateMachine):
     @invariant()
     def the_window_is_bounded(self) -> None:
         assert all(len(entry.batches) <= 5 for entry in self.producers.active())
+
+
+def test_a_producer_that_wrote_once_takes_a_few_hundred_bytes() -> None:
+    headers = [batch(0, producer_id=10_000 + number) for number in range(5_000)]
+    producers = states()
+    tracemalloc.start()
+    for offset, header in enumerate(headers):
+        producers.record_append(header, 10_000 + offset)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(producers) == 5_000 and taken < 400 * 5_000
 
 
 OneProducer.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
