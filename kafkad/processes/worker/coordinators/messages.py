@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from time import monotonic_ns
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
@@ -13,7 +14,7 @@ from kafkad.processes.worker.coordinators.offset_verification import OffsetVerif
 from kafkad.processes.worker.coordinators.shards import Coordinating
 from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
 from kafkad.processes.worker.partitions import Partitions
-from kafkad.wire.api_table import APIS, OFFSET_COMMIT
+from kafkad.wire.api_table import APIS, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import ControllerMessage, ProducerIdsGiven, ProducerIdsWanted
 from kafkad.wire.processes.coordinator_messages import (
@@ -26,13 +27,19 @@ from kafkad.wire.processes.coordinator_messages import (
     WriteTxnMarkersWanted,
 )
 
+ASKED_BUDGET_S = STEP_S
+"""How long one pass may answer requests as they come; further ones wait for their turn, however small they are. What
+they cost is not seen from outside: the description of a group, or a member that joins, may take milliseconds."""
+_ORDERED = frozenset({OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
+
 
 def _group_of(message: CoordinatorAsked) -> object:
-    """Commits of a group may be under way together, and keep their order; nothing else has to."""
-    if message.context.api_key != OFFSET_COMMIT:
+    """Commits or heartbeats of a group may be under way together, and keep their order; nothing else has to."""
+    key = message.context.api_key
+    if key not in _ORDERED:
         return message.part_id
     try:
-        return peek(memoryview(message.body), APIS[OFFSET_COMMIT].flexible_from <= message.context.version)
+        return peek(memoryview(message.body), APIS[key].flexible_from <= message.context.version)
     except MalformedRequest:
         return message.part_id
 
@@ -60,13 +67,15 @@ class Coordination:
         self._turns = Turns()
         self._queued: dict[tuple[int, object], deque[tuple[ProcessKey, CoordinatorAsked]]] = {}
         """What is in line, by slot and by what must keep its order there."""
+        self._spent_ns = 0
+        """How long requests of this pass have taken."""
         coordinating.markers = orders
         coordinating.offset_verification = OffsetVerifications(transaction_verification)
 
     def hear(self, peer: ProcessKey, message: CoordinationMessage) -> None:
         match message:
             case CoordinatorAsked():
-                if len(message.body) > COSTLY_BYTES or self._queued:
+                if self._queued or self._has_to_wait(message):
                     self._queue(peer, message)
                 else:
                     self._asked(peer, message)
@@ -83,24 +92,28 @@ class Coordination:
             case _:
                 raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
 
+    def _has_to_wait(self, message: CoordinatorAsked) -> bool:
+        return len(message.body) > COSTLY_BYTES or self._spent_ns >= int(ASKED_BUDGET_S * 1e9)
+
     def _asked(self, peer: ProcessKey, message: CoordinatorAsked) -> None:
+        began_ns = monotonic_ns()
         owned = self._partitions.by_slot.get(message.slot)
         self._coordinating.asked(
             peer, message, is_recovering=owned is not None and owned.tag == message.tag and owned.is_recovering
         )
+        self._spent_ns += monotonic_ns() - began_ns
 
     def _queue(self, peer: ProcessKey, message: CoordinatorAsked) -> None:
-        """A small one goes at once, but no commit overtakes an earlier one of its group."""
+        """A small one goes at once while there is time, but no commit overtakes an earlier one of its group."""
         key = (message.slot, _group_of(message))
-        size = len(message.body)
         earlier = self._queued.get(key)
         if earlier is not None:
             earlier.append((peer, message))
-        elif size <= COSTLY_BYTES:
-            self._asked(peer, message)
-        else:
+        elif self._has_to_wait(message):
             self._queued[key] = deque([(peer, message)])
-            self._turns.add(size, self._in_turn(key))
+            self._turns.add(len(message.body), self._in_turn(key))
+        else:
+            self._asked(peer, message)
 
     def _in_turn(self, key: tuple[int, object]) -> Iterator[None]:
         line = self._queued[key]
@@ -117,7 +130,7 @@ class Coordination:
 
     def take_turns(self) -> None:
         """Go on with requests that cost much: before the pass settles and publishes what they lead to."""
-        self._turns.work()
+        self._turns.work(ASKED_BUDGET_S)
 
     def worker_changed(self, worker: ProcessKey) -> None:
         """What it was asked is lost, and asked again."""
@@ -144,6 +157,7 @@ class Coordination:
         return self._orders.is_busy or self._lags.is_busy or bool(self._turns)
 
     def work(self, now_ms: int) -> None:
+        self._spent_ns = 0
         self._orders.work(now_ms)
         self._lags.work(STEP_S)
         if self._producer_ids.wanted and not self._producer_ids.is_asked:
