@@ -60,7 +60,7 @@ def upgraded(group: ClassicGroup, subscriptions: Subscriptions) -> list[Consumer
     except MalformedProtocol as error:
         raise _not_upgraded(group_id, "the embedded consumer protocol is malformed") from error
     records: list[ConsumerRecord] = [member.subscription_record(group_id) for member in members]
-    metadata_hash = subscriptions.hash_of({topic for member in members for topic in member.topics})
+    metadata_hash = subscriptions.hash_of(frozenset(topic for member in members for topic in member.topics))
     records.append(ConsumerGroupMetadata(group_id=group_id, epoch=epoch, metadata_hash=metadata_hash))
     for member in members:
         had = to_topic_partitions(member.assigned)

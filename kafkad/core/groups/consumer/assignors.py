@@ -120,8 +120,10 @@ def range_assignment(members: Mapping[str, AssigningMember], partitions: Mapping
     """
     ordered = sorted(members.values(), key=lambda each: (each.instance_id is None, each.instance_id or each.member_id))
     decided: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in members}
-    for topic in {topic for member in ordered for topic in member.topics}:
-        subscribers = [member for member in ordered if topic in member.topics]
+    different = {member.topics for member in ordered}
+    for topic in frozenset().union(*different):
+        # Mostly all have the same topics: thousands of topics times thousands of members need not be looked at.
+        subscribers = ordered if len(different) == 1 else [member for member in ordered if topic in member.topics]
         least, one_more = divmod(partitions[topic], len(subscribers))
         start = 0
         for number, member in enumerate(subscribers):

@@ -28,6 +28,7 @@ from kafkad.core.groups.consumer.group import ConsumerGroup
 from kafkad.core.groups.consumer.heartbeat import (
     AssignmentFailed,
     GroupUpdate,
+    check_room_for,
     drop_unused_patterns,
     move_on,
     refresh_topics,
@@ -232,6 +233,7 @@ def _update(
     known = update.group.members.get(updated.member_id)
     record = updated.subscription_record(group_id)
     if known is None or known.subscription_record(group_id) != record:
+        check_room_for(update.group, updated)
         update.add(record)
         drop_unused_patterns(update)
     return updated

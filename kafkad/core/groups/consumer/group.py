@@ -14,6 +14,7 @@ from kafkad.core.coordinator.shard import Moment
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
 from kafkad.core.groups.consumer.member import JOINING, ConsumerMember, MemberState, epochs_of, to_assignment
+from kafkad.core.groups.consumer.subscribed_names import SubscribedNames
 from kafkad.core.groups.group import Expiration, GroupType, PartitionCheck
 from kafkad.core.groups.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -76,6 +77,7 @@ class ConsumerGroup:
         "patterns",
         "seen_version",
         "static",
+        "subscribed",
         "target",
         "told_to_join",
     )
@@ -94,6 +96,7 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.static: dict[str, str] = {}
         """Member id by instance id."""
+        self.subscribed = SubscribedNames()
         self.target: dict[str, Assignment] = {}
         self.held: dict[tuple[UUID, int], str] = {}
         """Who has a partition or has not given it up yet."""
@@ -109,6 +112,7 @@ class ConsumerGroup:
             setattr(other, name, getattr(self, name))
         for name in ("members", "static", "target", "held", "patterns"):
             setattr(other, name, dict(getattr(self, name)))
+        other.subscribed = self.subscribed.copy()
         other.told_to_join = set(self.told_to_join)
         return other
 
@@ -167,7 +171,7 @@ class ConsumerGroup:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"Group {self.group_id} is not empty.")
 
     def is_subscribed(self, topic: str) -> bool:
-        return any(topic in member.topics for member in self.members.values()) or any(
+        return any(topic in names for names in self.subscribed) or any(
             topic in pattern.topics for pattern in self.patterns.values()
         )
 
@@ -236,6 +240,11 @@ class ConsumerGroup:
         before = self.members.get(member.member_id)
         if before is not None:
             self._release(before)
+        if before is None or before.topics is not member.topics:
+            # First in, then out: what a member names again stays the same list.
+            member = replace(member, topics=self.subscribed.add(member.topics))
+            if before is not None:
+                self.subscribed.remove(before.topics)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
@@ -249,6 +258,7 @@ class ConsumerGroup:
         if member is None:
             return
         self._release(member)
+        self.subscribed.remove(member.topics)
         if member.instance_id is not None and self.static.get(member.instance_id) == member_id:
             del self.static[member.instance_id]
 
@@ -265,11 +275,9 @@ class ConsumerGroup:
         return (topic, partition) in self.held
 
     def subscribed_names(self) -> frozenset[str]:
-        names = {topic for member in self.members.values() for topic in member.topics}
-        for member in self.members.values():
-            if member.regex is not None and member.regex in self.patterns:
-                names.update(self.patterns[member.regex].topics)
-        return frozenset(names)
+        used = {member.regex for member in self.members.values()}
+        matched = (pattern.topics for regex, pattern in self.patterns.items() if regex in used)
+        return frozenset().union(*self.subscribed, *matched)
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         pattern = self.patterns.get(member.regex) if member.regex is not None else None

@@ -26,6 +26,10 @@ from kafkad.core.groups.records import (
     ConsumerGroupTargetAssignmentMetadata,
 )
 
+SUBSCRIBED_BYTES = 16 << 20
+"""Of the names that the members of a group subscribe to, each list of them once. They stay in memory, and are looked
+at when somebody joins."""
+
 
 class AssignmentFailed(KafkaError):
     """The group's assignor has failed, which is no member's fault. `line` is for people: the draft goes with this."""
@@ -175,6 +179,7 @@ def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: Consum
     known = update.group.members.get(updated.member_id)
     record = updated.subscription_record(group_id)
     if known is None or known.subscription_record(group_id) != record:
+        check_room_for(update.group, updated)
         if updated.regex is not None and updated.regex not in update.group.patterns:
             update.subscriptions.check_pattern(updated.regex)
             update.add(record, _resolved(update, updated.regex))
@@ -182,6 +187,12 @@ def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: Consum
             update.add(record)
         drop_unused_patterns(update)
     return updated
+
+
+def check_room_for(group: ConsumerGroup, member: ConsumerMember) -> None:
+    if group.subscribed.bytes_with(member.topics) > SUBSCRIBED_BYTES:
+        text = f"The members of the consumer group name too many different topics: over {SUBSCRIBED_BYTES} bytes."
+        raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
 
 def _resolved(update: GroupUpdate, pattern: str) -> ConsumerGroupRegularExpression:

@@ -3,7 +3,7 @@
 Patterns are RE2's, as in Apache Kafka: they match in time proportional to the text, whatever a client sends.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from uuid import UUID
 from zlib import crc32
@@ -14,8 +14,9 @@ from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.assignors import AssigningMember
 from kafkad.core.groups.consumer.group import ConsumerGroup
-from kafkad.core.groups.consumer.member import ConsumerMember
 from kafkad.core.ports import CompilePattern
+
+_REMEMBERED = 4
 
 
 class Subscriptions:
@@ -25,6 +26,9 @@ class Subscriptions:
         self.topics = topics
         self.version = version
         self._compile = lru_cache(maxsize=256)(compile_pattern)
+        # Each heartbeat of a member that joins asks the same of thousands of names.
+        self._ids = lru_cache(maxsize=_REMEMBERED)(self._ids_as_of)
+        self._hash = lru_cache(maxsize=_REMEMBERED)(self._hash_as_of)
 
     def check_pattern(self, pattern: str) -> None:
         """Raises INVALID_REGULAR_EXPRESSION."""
@@ -39,13 +43,19 @@ class Subscriptions:
         compiled = self._compile(pattern)
         return tuple(sorted(name for name in self.topics.names() if compiled.fullmatch(name) is not None))
 
-    def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
+    def ids_of(self, names: frozenset[str]) -> frozenset[UUID]:
         """Of those that exist."""
+        return self._ids(names, self.version())
+
+    def _ids_as_of(self, names: frozenset[str], _version: int) -> frozenset[UUID]:
         ids = map(self.topics.id_of, names)
         return frozenset(topic_id for topic_id in ids if topic_id is not None)
 
-    def hash_of(self, names: Iterable[str]) -> int:
+    def hash_of(self, names: frozenset[str]) -> int:
         """A number that changes when one of these topics is made, deleted, made anew or gets partitions; 0: none."""
+        return self._hash(names, self.version())
+
+    def _hash_as_of(self, names: frozenset[str], _version: int) -> int:
         found = [(name, self.topics.id_of(name), self.topics.partitions_of(name)) for name in sorted(names)]
         there = [row for row in found if row[1] is not None]
         if not there:
@@ -62,14 +72,20 @@ class Subscriptions:
             if topic_id is not None and count is not None:
                 ids[name] = topic_id
                 partitions[topic_id] = count
-        members = {member.member_id: self._assigning(group, member, ids) for member in group.members.values()}
+        # Members with the same subscription share one set, as they share the list of names.
+        sets: dict[tuple[int, str | None], frozenset[UUID]] = {}
+        members: dict[str, AssigningMember] = {}
+        for member in group.members.values():
+            subscription = id(member.topics), member.regex
+            topics = sets.get(subscription)
+            if topics is None:
+                topics = frozenset(ids[name] for name in group.topics_of(member) if name in ids)
+                sets[subscription] = topics
+            members[member.member_id] = AssigningMember(
+                member_id=member.member_id,
+                topics=topics,
+                assigned=group.target.get(member.member_id, {}),
+                instance_id=member.instance_id,
+                rack_id=member.rack_id,
+            )
         return members, partitions
-
-    def _assigning(self, group: ConsumerGroup, member: ConsumerMember, ids: dict[str, UUID]) -> AssigningMember:
-        return AssigningMember(
-            member_id=member.member_id,
-            topics=frozenset(ids[name] for name in group.topics_of(member) if name in ids),
-            assigned=group.target.get(member.member_id, {}),
-            instance_id=member.instance_id,
-            rack_id=member.rack_id,
-        )

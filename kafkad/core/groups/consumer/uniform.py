@@ -4,7 +4,7 @@ Balance comes before stickiness. Where all members have the same topics the numb
 they have not, no single partition could move from a member to one that has two fewer.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from uuid import UUID
 
@@ -38,10 +38,7 @@ class _Distribution:
         self._partitions = partitions
         self.held: dict[str, dict[Place, None]] = {member.member_id: {} for member in self._members}
         self._free: dict[Place, None] = {}
-        self._subscribers: dict[UUID, list[str]] = {}
-        for member in self._members:
-            for topic in member.topics:
-                self._subscribers.setdefault(topic, []).append(member.member_id)
+        self._subscribers = _subscribers(self._members)
         # The fewest choices first: what only few may have is not to find them full.
         self._topics = sorted(self._subscribers, key=self._choices)
         for topic in self._topics:
@@ -82,12 +79,16 @@ class _Distribution:
 
     def hand_out(self) -> None:
         """Each free partition to whoever of its subscribers has the fewest."""
+        subscribers: list[str] = []
+        loads: list[tuple[int, str]] = []
         for topic in self._topics:
             free = [(topic, index) for index in range(self._partitions[topic]) if (topic, index) in self._free]
             if not free:
                 continue
-            loads = [(len(self.held[member_id]), member_id) for member_id in self._subscribers[topic]]
-            heapify(loads)
+            if self._subscribers[topic] is not subscribers:
+                subscribers = self._subscribers[topic]
+                loads = [(len(self.held[member_id]), member_id) for member_id in subscribers]
+                heapify(loads)
             for place in free:
                 load, member_id = heappop(loads)
                 self._take(member_id, place)
@@ -130,6 +131,18 @@ class _Distribution:
         while emptiest[0][0] != len(self.held[emptiest[0][1]]):
             heappop(emptiest)
         return emptiest[0]
+
+
+def _subscribers(members: Sequence[AssigningMember]) -> dict[UUID, list[str]]:
+    """By topic. Where all members have the same topics it is one list for all of them."""
+    if members and all(member.topics == members[0].topics for member in members):
+        everybody = [member.member_id for member in members]
+        return dict.fromkeys(members[0].topics, everybody)
+    subscribers: dict[UUID, list[str]] = {}
+    for member in members:
+        for topic in member.topics:
+            subscribers.setdefault(topic, []).append(member.member_id)
+    return subscribers
 
 
 def _by_topic(places: Iterable[Place]) -> Assignment:
