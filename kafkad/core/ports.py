@@ -81,7 +81,8 @@ class Pattern(Protocol):
     They are RE2's, as in Apache Kafka: Python's own could be made to work on one for years.
     """
 
-    def fullmatch(self, text: str, /) -> object | None: ...
+    def fullmatch(self, text: str, /) -> object | None:
+        """Raises ValueError when matching takes too long."""
 
 
 CompilePattern = Callable[[str], Pattern]

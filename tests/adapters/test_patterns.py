@@ -24,3 +24,16 @@ def test_what_is_no_pattern_is_refused_with_a_reason(pattern: str) -> None:
 
 def test_a_pattern_that_would_take_years_elsewhere_answers_at_once() -> None:
     assert compile_pattern("(a+)+$").fullmatch("a" * 50_000 + "b") is None
+
+
+def test_a_pattern_that_takes_a_millisecond_for_each_name_matches_no_more() -> None:
+    pattern = compile_pattern("(.*a){30}b")
+    with pytest.raises(ValueError, match="too long"):
+        for _ in range(20_000):
+            pattern.fullmatch("a" * 249)
+
+
+@pytest.mark.parametrize("expression", [".*", "orders-.*", "|".join(f"orders-{number}.*" for number in range(300))])
+def test_a_pattern_that_people_write_matches_very_many_names(expression: str) -> None:
+    pattern = compile_pattern(expression)
+    assert sum(pattern.fullmatch(f"orders-{number}") is not None for number in range(20_000)) > 300

@@ -42,9 +42,9 @@ def list_transactions(
 ) -> TransactionsListed:
     try:
         pattern = compile_pattern(wanted.pattern) if wanted.pattern else None
+        rows = list(_matching(cache.oldest_first(), wanted, pattern, now_ms))
     except ValueError:
         return TransactionsListed(code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-    rows = _matching(cache.oldest_first(), wanted, pattern, now_ms)
     return TransactionsListed(
         unknown_states=tuple(dict.fromkeys(name for name in wanted.states if name not in STATES_BY_NAME)),
         transactions=tuple(

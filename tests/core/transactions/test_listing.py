@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafkad.adapters.patterns import BoundedPattern
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import ListedTransaction, TransactionDescription, TransactionsListed
 from kafkad.core.transactions.state import STATES_BY_NAME
@@ -76,6 +77,15 @@ def test_states_that_nobody_knows_are_named_and_let_nothing_through() -> None:
 
 def test_a_pattern_that_is_none_is_refused() -> None:
     assert populated().list_all(pattern="(") == TransactionsListed(code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+
+
+def test_a_pattern_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_long(*_: object) -> object:
+        raise ValueError("it takes too long to match")
+
+    bed = populated()
+    monkeypatch.setattr(BoundedPattern, "fullmatch", too_long)
+    assert bed.list_all(pattern="o.*") == TransactionsListed(code=ErrorCode.INVALID_REGULAR_EXPRESSION)
 
 
 def test_states_have_kafkas_names() -> None:

@@ -181,8 +181,8 @@ def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: Consum
     if known is None or known.subscription_record(group_id) != record:
         check_room_for(update.group, updated)
         if updated.regex is not None and updated.regex not in update.group.patterns:
-            update.subscriptions.check_pattern(updated.regex)
-            update.add(record, _resolved(update, updated.regex))
+            resolved = _resolved(update, updated.regex)
+            update.add(record, resolved)
         else:
             update.add(record)
         drop_unused_patterns(update)
@@ -211,6 +211,16 @@ def drop_unused_patterns(update: GroupUpdate) -> None:
         update.add(ConsumerGroupRegularExpressionRemoved(group_id=update.group.group_id, regular_expression=pattern))
 
 
+def _resolve_again(update: GroupUpdate, pattern: ConsumerGroupRegularExpression) -> None:
+    """One that takes too long for the topics that there are now stays as it was."""
+    try:
+        resolved = _resolved(update, pattern.regular_expression)
+    except KafkaError:
+        return
+    if resolved.topics != pattern.topics:
+        update.add(resolved)
+
+
 def refresh_topics(update: GroupUpdate, *, subscriptions_changed: bool) -> bool:
     """Look at the topics again if anything may have changed; a change, which the answer tells of, is a new epoch."""
     group, version = update.group, update.subscriptions.version()
@@ -218,9 +228,7 @@ def refresh_topics(update: GroupUpdate, *, subscriptions_changed: bool) -> bool:
         return False
     if group.seen_version != version:
         for pattern in list(group.patterns.values()):
-            resolved = _resolved(update, pattern.regular_expression)
-            if resolved.topics != pattern.topics:
-                update.add(resolved)
+            _resolve_again(update, pattern)
     metadata_hash = update.subscriptions.hash_of(update.group.subscribed_names())
     is_new = subscriptions_changed or metadata_hash != update.group.metadata_hash
     if is_new:

@@ -27,19 +27,19 @@ class Subscriptions:
         self.version = version
         self._compile = lru_cache(maxsize=256)(compile_pattern)
         # Each heartbeat of a member that joins asks the same of thousands of names.
+        self._matching = lru_cache(maxsize=_REMEMBERED)(self._matching_as_of)
         self._ids = lru_cache(maxsize=_REMEMBERED)(self._ids_as_of)
         self._hash = lru_cache(maxsize=_REMEMBERED)(self._hash_as_of)
 
-    def check_pattern(self, pattern: str) -> None:
-        """Raises INVALID_REGULAR_EXPRESSION."""
+    def matching(self, pattern: str) -> tuple[str, ...]:
+        """All topics whose whole name matches, sorted. Raises INVALID_REGULAR_EXPRESSION."""
         try:
-            self._compile(pattern)
+            return self._matching(pattern, self.version())
         except ValueError as error:
             text = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
             raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from error
 
-    def matching(self, pattern: str) -> tuple[str, ...]:
-        """All topics whose whole name matches, sorted."""
+    def _matching_as_of(self, pattern: str, _version: int) -> tuple[str, ...]:
         compiled = self._compile(pattern)
         return tuple(sorted(name for name in self.topics.names() if compiled.fullmatch(name) is not None))
 
