@@ -3,6 +3,7 @@
 Every module has the same three functions. Network processes need `refuse`, for whom they can't ask.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +31,7 @@ from kafkad.handlers.coordinators import (
     txn_offset_commit,
 )
 from kafkad.wire import api_table
+from kafkad.wire.steps import Reading
 
 
 class CoordinatorModule(Protocol):
@@ -45,21 +47,30 @@ class CoordinatorModule(Protocol):
         """The response body when the whole request gets `code`."""
 
 
+def _at_once(_reply: Any, _version: int) -> None:
+    return None
+
+
+PackInSteps = Callable[[Any, int], tuple[int, Reading[bytes]] | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatedApi:
     """`name` is that of kio's folder."""
 
     name: str
     module: CoordinatorModule
+    pack_in_steps: PackInSteps = _at_once
+    """How large a reply is, and how it is packed in steps; None: it is short enough for `pack`."""
 
 
-def _api(name: str, module: CoordinatorModule) -> CoordinatedApi:
-    return CoordinatedApi(name=name, module=module)
+def _api(name: str, module: CoordinatorModule, pack_in_steps: PackInSteps = _at_once) -> CoordinatedApi:
+    return CoordinatedApi(name=name, module=module, pack_in_steps=pack_in_steps)
 
 
 COORDINATED: dict[int, CoordinatedApi] = {
     api_table.OFFSET_COMMIT: _api("offset_commit", offset_commit),
-    api_table.OFFSET_FETCH: _api("offset_fetch", offset_fetch),
+    api_table.OFFSET_FETCH: _api("offset_fetch", offset_fetch, offset_fetch.pack_in_steps),
     api_table.JOIN_GROUP: _api("join_group", join_group),
     api_table.HEARTBEAT: _api("heartbeat", heartbeat),
     api_table.LEAVE_GROUP: _api("leave_group", leave_group),

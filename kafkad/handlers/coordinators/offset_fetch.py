@@ -9,6 +9,7 @@ from uuid import UUID
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets.commit import BY_TOPIC_ID_FROM
+from kafkad.core.groups.offsets.fetch import MANY
 from kafkad.core.groups.offsets.messages import (
     FetchedGroup,
     FetchedPartition,
@@ -20,7 +21,8 @@ from kafkad.core.groups.offsets.messages import (
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.types import NO_TOPIC_ID
 from kafkad.handlers.coordinators.offset_shard import OffsetShard
-from kafkad.wire.messages.offset_replies import MANY_GROUPS_FROM, pack_fetch
+from kafkad.wire.messages.offset_replies import MANY_GROUPS_FROM, pack_fetch, pack_fetch_in_steps
+from kafkad.wire.steps import Reading
 
 _GROUP_ERROR_FROM = 2
 _STABLE_FROM = 7
@@ -34,6 +36,12 @@ def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Ou
 
 def pack(reply: FetchReply, version: int) -> bytes:
     return pack_fetch(version, reply.groups)
+
+
+def pack_in_steps(reply: FetchReply, version: int) -> tuple[int, Reading[bytes]] | None:
+    """With how many partitions it tells of; None: they are few enough for `pack`."""
+    partitions = sum(len(topic.partitions) for group in reply.groups for topic in group.topics)
+    return (partitions, pack_fetch_in_steps(version, reply.groups)) if partitions > MANY else None
 
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:

@@ -3,12 +3,14 @@
 All say that nothing was throttled. Tests hold every version beside kio's schemas.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from struct import Struct
 from uuid import UUID
 
 from kafkad.wire.error_counts import count_error, count_errors
 from kafkad.wire.primitives import EMPTY_TAGS, I16, I32, array_length, compact_string, string
+from kafkad.wire.steps import STEP, Reading
 
 COMMIT_FLEXIBLE_FROM = 8
 TXN_COMMIT_FLEXIBLE_FROM = 3
@@ -24,7 +26,7 @@ _NOT_THROTTLED = I32.pack(0)
 
 Results = Iterable[tuple[str, UUID, Sequence[tuple[int, int]]]]
 """(topic, its id, (partition, code) of each)."""
-FetchedTopics = Iterable[tuple[str, UUID, Sequence[tuple[int, int, int, str, int]]]]
+FetchedTopics = Iterable[tuple[str, UUID, Collection[tuple[int, int, int, str, int]]]]
 """(topic, its id, (partition, offset, leader epoch, metadata, code) of each)."""
 
 
@@ -50,20 +52,32 @@ def pack_delete(code: int, topics: Results) -> bytes:
 
 def pack_fetch(version: int, groups: Sequence[tuple[str, FetchedTopics, int]]) -> bytes:
     """OffsetFetch, versions 1 to 10; groups are (id, topics, code), before version 8 there is one."""
+    packing = pack_fetch_in_steps(version, groups)
+    while True:
+        try:
+            next(packing)
+        except StopIteration as done:
+            body: bytes = done.value
+            return body
+
+
+def pack_fetch_in_steps(version: int, groups: Sequence[tuple[str, FetchedTopics, int]]) -> Reading[bytes]:
+    """The same, with a pause after some hundred partitions each."""
     head = _NOT_THROTTLED if version >= 3 else b""
     count_errors(code for _, _, code in groups)
     if version >= MANY_GROUPS_FROM:
         by_id = version >= _BY_TOPIC_ID_FROM
-        rows = [
-            compact_string(group_id) + _fetched(version, topics, by_id=by_id) + I16.pack(code) + EMPTY_TAGS
-            for group_id, topics, code in groups
-        ]
+        rows = []
+        for group_id, topics, code in groups:
+            fetched = yield from _fetched(version, topics, by_id=by_id)
+            rows.append(compact_string(group_id) + fetched + I16.pack(code) + EMPTY_TAGS)
         return head + array_length(len(rows), flexible=True) + b"".join(rows) + EMPTY_TAGS
     ((_, topics, code),) = groups
     tail = I16.pack(code) if version >= 2 else b""
     if version >= FETCH_FLEXIBLE_FROM:
         tail += EMPTY_TAGS
-    return head + _fetched(version, topics, by_id=False) + tail
+    fetched = yield from _fetched(version, topics, by_id=False)
+    return head + fetched + tail
 
 
 def _results(topics: Results, *, flexible: bool, by_id: bool) -> bytes:
@@ -78,24 +92,37 @@ def _results(topics: Results, *, flexible: bool, by_id: bool) -> bytes:
     return array_length(len(rows), flexible=flexible) + b"".join(rows)
 
 
-def _fetched(version: int, topics: FetchedTopics, *, by_id: bool) -> bytes:
+def _fetched(version: int, topics: FetchedTopics, *, by_id: bool) -> Reading[bytes]:
+    flexible = version >= FETCH_FLEXIBLE_FROM
+    tags = EMPTY_TAGS if flexible else b""
+    rows = []
+    since_pause = 0
+    for name, topic_id, partitions in topics:
+        left = iter(partitions)
+        packed = []
+        while portion := list(islice(left, STEP)):
+            packed.append(_fetched_rows(version, portion))
+            since_pause += len(portion)
+            if since_pause >= STEP:
+                since_pause = 0
+                yield
+        head = _topic(name, topic_id, flexible=flexible, by_id=by_id)
+        rows.append(head + array_length(len(partitions), flexible=flexible) + b"".join(packed) + tags)
+    return array_length(len(rows), flexible=flexible) + b"".join(rows)
+
+
+def _fetched_rows(version: int, partitions: Sequence[tuple[int, int, int, str, int]]) -> bytes:
     flexible = version >= FETCH_FLEXIBLE_FROM
     tags = EMPTY_TAGS if flexible else b""
     text = compact_string if flexible else string
-    rows = []
-    for name, topic_id, partitions in topics:
-        packed = []
-        count_errors(row[4] for row in partitions)
-        for partition, offset, leader_epoch, metadata, code in partitions:
-            place = (
-                _PLACE_AND_EPOCH.pack(partition, offset, leader_epoch)
-                if version >= 5
-                else _PLACE.pack(partition, offset)
-            )
-            packed.append(place + text(metadata) + I16.pack(code) + tags)
-        head = _topic(name, topic_id, flexible=flexible, by_id=by_id)
-        rows.append(head + array_length(len(packed), flexible=flexible) + b"".join(packed) + tags)
-    return array_length(len(rows), flexible=flexible) + b"".join(rows)
+    packed = []
+    count_errors(row[4] for row in partitions)
+    for partition, offset, leader_epoch, metadata, code in partitions:
+        place = (
+            _PLACE_AND_EPOCH.pack(partition, offset, leader_epoch) if version >= 5 else _PLACE.pack(partition, offset)
+        )
+        packed.append(place + text(metadata) + I16.pack(code) + tags)
+    return b"".join(packed)
 
 
 def _topic(name: str, topic_id: UUID, *, flexible: bool, by_id: bool) -> bytes:

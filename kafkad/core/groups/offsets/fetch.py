@@ -4,6 +4,8 @@ An offset that was committed for another topic of the same name is as good as no
 which a transaction holds offsets is unstable: the client is to ask again when it has ended (KIP-447).
 """
 
+from collections.abc import Collection, Iterator
+
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.group import Group
@@ -12,6 +14,9 @@ from kafkad.core.groups.offsets.pending import PendingOffsets
 from kafkad.core.groups.offsets.store import CommittedOffsets, Packed, is_of_topic, position
 from kafkad.core.groups.offsets.store import Topics as CommittedTopics
 from kafkad.core.types import NO_TOPIC_ID
+
+MANY = 5_000
+"""A group with more offsets is told of all of them in steps: there may be a million."""
 
 
 def fetch_group(
@@ -58,6 +63,36 @@ class _Unstable:
     def has(self, topic: str, partition: int) -> bool:
         return self._pending is not None and self._pending.has(self._group_id, topic, partition)
 
+    def partitions_of(self, topic: str) -> frozenset[int]:
+        if self._pending is None:
+            return frozenset()
+        return frozenset(partition for name, partition in self._pending.of_group(self._group_id) if name == topic)
+
+
+class CommittedRows(Collection[FetchedPartition]):
+    """What is committed in a topic now, whatever is committed while it is looked at."""
+
+    __slots__ = ("_packed", "_partitions", "_unstable")
+
+    def __init__(self, offsets: dict[int, Packed], unstable: frozenset[int]) -> None:
+        # Not a copy of the dict, which takes more than twice as much.
+        self._partitions = tuple(offsets)
+        self._packed = tuple(offsets.values())
+        self._unstable = unstable
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __iter__(self) -> Iterator[FetchedPartition]:
+        for partition, packed in zip(self._partitions, self._packed, strict=True):
+            if partition in self._unstable:
+                yield FetchedPartition(partition, code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            else:
+                yield FetchedPartition(partition, *position(packed))
+
+    def __contains__(self, row: object) -> bool:
+        return any(row == each for each in self)
+
 
 def _one_topic(name: str, wanted: TopicFetch, offsets: dict[int, Packed], unstable: _Unstable) -> FetchedTopic:
     rows = []
@@ -74,16 +109,12 @@ def _one_topic(name: str, wanted: TopicFetch, offsets: dict[int, Packed], unstab
 
 def _everything(offsets: CommittedTopics, unstable: _Unstable, topics: Topics | None) -> list[FetchedTopic]:
     rows = []
+    are_many = sum(map(len, offsets.values())) > MANY
     for name, partitions in offsets.items():
         topic_id = NO_TOPIC_ID if topics is None else topics.id_of(name)
         if topic_id is None:
             # The topic is gone; its offsets are about to be.
             continue
-        parts = [
-            FetchedPartition(partition, code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-            if unstable.has(name, partition)
-            else FetchedPartition(partition, *position(packed))
-            for partition, packed in partitions.items()
-        ]
-        rows.append(FetchedTopic(name, topic_id, parts))
+        found = CommittedRows(partitions, unstable.partitions_of(name))
+        rows.append(FetchedTopic(name, topic_id, found if are_many else list(found)))
     return rows

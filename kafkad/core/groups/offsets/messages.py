@@ -3,6 +3,7 @@
 Tuples: a commit makes several of these, and there are to be ten thousand commits a second.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 from uuid import UUID
 
@@ -93,9 +94,11 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchedTopic(NamedTuple):
+    """Where a group has very many offsets its partitions are made as they are looked at."""
+
     name: str
     topic_id: UUID
-    partitions: list[FetchedPartition]
+    partitions: Collection[FetchedPartition]
 
 
 class FetchedGroup(NamedTuple):

@@ -22,6 +22,7 @@ from kafkad.core.metrics.catalogue import observe_rebalance
 from kafkad.core.request_context import BROKER_ITSELF
 from kafkad.core.waiting.timing_wheel import TimingWheel
 from kafkad.handlers.coordinators.dispatch import COORDINATED
+from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.answers import Answer, ClientAnswer, InnerAnswer
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
 from kafkad.processes.worker.coordinators.needs import OffsetVerification, PendingMarkers
@@ -70,13 +71,15 @@ class Coordinating:
         self._gathering: list[Coordinator] = []
         """Those whose outcomes of this pass share a batch that is not written yet."""
         self._listing: deque[tuple[ProcessKey, CoordinatorAsked, bool]] = deque()
+        self._packing = Turns()
+        """Replies that are too large to be packed at once."""
         self._may_hold: dict[int, Coordinator] = {}
         """By slot the shards that may wait for replicas: to look at all of them in each pass cost a tenth of it."""
 
     @property
     def is_busy(self) -> bool:
         """Whether the next pass has to come at once."""
-        return bool(self._loading) or bool(self._leaving) or bool(self._due) or bool(self._listing)
+        return bool(self._loading or self._leaving or self._due or self._listing or self._packing)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -139,6 +142,7 @@ class Coordinating:
             self._send_away()
         if self._listing:
             self._list(time.monotonic() + budget_s)
+        self._packing.work(budget_s)
         if self._loading:
             self._loading.work(budget_s)
         due_ms = self.next_deadline_ms
@@ -198,7 +202,7 @@ class Coordinating:
         except MalformedRequest as error:
             self._send(peer, pack_coordination(CoordinatorAnswered(message.part_id, None, str(error))))
             return
-        pending = ClientAnswer(self._send, peer, message, request)
+        pending = ClientAnswer(self._send, peer, message, request, self._packing)
         coordinator = self._by_slot.get(message.slot)
         if coordinator is None or coordinator.owned.tag != message.tag:
             pending.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_recovering else ErrorCode.NOT_COORDINATOR)
@@ -224,10 +228,7 @@ class Coordinating:
         )
 
     def ask(
-        self,
-        slot: int,
-        rule: Callable[[Asked, Any, Moment], Outcome[Any]],
-        answered: Callable[[object], None],
+        self, slot: int, rule: Callable[[Asked, Any, Moment], Outcome[Any]], answered: Callable[[object], None]
     ) -> None:
         """The broker itself asks a shard of this worker; `answered` gets the reply, or the code of a refusal."""
         coordinator = self._by_slot.get(slot)
@@ -255,9 +256,8 @@ class Coordinating:
         runtime = coordinator.runtime
         if runtime.state is not State.ACTIVE:
             is_loading = runtime.state is State.LOADING
-            self.refuse(
-                asked.token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
-            )
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
+            self.refuse(asked.token, code)
             return
         runtime.begin(asked.token)
         moment = moment_now()
@@ -323,8 +323,7 @@ class Coordinating:
 
     def shards(self) -> list[Any]:
         """Those at work."""
-        rows = self._by_slot.values()
-        return [row.runtime.shard for row in rows if row.runtime.state is State.ACTIVE]
+        return [row.runtime.shard for row in self._by_slot.values() if row.runtime.state is State.ACTIVE]
 
     def order_markers(self, owned: OwnedPartition, wanted: MarkersWanted) -> None:
         assert self.markers is not None

@@ -9,6 +9,7 @@ from kafkad.core.coordinator.shard import Asked, Outcome
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.group import PartitionCheck
+from kafkad.core.groups.offsets import fetch
 from kafkad.core.groups.offsets.expiration import DELETION_TIMER, EXPIRY_TIMER, STEP_OFFSETS, STEP_TOMBSTONES
 from kafkad.core.groups.offsets.messages import (
     FetchedPartition,
@@ -157,6 +158,24 @@ def test_all_topics_are_fetched_with_none_and_several_groups_at_once() -> None:
     ]
     assert [(topic.name, [row.offset for row in topic.partitions]) for topic in b.topics] == [("payments", [8])]
     assert (c.topics, c.code) == ([], ErrorCode.NONE)
+
+
+def test_what_is_told_of_very_many_offsets_does_not_change_while_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "MANY", 2)
+    bed = offsets_bed()
+    for partition in range(4):
+        _commit(bed, plain("g", one("orders", partition, 7)))
+    _txn_commit(bed, in_transaction("g", _PRODUCER, one("orders", 3, 8)))
+    (told,) = _fetch_groups(bed, [GroupFetch("g", None)], stable=True)
+    bed.write_marker(_PRODUCER, 0, is_commit=True)
+    _commit(bed, plain("g", one("orders", 0, 9)))
+    ((_, _, rows),) = told.topics
+    assert [(row.partition, row.offset, row.code) for row in rows] == [
+        (0, 7, ErrorCode.NONE),
+        (1, 7, ErrorCode.NONE),
+        (2, 7, ErrorCode.NONE),
+        (3, -1, ErrorCode.UNSTABLE_OFFSET_COMMIT),
+    ]
 
 
 def test_unknown_topics_and_partitions_lose_only_their_own_commits() -> None:

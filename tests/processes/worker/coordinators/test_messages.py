@@ -8,10 +8,11 @@ from kafkad.core.controller.deltas import FeaturesChanged
 from kafkad.core.errors import ErrorCode
 from kafkad.wire.api_table import CONSUMER_GROUP_HEARTBEAT
 from tests.handlers.kio_calls import KioApi
-from tests.processes.group_requests import HEARTBEAT, asked, read, with_offsets_topic
+from tests.processes.group_requests import HEARTBEAT, OFFSET_FETCH, asked, commit, read, with_offsets_topic
 from tests.processes.pieces import NETWORK, WORKER, Pieces
-from tests.tools.raw_requests import framed
+from tests.tools.raw_requests import framed, text
 
+_FETCH = KioApi("offset_fetch", 2)
 _API = KioApi("consumer_group_heartbeat", 0)
 _BUDGET = "kafkad.processes.worker.coordinators.messages.ASKED_BUDGET_S"
 
@@ -46,6 +47,30 @@ def test_small_requests_wait_for_their_turn_once_a_pass_has_no_time_left(
     assert 0 < 12 - len(waiting) < 6
     for client in clients:
         assert int(read(HEARTBEAT, client.reply()).error_code) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_others_have_their_turn_while_a_group_is_told_of_very_many_offsets(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_offsets_topic(pieces)
+    pieces.create_topic("t", 50)
+    pieces.run_until_online("t")
+    client, other = pieces.connect(), pieces.connect()
+    client.ask(commit(partitions=50))
+    for name in ("core.groups.offsets.fetch.MANY", "handlers.coordinators.offset_fetch.MANY"):
+        monkeypatch.setattr(f"kafkad.{name}", 10, raising=False)
+    monkeypatch.setattr("kafkad.wire.messages.offset_replies.STEP", 10, raising=False)
+    monkeypatch.setattr("kafkad.processes.worker.shell.STEP_S", 0.0)
+    client.send(framed(OFFSET_FETCH, 2, text("g") + b"\xff\xff\xff\xff"))
+    client.pump()
+    pieces.turn(NETWORK)
+    pieces.turn(WORKER)
+    pieces.turn(NETWORK)
+    assert len(pieces.network.request_handlers.coordinators) == 1, "it is packed a step in each turn"
+    beat = other.ask(asked(HEARTBEAT, group_id="g", generation_id=1, member_id="nobody"))
+    assert int(read(HEARTBEAT, beat).error_code) == ErrorCode.UNKNOWN_MEMBER_ID
+    (topic,) = _FETCH.read(client.reply()).topics
+    assert {row.partition_index: row.committed_offset for row in topic.partitions} == dict.fromkeys(range(50), 7)
 
 
 def test_a_small_heartbeat_does_not_overtake_a_large_one_of_its_group(pieces: Pieces) -> None:
