@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol
 
 from kafkad.core.coordinator.shard import Moment, Producer, Record
+from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.batch import Codec, read_header
 from kafkad.core.log.records.end_markers import read_end_marker
 from kafkad.core.log.records.record import NewRecord, build_batch, iter_records
@@ -42,12 +43,23 @@ def pack_records(
     records: Sequence[Record],
     encode: Callable[[Record], tuple[bytes, bytes | None]],
     moment: Moment,
-    *,
     producer: Producer | None,
     compression: Codec,
+    most_bytes: int | None = None,
 ) -> bytearray:
-    """One batch, writable because the log writes its offset into it."""
-    rows = [NewRecord(moment.wall_ms, *encode(record)) for record in records]
+    """One batch, writable because the log writes its offset into it.
+
+    Raises MESSAGE_TOO_LARGE when it is clear that it has more than `most_bytes`: a client can ask for one of megabytes,
+    and all of it would be copied several times only to be refused.
+    """
+    rows = []
+    size = 0
+    for record in records:
+        key, value = encode(record)
+        rows.append(NewRecord(moment.wall_ms, key, value))
+        size += len(key) + len(value or b"")
+        if most_bytes is not None and size > most_bytes:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the records have more than {most_bytes} bytes")
     if producer is None:
         return bytearray(build_batch(rows, codec=compression))
     return bytearray(

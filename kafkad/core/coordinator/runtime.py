@@ -33,6 +33,10 @@ class CoordinatorLog(Protocol):
     @property
     def high_watermark(self) -> int: ...
 
+    @property
+    def most_bytes(self) -> int | None:
+        """A larger batch is refused if it is as large when it is written; None: it is compressed before."""
+
     def append(self, batch: bytearray, moment: Moment) -> int:
         """Append the one batch and return its base offset; raises `KafkaError`, and nothing is appended then."""
 
@@ -287,7 +291,8 @@ class Runtime(Generic[Record]):
         return None
 
     def _append(self, records: list[Record], producer: Producer | None, moment: Moment) -> None:
-        batch = pack_records(records, self._codec.encode, moment, producer=producer, compression=self.compression)
+        most_bytes = self._log.most_bytes if self.compression is Codec.NONE else None
+        batch = pack_records(records, self._codec.encode, moment, producer, self.compression, most_bytes)
         offset = self._log.append(batch, moment)
         for record in records:
             self.shard.replay(record, offset, producer)

@@ -39,6 +39,7 @@ class MemoryLog:
         self.refusal: ErrorCode | None = None
         self.max_records: int | None = None
         """A batch with more is too large."""
+        self.most_bytes: int | None = None
 
     @property
     def high_watermark(self) -> int:

@@ -61,6 +61,31 @@ def test_batches_carry_the_wall_clock_and_the_codec() -> None:
     assert header.codec_bits == Codec.ZSTD
 
 
+def test_what_is_too_large_for_a_batch_is_not_made_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = bed_of()
+    bed.log.most_bytes = 1_000
+    encoded = 0
+    encode = TallyCodec.encode
+
+    def counted(codec: TallyCodec, record: Added) -> tuple[bytes, bytes | None]:
+        nonlocal encoded
+        encoded += 1
+        return encode(codec, record)
+
+    monkeypatch.setattr(TallyCodec, "encode", counted)
+    records = [Added(name="a", amount=number) for number in range(10_000)]
+    token = bed.ask(lambda asked: Outcome(records=records, replies=[(asked.token, "done")]))
+    assert bed.answers[token] == Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert bed.log.written == [] and encoded < 1_000
+
+
+def test_what_fits_when_it_is_compressed_is_written() -> None:
+    bed = bed_of(Codec.ZSTD)
+    bed.log.most_bytes = 1_000
+    bed.perform(Outcome(records=[Added(name="a", amount=1)] * 1_000))
+    assert len(bed.log.written) == 1
+
+
 def test_replies_wait_for_the_high_watermark_in_their_order() -> None:
     bed = bed_of()
     bed.log.lag()

@@ -19,6 +19,8 @@ from kafkad.processes.worker.owned import OwnedPartition
 
 LOAD_BYTES = 1 << 20
 """Read at once when a shard is loaded, or one batch if that is larger."""
+_AS_IT_IS = ("producer", "uncompressed")
+"""The types of compression with which a batch that is not compressed is written like that."""
 
 
 class CoordinatorPartition:
@@ -44,6 +46,11 @@ class CoordinatorPartition:
     @property
     def high_watermark(self) -> int:
         return self.owned.log.high_watermark.offset if self.owned.log is not None else 0
+
+    @property
+    def most_bytes(self) -> int | None:
+        config = self.owned.log.config if self.owned.log is not None else None
+        return config.max_message_bytes if config is not None and config.compression_type in _AS_IT_IS else None
 
     def append(self, batch: bytearray, moment: Moment) -> int:
         owned = self.owned
