@@ -9,6 +9,11 @@ from typing import Any
 
 from kafkad.adapters.links.port_holder import describe_holder
 
+LEAST_BACKLOG = 1_024
+"""Whoever finds the kernel's queue full asks again after a second: a stranger fills Kafka's 50 between two passes.
+A longer queue would itself be a wait, as it is served in order, and so would one of more than are let in within a
+second; the kernel bounds it by `net.core.somaxconn`."""
+
 
 class CannotListen(Exception):
     """Why an address can't be listened on; the message is one line for the person who starts the broker."""
@@ -83,6 +88,11 @@ class InheritedSockets:
 def kept_name(host: str, port: int) -> str:
     """What a socket is called while the service manager keeps it: no colon may be in it."""
     return f"{host}-{port}".replace(":", ".")
+
+
+def backlog_of(asked: int, per_second: int) -> int:
+    """How many newcomers the kernel keeps waiting when `asked` is configured and `per_second` are let in."""
+    return max(asked, min(LEAST_BACKLOG, per_second))
 
 
 def start_listening(sockets: Sequence[socket.socket], backlog: int) -> None:

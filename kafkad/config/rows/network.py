@@ -72,7 +72,8 @@ SETTINGS = (
     row("socket.request.max.bytes", INT, 104_857_600, Between(1), HIGH, READ_ONLY,
         "Largest request that is read from a socket; a larger one closes the connection."),
     row("socket.listen.backlog.size", INT, 50, Between(1), MEDIUM, READ_ONLY,
-        "Connections that the kernel may hold before they are accepted."),
+        "Connections that the kernel may hold before they are accepted; at least 1024, or a "
+        "second's worth of max.connection.creation.rate."),
     row("socket.connection.setup.timeout.ms", LONG, 10_000, None, MEDIUM, READ_ONLY,
         "First wait for a connection to another broker.", status=SINGLE),
     row("socket.connection.setup.timeout.max.ms", LONG, 30_000, None, MEDIUM, READ_ONLY,

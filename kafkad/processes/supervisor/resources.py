@@ -20,6 +20,7 @@ from kafkad.adapters.files.runtime_directory import RuntimeDirectory, RuntimeDir
 from kafkad.adapters.links.listening_sockets import (
     CannotListen,
     InheritedSockets,
+    backlog_of,
     bind_listener,
     kept_name,
     start_listening,
@@ -122,7 +123,9 @@ def _bind(
         listeners.append((listener, sock))
         if kept is None and listener.port:
             new.append((listener, sock))
-    start_listening([sock for _, sock in listeners], config.network.socket_listen_backlog_size)
+    network = config.network
+    backlog = backlog_of(network.socket_listen_backlog_size, network.max_connection_creation_rate)
+    start_listening([sock for _, sock in listeners], backlog)
     for listener, sock in new:
         service.keep(kept_name(listener.host, listener.port), sock)
     return tuple(listeners)

@@ -1,10 +1,14 @@
 """Sockets that the service manager hands over are taken for their addresses; a process of its own receives them."""
 
+import select
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 
-from kafkad.adapters.links.listening_sockets import bind_listener, start_listening
+from kafkad.adapters.links.listening_sockets import backlog_of, bind_listener, start_listening
 
+NO_LIMIT = 2**31 - 1
 _RECEIVER = """
 import os
 from kafkad.adapters.links.listening_sockets import InheritedSockets
@@ -50,3 +54,30 @@ def test_socket_of_another_address_is_not_taken() -> None:
 
 def test_sockets_for_another_process_are_left_alone() -> None:
     assert _receive([0], 0, other=1) == "None None [] False\n"
+
+
+def test_burst_of_newcomers_is_kept_until_somebody_accepts() -> None:
+    """Beyond the kernel's queue a newcomer's first packet is dropped, and the next one comes a second later."""
+    newcomers = 500
+    with bind_listener("127.0.0.1", 0) as listening, ExitStack() as stack:
+        start_listening([listening], backlog_of(50, NO_LIMIT))
+        connected: set[int] = set()
+        poll = select.poll()
+        for _ in range(newcomers):
+            newcomer = stack.enter_context(socket.socket())
+            newcomer.setblocking(False)
+            newcomer.connect_ex(listening.getsockname())
+            poll.register(newcomer, select.POLLOUT)
+        # Nobody accepts: those for whom there is no room are never connected, however long they are waited for.
+        while len(connected) < newcomers and (ready := poll.poll(5_000)):
+            for fd, _ in ready:
+                connected.add(fd)
+                poll.unregister(fd)
+        assert len(connected) == newcomers
+
+
+def test_queue_is_what_is_asked_for_or_a_second_of_newcomers() -> None:
+    assert backlog_of(50, NO_LIMIT) == 1_024
+    assert backlog_of(2_000, NO_LIMIT) == 2_000
+    assert backlog_of(50, 200) == 200
+    assert backlog_of(50, 0) == 50
