@@ -55,6 +55,29 @@ def test_what_is_no_request_is_named(
 
 
 @pytest.mark.parametrize(
+    "bad",
+    [
+        struct.pack(">i", -1),
+        framed(999, 0, b""),
+        framed(METADATA, 99, b""),
+        framed(METADATA, 1, struct.pack(">i", 2**31 - 1)),
+        framed(PRODUCE, 7, b"\x00"),
+        struct.pack(">ihhih", 10, METADATA, 1, 7, 1000),
+    ],
+)
+@pytest.mark.parametrize("last", [api_versions(correlation=3), produce({(TOPIC, 0): batch()}, correlation=3)])
+def test_requests_before_what_is_none_are_answered(
+    pieces: Pieces, caplog: pytest.LogCaptureFixture, last: bytes, bad: bytes
+) -> None:
+    client = pieces.connect()
+    client.send(api_versions(correlation=1) + api_versions(correlation=2) + last + bad + api_versions(correlation=4))
+    pieces.run(lambda: client.is_closed, "the connection is closed")
+    assert [number for number, _ in client.replies] == [1, 2, 3]
+    assert len(_lines(caplog)) == 1
+    assert pieces.has_empty_arena()
+
+
+@pytest.mark.parametrize(
     "body", [b"", b"\xff\xff", b"\xff\xff\x00\x01", b"\xff\xff" + struct.pack(">hiii", 1, 9, 1, 5)]
 )
 def test_produce_that_ends_too_early_gives_its_space_back(

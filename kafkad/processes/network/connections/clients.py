@@ -19,7 +19,7 @@ from kafkad.processes.network.connections.frame_lengths import Unacceptable
 from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.graceful_close import part
 from kafkad.processes.network.connections.pass_budget import TURNS_OF_A_PASS
-from kafkad.processes.network.connections.peer_log import PeerLog
+from kafkad.processes.network.connections.peer_log import PeerLog, reason_of
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
@@ -109,9 +109,9 @@ class Clients:
                     connection.last_active_ms = self.now_ms
                 self._touched[connection] = None
         except Unacceptable as problem:
-            self.close(connection, str(problem))
+            self._refuse(connection, str(problem))
         except OSError as error:
-            self.close(connection, _reason(error))
+            self.close(connection, reason_of(error))
 
     def _finished(self, connection: Connection) -> None:
         """The peer sends no more. What it asked before is answered: it may have closed one direction only."""
@@ -121,6 +121,11 @@ class Clients:
             self._touched[connection] = None
         else:
             self.close(connection, None)
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        """What it sent last is no request, and nothing more is read. What it asked before is answered."""
+        self._peer_log.closing(connection.host, self.now_ms, connection.peer, reason)
+        self._finished(connection)
 
     def _arrived(self, connection: Connection, frame: Frame) -> None:
         """A whole request: start it, or keep it until those before it are answered."""
@@ -157,20 +162,22 @@ class Clients:
         api = APIS.get(header.api_key)
         if api is None:
             self._discard(frame)
-            self.close(connection, f"unknown API key {header.api_key} (version {header.version})")
+            self._refuse(connection, f"unknown API key {header.api_key} (version {header.version})")
         elif not api.min_version <= header.version <= api.max_version and header.api_key != API_VERSIONS:
             self._discard(frame)
-            self.close(connection, f"{api.name} version {header.version} is not supported")
+            self._refuse(connection, f"{api.name} version {header.version} is not supported")
         else:
             self._block[request_index(header.api_key, header.version)] += 1
             self._start_request(connection, frame)
 
     def _start_request(self, connection: Connection, frame: Frame) -> None:
+        before = len(connection.replies)
         try:
             self._start(connection, frame, connection.context_of(frame.header, self.now_ms))
         except MalformedRequest as error:
             name = APIS[frame.header.api_key].name
-            self.close(connection, f"a malformed {name} request (version {frame.header.version}): {error}")
+            connection.keep_replies(before)
+            self._refuse(connection, f"a malformed {name} request (version {frame.header.version}): {error}")
 
     def _discard(self, frame: Frame) -> None:
         if frame.arena_extent is not None:
@@ -194,7 +201,7 @@ class Clients:
         try:
             connection.send(self.prefetch.is_cached)
         except OSError as error:
-            self.close(connection, _reason(error))
+            self.close(connection, reason_of(error))
             return
         if (connection.is_held or connection.parked is not None) and not self.is_closing:
             self._go_on(connection)
@@ -224,7 +231,7 @@ class Clients:
         try:
             return self.reader.resume(connection)
         except Unacceptable as problem:
-            self.close(connection, str(problem))
+            self._refuse(connection, str(problem))
             return True
 
     def _set_interest(self, connection: Connection) -> None:
@@ -329,8 +336,7 @@ class Clients:
         if connection.closed:
             return
         if reason is not None:
-            peer = connection.peer
-            self._peer_log.warn(connection.host, self.now_ms, "closing the connection from %s: %s", peer, reason)
+            self._peer_log.closing(connection.host, self.now_ms, connection.peer, reason)
         del self._by_fd[connection.fd]
         self._epoll.unregister(connection.fd)
         if connection.parked is not None:
@@ -342,8 +348,3 @@ class Clients:
         self._block[CONNECTIONS_CLOSED] += 1
         self._block[CONNECTIONS] = len(self._by_fd)
         self._lost(connection)
-
-
-def _reason(error: OSError) -> str | None:
-    """What to say about a connection that broke; nothing about a peer that has just gone."""
-    return None if isinstance(error, ConnectionResetError | BrokenPipeError) else str(error)

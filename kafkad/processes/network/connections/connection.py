@@ -162,7 +162,7 @@ class Connection:
         """How many requests of `request_class` are under way."""
         self.exclusive_in_flight = False
         self.is_finished = False
-        """The peer sends nothing any more; it may still wait for replies."""
+        """The peer sends nothing any more, or nothing that is taken; it may still wait for replies."""
         self.closed = False
 
     @property
@@ -237,6 +237,11 @@ class Connection:
         """What `reply` is, `size` bytes. They count from now on: no further request is answered beside too many."""
         reply.pieces = pieces
         self.out_bytes += size
+
+    def keep_replies(self, count: int) -> None:
+        """No more than the first `count`: what was to be answered behind them is no request after all."""
+        while len(self.replies) > count:
+            self.replies.pop()
 
     def mute(self, until_ms: int) -> None:
         self.is_muted = True

@@ -75,7 +75,7 @@ class FrameReader:
         Raises Unacceptable, OSError.
         """
         budget = PASS_BYTES
-        while budget > 0 and not connection.closed:
+        while budget > 0 and not (connection.closed or connection.is_finished):
             filling = connection.filling
             if filling is not None and filling.got < filling.total:
                 wanted, got = self._receive_rest(connection, filling, now_ms)
@@ -200,7 +200,7 @@ class FrameReader:
             elif not self._hand_on_copy(connection, view[frame_at:behind]):
                 self._keep_head(connection, bytes(view[at:end]))
                 return False
-            if connection.closed:
+            if connection.closed or connection.is_finished:
                 return True
             at = behind
         return self._keep_rest(connection, view[at:end]) if at < end else True

@@ -18,6 +18,9 @@ class PeerLog:
         if self._complaints.may_say(host, now_ms):
             log.warning(message, *args)
 
+    def closing(self, host: str, now_ms: int, peer: str, reason: str) -> None:
+        self.warn(host, now_ms, "closing the connection from %s: %s", peer, reason)
+
     def tick(self, now_ms: int) -> None:
         """Say what was left out in minutes that are over."""
         _say(self._complaints.over(now_ms))
@@ -33,3 +36,8 @@ class PeerLog:
 def _say(counts: list[tuple[str, int]]) -> None:
     for peer, count in counts:
         log.warning("%d more connections from %s were closed or turned away in the minute after that", count, peer)
+
+
+def reason_of(error: OSError) -> str | None:
+    """What to say about a connection that broke; nothing about a peer that has just gone."""
+    return None if isinstance(error, ConnectionResetError | BrokenPipeError) else str(error)
