@@ -41,9 +41,9 @@ class FlushLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnlinkFiles:
-    """Remove these files with `PartitionLog.remove_files`, not before `due_ms` (file.delete.delay.ms), and not
-    before every reader has seen `generation`. After a crash they are removed by loading."""
+    """Remove these files with `PartitionLog.remove_files`, not before `delay_ms` are over (file.delete.delay.ms), and
+    not before every reader has seen `generation`. After a crash they are removed by loading."""
 
     names: tuple[str, ...]
-    due_ms: int
+    delay_ms: int
     generation: int

@@ -156,7 +156,7 @@ class Questions:
         partition_log = owned.log
         up_to = partition_log.high_watermark.offset if offset == HIGH_WATERMARK else offset
         try:
-            removed = delete_records_before(partition_log, up_to, wall_clock_ms())
+            removed = delete_records_before(partition_log, up_to)
         except KafkaError as error:
             return error.code, -1
         except NoSpaceLeft as error:
@@ -184,7 +184,7 @@ class Questions:
             while owned.log is partition_log and owned.is_online and has_passed(partition_log):
                 yield
                 if owned.log is partition_log and owned.is_online:
-                    self._moved(owned, remove_passed(partition_log, wall_clock_ms()))
+                    self._moved(owned, remove_passed(partition_log))
         except FAILURES as error:
             self._failing.failed(owned, error)
         finally:

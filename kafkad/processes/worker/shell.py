@@ -9,7 +9,7 @@ from functools import partial
 
 from kafkad.adapters.links.messaging import PeerChange, PeerGone
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
-from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.core.controller.deltas import (
     BrokerConfigChanged,
@@ -202,7 +202,7 @@ class WorkerProcess:
         removal_due_ms = self.partitions.removal_due_ms
         if removal_due_ms is not None and removal_due_ms <= self._now_ms:
             self.partitions.remove_left(self._now_ms)
-        self.upkeep.remove_due(wall_clock_ms())
+        self.upkeep.remove_due(self._now_ms)
         self.periodic.run(self._now_ms)
 
     def touched(self, owned: OwnedPartition) -> None:
@@ -294,7 +294,6 @@ class WorkerProcess:
     def _timeout_ms(self) -> float:
         if not self.loader.is_idle or self._publishing.has_dirty or self._is_busy():
             return 0
-        now_ms = self._now_ms
         deadlines = [
             self.appending.next_deadline_ms,
             self.questions.deleting.next_deadline_ms,
@@ -303,9 +302,8 @@ class WorkerProcess:
             self.coordinating.next_deadline_ms,
             self.coordination.next_deadline_ms,
             self.partitions.removal_due_ms,
+            self.upkeep.next_deadline_ms,
         ]
-        if self.upkeep.next_deadline_ms is not None:
-            deadlines.append(now_ms + self.upkeep.next_deadline_ms - wall_clock_ms())
         known = [deadline for deadline in deadlines if deadline is not None]
         return max(0, min(known) - monotonic_ms()) if known else IDLE
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry
@@ -65,7 +66,6 @@ class Upkeep:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Wall-clock milliseconds."""
         return self._removals[0][0] if self._removals else None
 
     def collect(self, owned: OwnedPartition) -> None:
@@ -101,7 +101,8 @@ class Upkeep:
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
         self._sequence += 1
         marks = self._registry.grace_marks()
-        heapq.heappush(self._removals, (effect.due_ms, self._sequence, owned, effect, marks))
+        due_ms = monotonic_ms() + effect.delay_ms
+        heapq.heappush(self._removals, (due_ms, self._sequence, owned, effect, marks))
 
     def synced(self) -> None:
         """The doorbell rang: tell the logs what is on disk now."""
@@ -124,19 +125,19 @@ class Upkeep:
             elif error is not None:
                 raise error
 
-    def remove_due(self, wall_ms: int) -> None:
+    def remove_due(self, now_ms: int) -> None:
         """Unlink what is due and no reader can be about to open, and have those who read it before let go.
 
         For a few milliseconds: retention may take ten thousand segments of a log at once.
         """
-        if not self._removals or self._removals[0][0] > wall_ms:
+        if not self._removals or self._removals[0][0] > now_ms:
             return
         until_s = time.monotonic() + STEP_S
         slots: dict[int, None] = {}
-        while self._removals and self._removals[0][0] <= wall_ms and time.monotonic() < until_s:
+        while self._removals and self._removals[0][0] <= now_ms and time.monotonic() < until_s:
             due_ms, sequence, owned, effect, marks = heapq.heappop(self._removals)
             if not self._registry.is_grace_over(marks):
-                heapq.heappush(self._removals, (wall_ms + RETRY_MS, sequence, owned, effect, marks))
+                heapq.heappush(self._removals, (now_ms + RETRY_MS, sequence, owned, effect, marks))
                 break
             if owned.log is None:
                 continue

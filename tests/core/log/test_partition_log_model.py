@@ -118,7 +118,7 @@ class PartitionLogModel(RuleBasedStateMachine):
     def delete_records(self, data: st.DataObject) -> None:
         self.log.advance_high_watermark(self.end)
         offset = data.draw(st.integers(self.log_start, self.end))
-        self.perform(delete_records_before(self.log, offset, self.now_ms))
+        self.perform(delete_records_before(self.log, offset))
         self.log_start = max(self.log_start, offset)
 
     @rule(data=st.data())

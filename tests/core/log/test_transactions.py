@@ -291,7 +291,7 @@ def test_of_a_transaction_whose_beginning_was_deleted_only_the_rest_is_unstable(
     put(log, 0, 4)
     put(log, 4, 4)
     commit_all(log)
-    delete_records_before(log, 4, NOW)
+    delete_records_before(log, 4)
     assert log.last_stable.offset == 4
 
 
@@ -410,5 +410,5 @@ def test_removed_segments_take_their_index_along() -> None:
     end(log, commit=False)
     log.roll(log.log_end_offset, NOW)
     commit_all(log)
-    (effect,) = delete_records_before(log, 2, NOW)
+    (effect,) = delete_records_before(log, 2)
     assert file_name(0, TXN_INDEX) + ".deleted" in effect.names

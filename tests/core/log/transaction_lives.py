@@ -183,7 +183,7 @@ class Incarnation:
         stable = self.log.last_stable.offset
         if self.random.random() < 0.5:
             offset = self.random.randint(min(self.log_start, stable), stable)
-            removed = delete_records_before(self.log, offset, NOW)
+            removed = delete_records_before(self.log, offset)
         else:
             bases = self.log.segments.base_offsets
             complete = [base for base, end in pairwise(bases) if end <= stable]

@@ -1,5 +1,8 @@
 """What a policy planned is carried out on the log as it is by then: records that came since stay."""
 
+import time
+from collections.abc import Callable
+
 import pytest
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
@@ -51,3 +54,21 @@ def test_segments_that_are_as_they_were_go(pieces: Pieces) -> None:
     assert pieces.published().log_start == 1
     _clean(pieces, up_to=1, end=2)
     assert pieces.published().log_start == 2
+
+
+DAY_NS = 86_400 * 10**9
+
+
+def test_files_of_segments_are_unlinked_in_time_although_the_clock_was_set_back(
+    make_pieces: Callable[..., Pieces], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They waited until the clock was where it had been before, and the disk filled up meanwhile."""
+    pieces = make_pieces(log_segment_delete_delay_ms="20")
+    client = pieces.connect()
+    _write(client)
+    _log(pieces).roll(1, 0)
+    _write(client)
+    _clean(pieces, up_to=0, end=1)
+    true_time_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: true_time_ns() - DAY_NS)
+    pieces.run(lambda: not list(pieces.directory().glob("*.deleted")), "the files are gone")

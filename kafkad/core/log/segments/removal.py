@@ -46,7 +46,7 @@ def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
         )
 
 
-def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
+def delete_records_before(log: PartitionLog, offset: int) -> list[UnlinkFiles]:
     """DeleteRecords: the log starts at `offset` now. Segments that lie wholly below it go: some of them now, the others
     with `remove_passed`. Raises `KafkaError`."""
     if not 0 <= offset <= log.high_watermark.offset:
@@ -59,7 +59,7 @@ def delete_records_before(log: PartitionLog, offset: int, now_ms: int) -> list[U
     log.log_start_offset = offset
     log.epochs.truncate_from_start(offset)
     log.generation += 1
-    return remove_passed(log, now_ms)
+    return remove_passed(log)
 
 
 def has_passed(log: PartitionLog) -> bool:
@@ -67,14 +67,14 @@ def has_passed(log: PartitionLog) -> bool:
     return len(log.segments) > 1 and log.segments[1].base_offset <= log.log_start_offset
 
 
-def remove_passed(log: PartitionLog, now_ms: int) -> list[UnlinkFiles]:
+def remove_passed(log: PartitionLog) -> list[UnlinkFiles]:
     """Remove some of them: each costs its files a new name, and there may be ten thousand."""
     count = 0
     while count < AT_ONCE and count + 1 < len(log.segments):
         if log.segments[count + 1].base_offset > log.log_start_offset:
             break
         count += 1
-    return _remove_first(log, count, now_ms)
+    return _remove_first(log, count)
 
 
 def delete_segments(log: PartitionLog, up_to_base: int, now_ms: int) -> list[UnlinkFiles]:
@@ -92,10 +92,10 @@ def delete_segments(log: PartitionLog, up_to_base: int, now_ms: int) -> list[Unl
         return []
     log.log_start_offset = max(log.log_start_offset, log.segments[count].base_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
-    return remove_passed(log, now_ms)
+    return remove_passed(log)
 
 
-def _remove_first(log: PartitionLog, count: int, now_ms: int) -> list[UnlinkFiles]:
+def _remove_first(log: PartitionLog, count: int) -> list[UnlinkFiles]:
     if count == 0:
         return []
     names = log.segments.remove_first(count)
@@ -103,7 +103,7 @@ def _remove_first(log: PartitionLog, count: int, now_ms: int) -> list[UnlinkFile
     first = log.segments[0]
     if log.high_watermark.segment_base < first.base_offset:
         log.high_watermark = log.position_of(max(log.high_watermark.offset, first.base_offset))
-    return [_unlink(log, names, now_ms)]
+    return [_unlink(log, names)]
 
 
 def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
@@ -131,7 +131,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles
     _settle(log, now_ms)
     if log.high_watermark.offset >= log.log_end_offset:
         log.high_watermark = log.log_end
-    return [_unlink(log, names, now_ms)] if names else []
+    return [_unlink(log, names)] if names else []
 
 
 def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
@@ -146,7 +146,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
     log.epochs.clear()
     _settle(log, now_ms)
     log.high_watermark = LogPosition(offset, offset, 0)
-    return [_unlink(log, names, now_ms)]
+    return [_unlink(log, names)]
 
 
 def _settle(log: PartitionLog, now_ms: int) -> None:
@@ -181,8 +181,8 @@ def _forget_snapshots_after(log: PartitionLog, offset: int) -> None:
             log.store.unlink(file_name(snapshot, PRODUCER_SNAPSHOT))
 
 
-def _unlink(log: PartitionLog, names: tuple[str, ...], now_ms: int) -> UnlinkFiles:
-    return UnlinkFiles(names=names, due_ms=now_ms + log.config.file_delete_delay_ms, generation=log.generation)
+def _unlink(log: PartitionLog, names: tuple[str, ...]) -> UnlinkFiles:
+    return UnlinkFiles(names=names, delay_ms=log.config.file_delete_delay_ms, generation=log.generation)
 
 
 def remove_files(log: PartitionLog, effect: UnlinkFiles) -> None:

@@ -38,10 +38,10 @@ def test_deleting_records_moves_the_log_start_and_drops_segments_below_it() -> N
     store = FakeStore()
     log = filled(store)
     bases = log.segments.base_offsets
-    (effect,) = delete_records_before(log, bases[2] + 1, NOW)
+    (effect,) = delete_records_before(log, bases[2] + 1)
     assert log.log_start_offset == bases[2] + 1
     assert log.segments.base_offsets == bases[2:]
-    assert effect.due_ms == NOW + SMALL.file_delete_delay_ms
+    assert effect.delay_ms == SMALL.file_delete_delay_ms
     assert all(name.endswith(".deleted") for name in effect.names)
     assert log.epochs.entries[0].start_offset == bases[2] + 1
 
@@ -49,7 +49,7 @@ def test_deleting_records_moves_the_log_start_and_drops_segments_below_it() -> N
 def test_deleted_files_stay_until_they_are_removed() -> None:
     store = FakeStore()
     log = filled(store)
-    (effect,) = delete_records_before(log, log.segments.base_offsets[1], NOW)
+    (effect,) = delete_records_before(log, log.segments.base_offsets[1])
     assert set(effect.names) <= set(store.sizes())
     remove_files(log, effect)
     assert not set(effect.names) & set(store.sizes())
@@ -60,9 +60,9 @@ def test_records_above_the_high_watermark_can_not_be_deleted() -> None:
     log = filled(FakeStore())
     for offset in (-1, 81):
         with pytest.raises(KafkaError) as refused:
-            delete_records_before(log, offset, NOW)
+            delete_records_before(log, offset)
         assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert delete_records_before(log, 0, NOW) == []
+    assert delete_records_before(log, 0) == []
 
 
 def test_retention_removes_segments_up_to_a_base_offset() -> None:
@@ -223,16 +223,16 @@ def test_very_many_segments_are_removed_some_at_a_time() -> None:
         append(log, batch(2))
         log.roll(log.log_end_offset, NOW)
     log.advance_high_watermark(log.log_end_offset)
-    removed = delete_records_before(log, log.log_end_offset, NOW)
+    removed = delete_records_before(log, log.log_end_offset)
     assert log.log_start_offset == log.log_end_offset
     steps = 0
     while has_passed(log):
         before = len(log.segments)
-        removed += remove_passed(log, NOW)
+        removed += remove_passed(log)
         assert 0 < before - len(log.segments) <= AT_ONCE
         steps += 1
     assert (steps, len(log.segments)) == (2, 1)
-    assert remove_passed(log, NOW) == []
+    assert remove_passed(log) == []
     assert log.high_watermark == log.log_end
     assert all(effect.names for effect in removed)
 
