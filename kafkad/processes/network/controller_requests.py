@@ -56,6 +56,8 @@ class ControllerRequests:
         self._answers = answers
         self._refused = refused
         self._send: Callable[[bytes], None] | None = None
+        self._is_last = False
+        """No other controller will come."""
         self._next_token = 1
         self._questions: dict[int, _Question] = {}
         self._creations: dict[frozenset[str], int] = {}
@@ -82,7 +84,7 @@ class ControllerRequests:
         """The controller is gone; another incarnation of it comes as a rule at once."""
         self._send = None
         for token, question in list(self._questions.items()):
-            self._note_deadline(token, question)
+            self._wait(token, question)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -141,7 +143,7 @@ class ControllerRequests:
         if self._send is not None:
             self._put(question, self._send)
         else:
-            self._note_deadline(token, question)
+            self._wait(token, question)
 
     def _put(self, question: _Question, send: Callable[[bytes], None]) -> None:
         question.incarnations += 1
@@ -165,6 +167,12 @@ class ControllerRequests:
                     done(errors)
             case _:
                 raise AssertionError(f"a controller does not say {type(message).__name__}")
+
+    def _wait(self, token: int, question: _Question) -> None:
+        """For another controller, if one will come."""
+        self._note_deadline(token, question)
+        if self._is_last:
+            self._time_out(token)
 
     def _note_deadline(self, token: int, question: _Question) -> None:
         """Only now is the request looked into: mostly there is a controller, which does."""
@@ -221,10 +229,13 @@ class ControllerRequests:
         self._next_token += 1
         return self._next_token
 
-    def fail_creations(self) -> None:
-        """The broker stops: nobody will create these topics."""
+    def end(self) -> None:
+        """The broker stops: topics that somebody has named are not made any more, and no other controller comes."""
+        self._is_last = True
         for token in list(self._creations.values()):
             self._give_up(token, "")
+        if self._send is None:
+            self.disconnected()
 
 
 def _request_of(question: _Question) -> AdminRequest:

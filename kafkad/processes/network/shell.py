@@ -283,7 +283,7 @@ class NetworkProcess:
         self._stop_at_ms = max(self._now_ms, deadline_ms - STOP_MARGIN_MS)
         self._admission.close()
         self.clients.stop_reading()
-        self.request_handlers.controller.fail_creations()
+        self.request_handlers.controller.end()
         self.request_handlers.fetch.answer_all(self._now_ms)
         self.request_handlers.coordinators.answer_all()
 

@@ -109,6 +109,24 @@ def test_a_controller_that_comes_too_late_is_not_asked(pieces: Pieces, handler: 
     assert not early.replies
 
 
+@pytest.mark.parametrize("dies_first", [False, True])
+def test_a_broker_that_stops_without_its_controller_lets_nobody_wait_for_another_one(
+    pieces: Pieces, dies_first: bool
+) -> None:
+    """All connections stayed open without a word for fifteen seconds: the one that had asked was not quiet."""
+    handler = pieces.network.request_handlers.controller
+    handler.connected(lambda _frame: None, 0, now_ms(pieces))
+    client = sent(pieces, create_topic("late"))
+    for happens in (handler.disconnected, handler.end) if dies_first else (handler.end, handler.disconnected):
+        happens()
+    pieces.settle()
+    ((_, reply),) = client.replies
+    (topic,) = KioApi("create_topics", 2).read(reply).topics
+    assert int(topic.error_code) == ErrorCode.REQUEST_TIMED_OUT
+    assert len(sent(pieces, create_topic("later")).replies) == 1
+    assert handler.held_bytes == 0
+
+
 def test_topics_that_nobody_makes_are_unknown(pieces: Pieces, handler: ControllerRequests) -> None:
     client = sent(pieces, metadata(["new"]))
     handler.expire(now_ms(pieces) + CREATION_MS)
