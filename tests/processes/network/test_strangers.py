@@ -182,6 +182,24 @@ def test_peer_that_does_not_read_its_replies_is_closed_when_no_byte_moves(
     stuck.close()
 
 
+def test_peer_that_does_not_read_its_replies_keeps_nobody_waiting_when_the_broker_stops(pieces: Pieces) -> None:
+    """Everybody's connection stayed open without a word until the stop's deadline."""
+    quiet, polls = pieces.connect(), pieces.connect()
+    for _ in range(8):
+        quiet.ask(produce({(TOPIC, 0): batch(1, 900_000)}))
+    polls.send(fetch({(TOPIC, 1): 0}, max_wait_ms=60_000))
+    stuck = pieces.connect()
+    pieces.clients.remove(stuck)
+    stuck.sock.send(fetch({(TOPIC, 0): 0}))
+    pieces.settle()
+    network = pieces.network
+    network._begin_stop(network.clients.now_ms + 3_600_000)
+    pieces.run(lambda: quiet.is_closed and polls.is_closed, "those who have got everything see the end")
+    assert len(polls.replies) == 1
+    assert not network.clients.is_quiet()
+    stuck.close()
+
+
 def test_peer_that_is_cut_off_again_and_again_has_one_line_a_minute_and_a_count(
     pieces: Pieces, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,7 +17,7 @@ from kafkad.processes.network.connections.acceptor import Accepted
 from kafkad.processes.network.connections.connection import Connection, Frame
 from kafkad.processes.network.connections.frame_lengths import Unacceptable
 from kafkad.processes.network.connections.frame_reader import FrameReader
-from kafkad.processes.network.connections.graceful_close import part
+from kafkad.processes.network.connections.graceful_close import mark_end, part
 from kafkad.processes.network.connections.pass_budget import TURNS_OF_A_PASS
 from kafkad.processes.network.connections.peer_log import PeerLog, reason_of
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
@@ -210,6 +210,8 @@ class Clients:
         if connection.is_finished and not (connection.replies or connection.out or connection.parked):
             self.close(connection, None)
             return
+        if self.is_closing and connection.is_quiet:
+            mark_end(connection.sock)
         self._set_interest(connection)
 
     def _go_on(self, connection: Connection) -> None:
@@ -313,14 +315,12 @@ class Clients:
                 self.close(connection, f"{came} bytes of a request came, then nothing")
 
     def stop_reading(self) -> None:
-        """No further request is taken; what is under way is answered."""
+        """No further request is taken; who has got all that was under way sees the end, whatever others do."""
         self.is_closing = True
-        for connection in self._by_fd.values():
-            self._set_interest(connection)
+        self._touched.update(dict.fromkeys(self._by_fd.values()))
 
     def is_quiet(self) -> bool:
-        """Nothing is under way or on its way out. A Produce with acks=0 has no reply, but is not written yet."""
-        return not any(each.replies or each.out or each.class_in_flight for each in self._by_fd.values())
+        return all(connection.is_quiet for connection in self._by_fd.values())
 
     def part(self) -> None:
         """Close all of them, when what was answered has arrived."""

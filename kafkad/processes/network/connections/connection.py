@@ -186,6 +186,11 @@ class Connection:
             client, self.context, header.api_key, header.version, header.correlation_id, now_ms
         )
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is under way or on its way out. A Produce with acks=0 has no reply, but is not written yet."""
+        return not (self.replies or self.out or self.class_in_flight)
+
     def is_blocked(self) -> bool:
         """Whether the next request has to wait for earlier ones, or for the client to read its replies."""
         return (

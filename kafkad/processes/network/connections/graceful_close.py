@@ -25,7 +25,7 @@ def part(sockets: Iterable[socket.socket], now_ms: Callable[[], int]) -> None:
     for sock in sockets:
         # Before: the mark itself is something that has not arrived yet.
         would_lose = _pending(sock, termios.FIONREAD) or _pending(sock, termios.TIOCOUTQ)
-        if _mark_end(sock) and would_lose:
+        if mark_end(sock) and would_lose:
             lingering[sock.fileno()] = sock
             poll.register(sock, select.POLLIN)
     until_ms = now_ms() + LINGER_MS
@@ -38,7 +38,8 @@ def part(sockets: Iterable[socket.socket], now_ms: Callable[[], int]) -> None:
                 del lingering[fd]
 
 
-def _mark_end(sock: socket.socket) -> bool:
+def mark_end(sock: socket.socket) -> bool:
+    """The peer sees that nothing more comes; False when it is gone."""
     try:
         sock.shutdown(socket.SHUT_WR)
     except OSError:
