@@ -59,9 +59,12 @@ class Codec:
         except (self._serial_error, ValueError, KeyError) as error:
             raise MalformedRequest(f"{self._name} request: {error}") from error
 
-    def part(self, name: str, /, **values: Any) -> Any:
-        """A nested message of the response; a field called error_code takes a number."""
-        message = self._messages[name]
+    def part(self, nested: str, /, **values: Any) -> Any:
+        """A nested message of the response; a field called error_code takes a number.
+
+        None is called nested: mypyc takes a keyword for a positional parameter of the same name.
+        """
+        message = self._messages[nested]
         known = {field: values[field] for field in _field_names(message) if field in values}
         if "error_code" in known:
             code = int(known["error_code"])

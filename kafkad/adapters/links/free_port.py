@@ -21,10 +21,15 @@ def free_port(host: str = LOOPBACK) -> int:
     """A port on which nobody listens at this moment."""
     choose = random.SystemRandom()
     for port in choose.sample(_PORTS, _TRIES):
-        with socket.socket() as probe:
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
+        if _is_free(host, port):
             return port
     raise NoFreePort(f"{_TRIES} ports between {_PORTS.start} and {_PORTS.stop} on {host} are all taken")
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True

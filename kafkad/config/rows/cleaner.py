@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import COMPACTION
 from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
         "Runs compaction; retention runs without it.", status=COMPACTION),
     row("log.cleaner.threads", INT, 1, Between(1), MEDIUM, READ_ONLY,

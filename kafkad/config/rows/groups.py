@@ -11,6 +11,7 @@ from kafkad.config.rows.reasons import (
     STREAMS,
 )
 from kafkad.core.settings.limits import Between, EachOneOf, OneOf
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -27,7 +28,7 @@ from kafkad.core.settings.rows import (
 )
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("group.min.session.timeout.ms", INT, 6000, None, MEDIUM, READ_ONLY,
         "Shortest session timeout that a member may ask for."),
     row("group.max.session.timeout.ms", INT, 1_800_000, None, MEDIUM, READ_ONLY,

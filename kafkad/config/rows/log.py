@@ -2,6 +2,7 @@
 
 from kafkad.config.rows.reasons import BY_WORKERS, GROWS, ONE_DISK, REPLACED, SINGLE, V2_ONLY
 from kafkad.core.settings.limits import Between, EachOneOf, OneOf
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -19,7 +20,7 @@ from kafkad.core.settings.rows import (
 )
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("log.dir", LIST, None, None, HIGH, READ_ONLY,
         "One log directory, used when log.dirs is unset."),
     row("log.dirs", LIST, None, None, HIGH, READ_ONLY,

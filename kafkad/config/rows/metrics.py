@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import JMX, JVM_METRICS, PLUGIN_ONLY, PROMETHEUS
 from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, INT, LIST, LONG, LOW, READ_ONLY, STRING, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("metric.reporters", LIST, (), None, LOW, CLUSTER_WIDE,
         "JVM classes that report metrics.", status=JVM_METRICS),
     row("auto.include.jmx.reporter", BOOLEAN, True, None, LOW, READ_ONLY,

@@ -13,6 +13,7 @@ from kafkad.config.rows.reasons import (
     WHEEL,
 )
 from kafkad.core.settings.limits import Between, OneOf
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -30,7 +31,7 @@ from kafkad.core.settings.rows import (
 )
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("broker.rack", STRING, None, None, MEDIUM, READ_ONLY,
         "Rack or zone name of this broker, told to clients and used to spread replicas."),
     row("listeners", LIST, ("PLAINTEXT://127.0.0.1:9092",), None, HIGH, READ_ONLY,

@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import NO_ZK, OWN_FORMAT, SINGLE
 from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LONG, MEDIUM, READ_ONLY, STRING, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("node.id", INT, 1, Between(0), HIGH, READ_ONLY,
         "Number of this broker; broker.id is its old name."),
     row("broker.id", INT, -1, None, HIGH, READ_ONLY,

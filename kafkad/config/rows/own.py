@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import ONE_STORE
 from kafkad.core.settings.limits import Between, NotEmpty, OneOf
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, HIGH, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("kafkad.plugins.dir", STRING, "", None, MEDIUM, READ_ONLY,
         "Folder whose Python files are loaded as plugins; empty means none."),
     row("kafkad.plugins.enabled", BOOLEAN, True, None, LOW, READ_ONLY,

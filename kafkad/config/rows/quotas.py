@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import JVM_QUOTA, MUTATIONS, SINGLE
 from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import CLASS, HIGH, INT, LONG, LONG_MAX, LOW, READ_ONLY, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("quota.window.num", INT, 11, Between(1), LOW, READ_ONLY,
         "Windows that a client's rate is averaged over."),
     row("quota.window.size.seconds", INT, 1, Between(1), LOW, READ_ONLY,

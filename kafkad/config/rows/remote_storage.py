@@ -2,6 +2,7 @@
 
 from kafkad.config.rows.reasons import NO_TIERS, TIERED
 from kafkad.core.settings.limits import Between, NotEmpty
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -17,7 +18,7 @@ from kafkad.core.settings.rows import (
 )
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("remote.log.storage.system.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY,
         "Keeps old segments in remote storage.", status=NO_TIERS),
     row("remote.fetch.max.wait.ms", INT, 500, Between(1), MEDIUM, CLUSTER_WIDE,

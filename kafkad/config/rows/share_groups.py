@@ -2,6 +2,7 @@
 
 from kafkad.config.rows.reasons import SHARE
 from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -17,7 +18,7 @@ from kafkad.core.settings.rows import (
 )
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("group.share.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY,
         "Offers share groups.", status=SHARE, internal=True),
     row("group.share.max.groups", SHORT, 10, Between(1, 100), MEDIUM, READ_ONLY,

@@ -2,6 +2,7 @@
 
 from kafkad.config.rows.reasons import JVM, SINGLE
 from kafkad.core.settings.limits import Between, GzipLevel, OneOf
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
     BOOLEAN,
     CLASS,
@@ -17,7 +18,7 @@ from kafkad.core.settings.rows import (
 )
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("auto.create.topics.enable", BOOLEAN, True, None, HIGH, READ_ONLY,
         "Creates a topic when a client asks for the metadata of one that is missing."),
     row("num.partitions", INT, 1, Between(1), MEDIUM, READ_ONLY,

@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import LOAD_STEPS, ONE_PHASE
 from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LOW, READ_ONLY, SHORT, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("transaction.max.timeout.ms", INT, 900_000, Between(1), HIGH, READ_ONLY,
         "Longest transaction that a producer may ask for."),
     row("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkad.core.settings.limits import Between, EachOneOf, GzipLevel, OneOf, ThrottledReplicas
-from kafkad.core.settings.option import no_effect, refused
+from kafkad.core.settings.option import Setting, no_effect, refused
 from kafkad.core.settings.rows import (
     BOOLEAN,
     CLUSTER_WIDE,
@@ -70,7 +70,7 @@ GROWS = no_effect("a segment grows as it is written")
 
 # A formatter would give each row nine lines, and nobody could read the table.
 # fmt: off
-TOPIC_SETTINGS = (
+TOPIC_SETTINGS: tuple[Setting, ...] = (
     row("cleanup.policy", LIST, ("delete",), EachOneOf(("compact", "delete")), MEDIUM, CLUSTER_WIDE,
         "What happens to old records: delete, compact, or both."),
     row("compression.gzip.level", INT, -1, GzipLevel(), MEDIUM, CLUSTER_WIDE,

@@ -23,7 +23,7 @@ class _List(NamedTuple):
     code: int
     head: bytes
     length: int
-    rows: memoryview
+    rows: "memoryview"  # In quotes for mypyc, which does not find this class when it makes a NamedTuple.
 
 
 def joined(api_key: int, version: int, answers: Sequence[bytes]) -> bytes:

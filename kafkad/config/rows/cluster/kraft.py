@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import KRAFT
 from kafkad.core.settings.limits import Between, EachOneOf, NotEmpty
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("process.roles", LIST, (), EachOneOf(("broker", "controller")), HIGH, READ_ONLY,
         "Roles of this process in a KRaft cluster.", status=KRAFT),
     row("controller.listener.names", LIST, (), None, HIGH, READ_ONLY,

@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import JVM, SINGLE
 from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import CLUSTER_WIDE, HIGH, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, STRING, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("num.replica.fetchers", INT, 1, Between(1), HIGH, CLUSTER_WIDE,
         "Processes that fetch from each other broker.", status=SINGLE),
     row("num.replica.alter.log.dirs.threads", INT, None, None, HIGH, READ_ONLY,

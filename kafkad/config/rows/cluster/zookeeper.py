@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import MIGRATION, NO_ZK, ZK
 from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LIST, LOW, MEDIUM, PASSWORD, READ_ONLY, STRING, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("zookeeper.connect", STRING, None, None, HIGH, READ_ONLY,
         "Addresses of the ZooKeeper ensemble, with an optional root path.", status=ZK),
     row("zookeeper.connection.timeout.ms", INT, None, None, HIGH, READ_ONLY,

@@ -2,6 +2,7 @@
 
 from kafkad.config.rows.reasons import AUTHORIZER, ENCODER, JVM, SECURITY, TOKENS
 from kafkad.core.settings.limits import Between
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
     BOOLEAN,
     CLASS,
@@ -17,7 +18,7 @@ from kafkad.core.settings.rows import (
 )
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("authorizer.class.name", STRING, "", None, LOW, READ_ONLY,
         "Class that decides what each principal may do.", status=AUTHORIZER),
     row("super.users", STRING, None, None, MEDIUM, READ_ONLY,

@@ -2,6 +2,7 @@
 
 from kafkad.config.rows.reasons import SASL
 from kafkad.core.settings.limits import Between, OneOf
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
     BOOLEAN,
     CLASS,
@@ -21,7 +22,7 @@ from kafkad.core.settings.rows import (
 )
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("sasl.enabled.mechanisms", LIST, ("GSSAPI",), None, MEDIUM, PER_BROKER,
         "SASL mechanisms that are offered.", status=SASL),
     row("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", None, MEDIUM, PER_BROKER,

@@ -2,10 +2,11 @@
 
 from kafkad.config.rows.reasons import JVM, TLS
 from kafkad.core.settings.limits import OneOf
+from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, CLASS, LIST, LOW, MEDIUM, PASSWORD, PER_BROKER, READ_ONLY, STRING, row
 
 # fmt: off
-SETTINGS = (
+SETTINGS: tuple[Setting, ...] = (
     row("ssl.allow.dn.changes", BOOLEAN, False, None, LOW, READ_ONLY,
         "Allows a renewed certificate to have another subject.", status=TLS),
     row("ssl.allow.san.changes", BOOLEAN, False, None, LOW, READ_ONLY,

@@ -4,6 +4,7 @@ Generations are counted here; when one is to be made is classic_rebalance.py's a
 """
 
 from collections.abc import Collection, Hashable
+from typing import ClassVar
 
 from kafkad.core.coordinator.shard import Moment
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -35,7 +36,7 @@ class ClassicGroup(ClassicMembership):
         "subscription",
     )
 
-    type = GroupType.CLASSIC
+    type: ClassVar = GroupType.CLASSIC
 
     def __init__(self, group_id: str, now_ms: int | None) -> None:
         super().__init__()

@@ -8,6 +8,7 @@ consumer_heartbeat.py's affair.
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from typing import ClassVar
 from uuid import UUID
 
 from kafkad.core.coordinator.shard import Moment
@@ -82,7 +83,7 @@ class ConsumerGroup:
         "told_to_join",
     )
 
-    type = GroupType.CONSUMER
+    type: ClassVar = GroupType.CONSUMER
     protocol_type = "consumer"
 
     def __init__(self, group_id: str) -> None:

@@ -39,7 +39,7 @@ _FIRST_ZSTD_VERSION: Final = 7
 class ValidatedBatch(NamedTuple):
     """What goes to the log, without offsets. A tuple: one is made per produced batch."""
 
-    records: memoryview
+    records: "memoryview"  # In quotes for mypyc, which does not find this class when it makes a NamedTuple.
     header: BatchHeader
 
 

@@ -100,9 +100,9 @@ class Segment:
         if self.size > config.segment_bytes - size:
             return True
         waited = max_timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
-        most_ms: float = config.segment_ms
+        most_ms = config.segment_ms
         if config.segment_jitter_ms:
-            most_ms -= self.roll_jitter * min(config.segment_jitter_ms, most_ms)
+            most_ms -= int(self.roll_jitter * min(config.segment_jitter_ms, most_ms))
         return waited > most_ms
 
     def count_batch(self, last_offset: int, max_timestamp: int, size: int) -> None:
