@@ -1,6 +1,7 @@
 # make run      a broker on 127.0.0.1:9092 with its data in data/ (PORT=… DATA=… change that)
 # make venv     only the virtual environment that it runs in
-# make test     every test, through tox (ENVS=unit,types,lint,daemon,compat,package chooses), with the tools they need
+# make native   compiles most modules where they are; what runs from then on is compiled, until a module is changed
+# make test     every test, through tox (ENVS=unit,native-unit,… chooses), with the tools they need
 # make deb      kafkad_VERSION_amd64.deb for Debian 12
 # make dist     the wheel and the source distribution in dist/
 # make bench    kafkad and Apache Kafka in turn on the same work (BENCH="--quick --rows start idle" chooses)
@@ -11,7 +12,7 @@ DATA ?= $(CURDIR)/data
 ENVS ?= unit,types,lint,daemon,compat,package
 BENCH ?=
 
-.PHONY: run venv test deb dist bench
+.PHONY: run venv native test deb dist bench
 
 # exec: the broker is what the terminal's Ctrl-C and make's own signals reach.
 run: $(VENV)/installed
@@ -22,6 +23,14 @@ venv: $(VENV)/installed
 
 $(VENV)/installed: setup.cfg pyproject.toml packaging/checkout/venv.sh
 	@packaging/checkout/venv.sh $(VENV)
+	@touch $@
+
+native: $(VENV)/native-installed
+	@packaging/checkout/tools.sh native
+	@PYTHON=$(VENV)/bin/python packaging/native/compile.sh
+
+$(VENV)/native-installed: $(VENV)/installed packaging/native/requirements.txt
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check setuptools -r packaging/native/requirements.txt
 	@touch $@
 
 test: $(VENV)/tox-installed

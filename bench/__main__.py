@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.brokers.apache import ApacheKafka
 from bench.brokers.broker import RunningBroker
-from bench.brokers.daemon import Kafkad
+from bench.brokers.daemon import InterpretedKafkad, Kafkad
 from bench.client_rows import ClientFailed
 from bench.figures import Better, Figure
 from bench.host import floor
@@ -21,7 +21,7 @@ from bench.rows import ON_FRESH, ON_RUNNING, TITLES
 from bench.scale import FULL, QUICK, Scale
 
 _RESULTS = Path(__file__).parent / "results"
-_KINDS: dict[str, type[RunningBroker]] = {"apache": ApacheKafka, "kafkad": Kafkad}
+_KINDS: dict[str, type[RunningBroker]] = {"apache": ApacheKafka, "kafkad": Kafkad, "interpreted": InterpretedKafkad}
 # Deleted files are kept for a minute by default; the next row needs the disk.
 _OVERRIDES = {"log.segment.delete.delay.ms": "1000"}
 
@@ -74,15 +74,14 @@ def _run(name: str, row: str, work: Callable[[], list[Figure]]) -> list[Figure]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--broker", choices=["kafkad", "apache", "both"], default="both")
+    parser.add_argument("--broker", nargs="+", choices=list(_KINDS), default=["apache", "kafkad"],
+                        help="interpreted: kafkad with nothing compiled, after `make native`")  # fmt: skip
     parser.add_argument("--rows", nargs="+", choices=list(TITLES), default=list(TITLES), metavar="ROW",
                         help=f"some of: {', '.join(TITLES)}")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="less work in each row: a look, not a measurement")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="where the JSON goes")
     parser.add_argument("--folder", type=Path, default=None, help="where the brokers keep their data")
-    options = parser.parse_args()
-    options.broker = list(_KINDS) if options.broker == "both" else [options.broker]
-    return options
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -11,13 +11,19 @@ processes/  the shells: supervisor, network, worker, controller, cleaner, report
 plugins/    the defaults of every choice, loaded like anyone else's (hooks: hookspecs.py, what authors import: api.py)
 config/     server.properties to frozen settings
 cli/        the command line
+
+All of it is plain Python; most of it can be compiled too (`make native`), and native.py says which of the two runs.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kafkad import native
+
 if TYPE_CHECKING:
     from kafkad.hookspecs import hookimpl as hookimpl
+
+native.choose()
 
 __version__ = "0.1.0"
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from kafkad import __version__
 from kafkad.config import BrokerConfig, Endpoint, Listener
+from kafkad.native import mode
 
 LOOPBACK = "127.0.0.1"
 _EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
@@ -59,7 +60,7 @@ def banner(ready: Ready, *, is_for_terminal: bool = True) -> str:
     The journal of a service gets the facts alone.
     """
     config = ready.config
-    name = f"kafkad {__version__}: broker {config.node_id}"
+    name = f"kafkad {__version__} ({mode()}): broker {config.node_id}"
     lines = [f"{name} is ready after {ready.ready_s:.2f} s{', Ctrl-C stops it' if is_for_terminal else ''}"]
     for listener, endpoint in zip(config.network.listeners, ready.endpoints, strict=True):
         lines.append(f"  listens on  {endpoint} ({listener.name})")

@@ -61,7 +61,8 @@ ALLOWED = {
     ),
     "kafkad.config": ("kafkad.core",),
     # The outermost: they put the rest together, and nobody imports them but each other.
-    "kafkad.banner": ("kafkad.config",),
+    "kafkad.banner": ("kafkad.config", "kafkad.native"),
+    "kafkad.native": (),
     "kafkad.standard_streams": (),
     "kafkad.startup": (
         *("kafkad.config", "kafkad.processes.supervisor", "kafkad.banner", "kafkad.plugin_discovery"),
@@ -70,7 +71,7 @@ ALLOWED = {
     "kafkad.cli": ("kafkad",),
     "kafkad.pytest_plugin": ("kafkad.adapters",),
     "kafkad.testing": ("kafkad.api", "kafkad.core", "kafkad.pytest_plugin"),
-    "kafkad": ("kafkad.cli", "kafkad.hookspecs"),
+    "kafkad": ("kafkad.cli", "kafkad.hookspecs", "kafkad.native"),
 }
 
 EXCEPTIONS = {

@@ -24,3 +24,12 @@ class Kafkad(RunningBroker):
         pairs = [f"{key}={value}" for key, value in (settings | self.overrides).items()]
         overrides = [part for pair in pairs for part in ("--override", pair)]
         return [sys.executable, "-m", "kafkad", "start", *overrides]
+
+
+class InterpretedKafkad(Kafkad):
+    """Nothing of it is compiled, whatever the checkout holds."""
+
+    name = "interpreted"
+
+    def command(self) -> list[str]:
+        return ["env", "KAFKAD_INTERPRETED=all", *super().command()]

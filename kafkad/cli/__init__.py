@@ -8,6 +8,7 @@ import click
 
 from kafkad import __version__
 from kafkad.cli.lazy_group import LazyCommand, LazyGroup
+from kafkad.native import mode
 
 main = LazyGroup(
     name="kafkad",
@@ -32,4 +33,4 @@ main = LazyGroup(
     },
     epilog="\b\nExample:\n  kafkad dev\n  echo hello | kafkad produce demo\n  kafkad consume demo --from-beginning",
 )
-click.version_option(__version__, prog_name="kafkad")(main)
+click.version_option(__version__, prog_name="kafkad", message=f"%(prog)s, version %(version)s ({mode()})")(main)

@@ -13,6 +13,8 @@ say() { echo "kafkad: $*" >&2; }
 packages_of() {
     case $1 in
         types | lint) ;;
+        native) echo "gcc libc6-dev libpython3-dev" ;;
+        native-*) packages_of native && packages_of "${1#native-}" ;;
         unit) echo "git $java" ;;
         daemon) echo "kcat make procps $java" ;;
         compat) echo "kcat $java" ;;
@@ -21,7 +23,7 @@ packages_of() {
                 "po-debconf procps python3 python3-pip python3-setuptools python3-venv python3-wheel systemd-container"
             ;;
         *)
-            say "there are no tests $1: unit, types, lint, daemon, compat and package are there"
+            say "there are no tests $1: unit, types, lint, daemon, compat, package and native-unit and so on are there"
             return 1
             ;;
     esac

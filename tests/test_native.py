@@ -1,0 +1,165 @@
+"""What is compiled and what is not, and which of the two runs."""
+
+import ast
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+from kafkad import __version__, native
+
+CHECKOUT = Path(__file__).parents[1]
+_parser = ConfigParser()
+_parser.read(CHECKOUT / "setup.cfg")
+FOLDERS = _parser["native"]["compiled"].split()
+INTERPRETED = _parser["native"]["interpreted"].split()
+
+
+def file_of(module: str) -> Path:
+    return CHECKOUT.joinpath(*module.split(".")).with_suffix(".py")
+
+
+def imported_from(path: Path) -> Iterator[tuple[str, set[str]]]:
+    """Each module of the core, and the names that are taken from it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kafkad.core"):
+            yield str(node.module), {alias.name for alias in node.names}
+
+
+def compiled_modules() -> set[str]:
+    groups = runpy.run_path(str(CHECKOUT / "setup.py"))["modules_of_groups"]()
+    return {name.removesuffix(".py").replace("/", ".") for names in groups.values() for name in names}
+
+
+def test_rule_names_what_is_there() -> None:
+    assert [folder for folder in FOLDERS if not file_of(folder).with_suffix("").is_dir()] == []
+    assert [module for module in INTERPRETED if not file_of(module).is_file()] == []
+
+
+def test_modules_are_compiled_unless_the_rule_excepts_them() -> None:
+    below = {
+        ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
+        for folder in FOLDERS
+        for path in file_of(folder).with_suffix("").rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert compiled_modules() == below - set(INTERPRETED)
+
+
+def test_messages_of_msgspec_are_interpreted() -> None:
+    """A class of mypyc can't be a Struct: its fields are no attributes of the kind that msgspec makes."""
+    structs = {
+        module
+        for module in compiled_modules()
+        for node in ast.walk(ast.parse(file_of(module).read_text()))
+        if isinstance(node, ast.ClassDef)
+        if {"Struct", "msgspec.Struct"} & {ast.unparse(base) for base in node.bases}
+    }
+    assert structs == set()
+
+
+def test_classes_of_others_are_not_derived_in_compiled_modules() -> None:
+    """A compiled class does not run the constructor of an interpreted base."""
+    derived: set[tuple[str, str]] = set()
+    for module in compiled_modules():
+        tree = ast.parse(file_of(module).read_text())
+        foreign = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and not str(node.module).startswith(("kafkad", "typing", "enum"))
+            for alias in node.names
+        } | {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        bases = {
+            ast.unparse(base).split(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+            for base in node.bases
+        }
+        derived |= {(module, base) for base in bases & foreign}
+    assert derived == set()
+
+
+def test_what_plugins_see_is_interpreted() -> None:
+    """They subclass it, copy it and look into it as they like."""
+    kafkad = CHECKOUT / "kafkad"
+    seen = [*kafkad.glob("hookspecs.py"), *kafkad.glob("api.py"), *(kafkad / "plugins").glob("*.py")]
+    seen += (CHECKOUT / "examples").rglob("*.py")
+    modules = {module for path in seen for module, _ in imported_from(path)}
+    assert modules & compiled_modules() == set()
+
+
+def test_checks_of_input_are_kept() -> None:
+    """An assertion of the source is one in the compiled code too: nobody asks mypyc to leave them out."""
+    assert "strip_asserts" not in (CHECKOUT / "setup.py").read_text()
+
+
+def test_tests_run_what_their_environment_says() -> None:
+    assert native.mode() == os.environ.get("KAFKAD_TESTED", native.mode())
+
+
+def test_changed_or_removed_module_is_noticed(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("ONE = 1\n")
+    record = {"module.py": native.state_of(module)}
+    assert not native.is_stale(record, tmp_path)
+    os.utime(module, ns=(1, 1))
+    assert native.is_stale(record, tmp_path)
+    record = {"module.py": native.state_of(module)}
+    module.unlink()
+    assert native.is_stale(record, tmp_path)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """One with a library beside a module, and the record of how that was compiled."""
+    sources = shutil.ignore_patterns("*.so", "__pycache__", "compiled.json")
+    shutil.copytree(CHECKOUT / "kafkad", tmp_path / "kafkad", ignore=sources)
+    module = tmp_path / "kafkad" / "core" / "log" / "partition_log.py"
+    module.with_suffix(EXTENSION_SUFFIXES[0]).write_bytes(b"no library at all")
+    record = {"kafkad/core/log/partition_log.py": native.state_of(module)}
+    (tmp_path / "kafkad" / "compiled.json").write_text(json.dumps(record))
+    return tmp_path
+
+
+def run(checkout: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKAD_", "PYTHON"))}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=checkout,
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_version_says_which_of_the_two_runs(checkout: Path) -> None:
+    assert run(checkout, "-m", "kafkad", "--version").stdout == f"kafkad, version {__version__} (compiled)\n"
+    told = run(checkout, "-m", "kafkad", "--version", KAFKAD_INTERPRETED="all")
+    assert told.stdout == f"kafkad, version {__version__} (interpreted)\n"
+
+
+def test_library_of_an_older_module_is_never_loaded(checkout: Path) -> None:
+    load = "import kafkad.core.log.partition_log"
+    assert "ImportError" in run(checkout, "-c", load).stderr
+    (checkout / "kafkad" / "core" / "log" / "partition_log.py").touch()
+    loaded = run(checkout, "-c", load)
+    assert (loaded.returncode, loaded.stderr) == (
+        0,
+        "kafkad: changed since `make native`, so nothing compiled is used\n",
+    )
+    assert "(interpreted)" in run(checkout, "-m", "kafkad", "--version").stdout
+
+
+def test_packages_that_are_named_run_interpreted(checkout: Path) -> None:
+    load = "import kafkad.core.log.partition_log"
+    assert run(checkout, "-c", load, KAFKAD_INTERPRETED="kafkad.wire kafkad.core").returncode == 0
+    assert run(checkout, "-c", load, KAFKAD_INTERPRETED="kafkad.wire").returncode == 1
