@@ -3,14 +3,16 @@
 import logging
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.links.host_addresses import address_of
 from kafkad.adapters.shared_memory.connection_counts import ConnectionCounts
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
-from kafkad.adapters.shared_memory.partition_table import FIRST_BYTES_OUT
+from kafkad.adapters.shared_memory.partition_table import FIRST_BYTES_OUT, PartitionTable
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
@@ -25,6 +27,7 @@ from kafkad.processes.network.connections.clients import Clients
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.peer_log import PeerLog
+from kafkad.processes.network.connections.ready_connections import ReadyConnections
 from kafkad.processes.network.connections.request_memory import RequestMemory
 from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
@@ -40,6 +43,7 @@ from kafkad.processes.network.logs.searches import LogSearches
 from kafkad.processes.network.metadata_copy import MetadataCopy
 from kafkad.processes.network.owner_requests import OwnerRequests
 from kafkad.processes.network.produce_requests import ProduceRequests
+from kafkad.processes.network.request_handlers import RequestHandlers
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.turns import Turns
@@ -61,31 +65,6 @@ class Shell(Protocol):
     def connection_lost(self, connection: Connection) -> None: ...
 
 
-class RequestHandlers:
-    """Who answers what in this process."""
-
-    def __init__(
-        self,
-        *,
-        view: BrokerView,
-        answers: Answers,
-        produce: ProduceRequests,
-        fetch: FetchRequests,
-        controller: ControllerRequests,
-        owners: OwnerRequests,
-        coordinators: CoordinatorRequests,
-        throttle: Throttle,
-    ) -> None:
-        self.view = view
-        self.answers = answers
-        self.produce = produce
-        self.fetch = fetch
-        self.controller = controller
-        self.owners = owners
-        self.coordinators = coordinators
-        self.throttle = throttle
-
-
 class Assembly:
     """Builds the parts once, in the order in which they need each other."""
 
@@ -94,7 +73,7 @@ class Assembly:
         registry, slot = context.registry, context.registry.slot(context.key)
         self.loop = EventLoop(
             shell.on_others,
-            falls_asleep=lambda: registry.leave_pass(slot),
+            falls_asleep=partial(registry.leave_pass, slot),
             wakes_up=shell.woke,
             block=context.block,
         )
@@ -108,20 +87,16 @@ class Assembly:
         self._cold_reads = self._reading_threads("cold-read")
         look_ahead = self._searches(self._cold_reads).begin
         self.logs = LogReaders(files, shell.directory_of, shell.ask_owner, look_ahead)
+        self._ready = ReadyConnections()
         self.clients = self._clients(shell, context)
         self.admission = Admission(context, self.acceptor, self.clients)
         self.request_handlers = self._request_handlers(shell, context, now_ms)
         self._requests = Requests(
-            view=self.request_handlers.view,
-            answers=self.request_handlers.answers,
-            produce=self.request_handlers.produce,
-            fetch=self.request_handlers.fetch,
-            controller=self.request_handlers.controller,
-            owners=self.request_handlers.owners,
-            coordinators=self.request_handlers.coordinators,
+            self.request_handlers,
             auto_create=config.topics.auto_create_topics_enable,
             group_protocols=_group_protocols(config),
         )
+        self.clients.serve(self._requests.start)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's options are these now; what only a restart changes has its old value in them."""
@@ -132,7 +107,7 @@ class Assembly:
         self.request_handlers.view.cleanup_policy = _cleanup_policy(config)
 
     def _searches(self, threads: ReadingThreads) -> LogSearches:
-        return LogSearches(threads, lambda: FileCache(self._files_of_search, read_only=True))
+        return LogSearches(threads, partial(FileCache, self._files_of_search, read_only=True))
 
     def _reading_threads(self, name: str) -> ReadingThreads:
         threads = ReadingThreads(name)
@@ -147,17 +122,16 @@ class Assembly:
 
     def _clients(self, shell: Shell, context: ChildContext) -> Clients:
         arena = context.arenas[context.key.index]
-        max_bytes = context.config.network.socket_request_max_bytes
         space = RequestMemory(_private_bytes(context), self._held_elsewhere)
         unread = UnreadReplies()
         return Clients(
             self.loop.epoll,
             context.block,
-            reader=lambda arrived: FrameReader(arena, space, max_bytes, arrived, unread),
-            start=lambda connection, frame, context: self._requests.start(connection, frame, context),
+            reader=FrameReader(arena, space, context.config.network.socket_request_max_bytes, unread),
+            ready=self._ready,
             lost=shell.connection_lost,
             release=arena.release,
-            prefetch=lambda ready: PageCachePrefetch(ready, self._cold_reads),
+            prefetch=PageCachePrefetch(self._ready.add, self._cold_reads),
             peer_log=self.peer_log,
             turns=self.turns,
             unread=unread,
@@ -179,7 +153,7 @@ class Assembly:
             image=self.copy.image,
             routing=self.copy.routing,
             volume_space=volume_space,
-            offline_dirs=lambda: ControllerHandover(context.table).offline,
+            offline_dirs=partial(_offline_dirs, context.table),
             max_partitions_described=config.network.max_request_partition_size_limit,
             cleanup_policy=_cleanup_policy(config),
         )
@@ -187,7 +161,7 @@ class Assembly:
         throttle = Throttle(_quota(context), context.block, has_others=others)
         answers = Answers(
             view,
-            answered=clients.answered,
+            answered=self._ready.add,
             refused=clients.close,
             unread=clients.unread,
             turns=self.turns,
@@ -201,7 +175,7 @@ class Assembly:
             throttle=throttle,
             block=context.block,
             workers=workers,
-            answered=clients.answered,
+            answered=self._ready.add,
             refused=clients.close,
         )
         return RequestHandlers(
@@ -226,17 +200,22 @@ class Assembly:
         return FetchRequests(
             watches=watches,
             evaluator=FetchEvaluator(self.copy.routing, context.table, self.logs, watches.bound),
-            cache=SessionCache(share, lambda: random.randrange(1, 2**31), most_partitions=most_partitions),
+            cache=SessionCache(share, partial(random.randrange, 1, 2**31), most_partitions=most_partitions),
             throttle=throttle,
             block=context.block,
             traffic=context.table,
             column=FIRST_BYTES_OUT + context.key.index,
             max_bytes=config.network.fetch_max_bytes,
             now_ms=now_ms,
-            answered=self.clients.answered,
+            answered=self._ready.add,
             refused=self.clients.close,
             turns=self.turns,
         )
+
+
+def _offline_dirs(table: PartitionTable) -> Collection[int]:
+    """As the controller has said last."""
+    return ControllerHandover(table).offline
 
 
 def _cleanup_policy(config: BrokerConfig) -> str:
@@ -283,10 +262,12 @@ def _connection_counts(context: ChildContext) -> ConnectionCounts:
     registry = context.registry
     others = [key for key in registry.role("network") if key != context.key]
     return ConnectionCounts(
-        context.shared.connections,
-        context.key.index,
-        lambda: [key.index for key in others if registry.is_live(key)],
+        context.shared.connections, context.key.index, partial(_live_indexes, registry, others)
     )
+
+
+def _live_indexes(registry: ProcessRegistry, keys: Sequence[ProcessKey]) -> list[int]:
+    return [key.index for key in keys if registry.is_live(key)]
 
 
 def _limits(config: BrokerConfig) -> ConnectionLimits:

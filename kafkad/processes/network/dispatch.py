@@ -14,14 +14,9 @@ from kafkad.handlers.coordinators.routing import peek
 from kafkad.handlers.metadata import answer as answer_metadata
 from kafkad.handlers.metadata import unknown_topics
 from kafkad.handlers.requests.pipeline import LOCAL, OWNER_QUESTIONS
-from kafkad.handlers.requests.view import BrokerView
-from kafkad.processes.network.answers import Answers, Steps
+from kafkad.processes.network.answers import Steps
 from kafkad.processes.network.connections.connection import Connection, Frame
-from kafkad.processes.network.controller_requests import ControllerRequests
-from kafkad.processes.network.coordinator_requests import CoordinatorRequests
-from kafkad.processes.network.fetch_requests import FetchRequests
-from kafkad.processes.network.owner_requests import OwnerRequests
-from kafkad.processes.network.produce_requests import ProduceRequests
+from kafkad.processes.network.request_handlers import RequestHandlers
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
 from kafkad.wire.messages.find_coordinator import read_request as read_find_coordinator_request
@@ -38,29 +33,19 @@ class Requests:
     """Starts a request at its request handler. Every method raises MalformedRequest."""
 
     def __init__(
-        self,
-        *,
-        view: BrokerView,
-        answers: Answers,
-        produce: ProduceRequests,
-        fetch: FetchRequests,
-        controller: ControllerRequests,
-        owners: OwnerRequests,
-        coordinators: CoordinatorRequests,
-        auto_create: bool,
-        group_protocols: Collection[str],
+        self, handlers: RequestHandlers, *, auto_create: bool, group_protocols: Collection[str]
     ) -> None:
-        self._view = view
-        self._answers = answers
-        self._controller = controller
-        self._owners = owners
-        self._coordinators = coordinators
+        self._view = handlers.view
+        self._answers = handlers.answers
+        self._controller = handlers.controller
+        self._owners = handlers.owners
+        self._coordinators = handlers.coordinators
         self.auto_create = auto_create
         """Whether topics are made when somebody asks for them."""
         self._group_protocols = group_protocols
         self._starts: dict[int, Start] = {key: self._start_of(key) for key in APIS}
-        self._starts[api_table.PRODUCE] = produce.start
-        self._starts[api_table.FETCH] = fetch.start
+        self._starts[api_table.PRODUCE] = handlers.produce.start
+        self._starts[api_table.FETCH] = handlers.fetch.start
         self._starts[api_table.API_VERSIONS] = self._api_versions
         self._starts[api_table.METADATA] = self._metadata
         self._starts[api_table.FIND_COORDINATOR] = self._find_coordinator

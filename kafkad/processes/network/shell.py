@@ -17,9 +17,10 @@ from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataGap, Snap
 from kafkad.core.controller.image import DEFAULT_BROKER
 from kafkad.core.metrics.catalogue import ARENA_EXHAUSTED, ARENA_SIZE, ARENA_USED
 from kafkad.core.partition_slot import PartitionSlot
-from kafkad.processes.network.assembly import Assembly, RequestHandlers
+from kafkad.processes.network.assembly import Assembly
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.connection_care import ConnectionCare
+from kafkad.processes.network.request_handlers import RequestHandlers
 from kafkad.processes.network.worker_messages import WorkerMessages
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import IDLE

@@ -128,7 +128,7 @@ def test_stalled_request_gives_its_space_to_those_who_wait(pieces: Pieces) -> No
     waiting.send(produce({(TOPIC, 0): batch(1, LARGEST)}))
     pieces.settle()
     pieces.network.clients.now_ms += STALL_MS
-    pieces.network.clients.close_stalled(STALL_MS)
+    pieces.network.care.close_stalled(STALL_MS)
     assert _error(waiting.reply()) == 0
 
 
@@ -138,7 +138,7 @@ def test_who_waits_for_space_is_not_called_stalled(pieces: Pieces) -> None:
     waiting.send(produce({(TOPIC, 0): batch(1, 500_000)}))
     pieces.settle()
     pieces.network.clients.now_ms += STALL_MS
-    pieces.network.clients.close_stalled(STALL_MS)
+    pieces.network.care.close_stalled(STALL_MS)
     pieces.settle()
     assert not waiting.is_closed
 

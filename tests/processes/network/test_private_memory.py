@@ -68,9 +68,8 @@ def test_who_stops_in_the_middle_gives_its_place_to_the_next(bounded: Pieces) ->
     last.send(LARGE[-1:])
     bounded.settle()
     assert not last.replies
-    network = bounded.network.clients
-    network.now_ms += STALL_MS
-    network.close_stalled(STALL_MS)
+    bounded.network.clients.now_ms += STALL_MS
+    bounded.network.care.close_stalled(STALL_MS)
     bounded.run(lambda: last.replies, "the one that waited is served")
     assert not last.is_closed
 

@@ -124,10 +124,10 @@ def test_half_a_request_and_silence_is_cut_off_after_the_stall_time(
         return connection.filling.got if connection.filling is not None else len(connection.head)
 
     pieces.run(lambda: received() == sent, "all of it has arrived")
-    clients.close_stalled(STALL_MS)
+    pieces.network.care.close_stalled(STALL_MS)
     assert not _lines(caplog)
     clients.now_ms += STALL_MS
-    clients.close_stalled(STALL_MS)
+    pieces.network.care.close_stalled(STALL_MS)
     came = f"{sent} of {len(request)}" if sent > 1000 else str(sent)
     _cut_off(pieces, client, caplog, f"{came} bytes of a request came, then nothing")
 
@@ -137,7 +137,7 @@ def test_half_a_request_behind_a_long_poll_is_not_called_stalled(pieces: Pieces)
     from_long_ago.send(fetch({(TOPIC, 0): 0}, max_wait_ms=60_000) + produce({(TOPIC, 0): batch()})[:50])
     pieces.settle()
     pieces.network.clients.now_ms += 2 * STALL_MS
-    pieces.network.clients.close_stalled(STALL_MS)
+    pieces.network.care.close_stalled(STALL_MS)
     assert len(pieces.network.clients) == 1
 
 

@@ -20,6 +20,7 @@ from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.graceful_close import mark_end, part
 from kafkad.processes.network.connections.pass_budget import TURNS_OF_A_PASS
 from kafkad.processes.network.connections.peer_log import PeerLog, reason_of
+from kafkad.processes.network.connections.ready_connections import ReadyConnections
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
@@ -38,16 +39,18 @@ Start = Callable[[Connection, Frame, RequestContext], None]
 class Clients:
     """The connections and their epoll registrations."""
 
+    _start: Start
+
     def __init__(
         self,
         epoll: select.epoll,
         block: CounterBlock,
         *,
-        reader: Callable[[Callable[[Connection, Frame], None]], FrameReader],
-        start: Start,
+        reader: FrameReader,
+        ready: ReadyConnections,
         lost: Callable[[Connection], None],
         release: Callable[[int], object],
-        prefetch: Callable[[Callable[[Connection], None]], PageCachePrefetch],
+        prefetch: PageCachePrefetch,
         unread: UnreadReplies,
         turns: Turns,
         peer_log: PeerLog,
@@ -55,13 +58,13 @@ class Clients:
         self._epoll = epoll
         self._by_fd: dict[int, Connection] = {}
         self._block = block
-        self.reader = reader(self._arrived)
+        self.reader = reader
+        self._ready = ready
         self.unread = unread
         unread.connections = self._by_fd.values
-        self._start = start
         self._lost = lost
         self._release = release
-        self.prefetch = prefetch(self.answered)
+        self.prefetch = prefetch
         self._turns = turns
         self._in_line: set[Connection] = set()
         """Those whose parked request is to start in its turn."""
@@ -69,13 +72,16 @@ class Clients:
         """The size of those requests."""
         self._peer_log = peer_log
         self._numbers = 0
-        self._touched: dict[Connection, None] = {}
         self._muted: list[tuple[int, int, Connection]] = []
         self.now_ms = 0
         self.is_closing = False
 
     def __len__(self) -> int:
         return len(self._by_fd)
+
+    def serve(self, start: Start) -> None:
+        """From now on `start` begins requests. It is made last: it needs the connections that it may close."""
+        self._start = start
 
     def get(self, fd: int) -> Connection | None:
         return self._by_fd.get(fd)
@@ -94,11 +100,13 @@ class Clients:
         """What epoll reports about one connection."""
         try:
             if events & _READ:
-                if not self.reader.receive(connection, self.now_ms):
+                for frame in self.reader.receive(connection, self.now_ms):
+                    self._arrived(connection, frame)
+                if connection.is_finished:
                     self._finished(connection)
                     return
                 if connection.is_blocked() or self.reader.starved or self.reader.space.crowded:
-                    self._touched[connection] = None
+                    self._ready.add(connection)
             elif events & _HANG_UP:
                 self.close(connection, None)
                 return
@@ -107,7 +115,7 @@ class Clients:
                 connection.send(self.prefetch.is_cached)
                 if connection.out_bytes != unsent:
                     connection.last_active_ms = self.now_ms
-                self._touched[connection] = None
+                self._ready.add(connection)
         except Unacceptable as problem:
             self._refuse(connection, str(problem))
         except OSError as error:
@@ -118,7 +126,7 @@ class Clients:
         self.reader.forget(connection)
         if connection.replies or connection.out:
             connection.is_finished = True
-            self._touched[connection] = None
+            self._ready.add(connection)
         else:
             self.close(connection, None)
 
@@ -154,7 +162,7 @@ class Clients:
         if not self.unread.must_wait(connection, frame.header.api_key):
             connection.parked = None
             self._begin(connection, frame)
-            self._touched[connection] = None
+            self._ready.add(connection)
         yield from ()
 
     def _begin(self, connection: Connection, frame: Frame) -> None:
@@ -183,16 +191,11 @@ class Clients:
         if frame.arena_extent is not None:
             self._release(frame.arena_extent)
 
-    def answered(self, connection: Connection) -> None:
-        """A reply of this connection is ready; it leaves with the others at the end of the loop pass."""
-        self._touched[connection] = None
-
     def flush(self) -> None:
         """End of a loop pass: send what is ready, go on with what had to wait for it."""
-        while self._touched:
-            touched, self._touched = self._touched, {}
+        while self._ready:
             now_ns = monotonic_ns()
-            for connection in touched:
+            for connection in self._ready.take():
                 if not connection.closed:
                     self._advance(connection, now_ns)
 
@@ -230,11 +233,13 @@ class Clients:
             self._begin(connection, parked)
 
     def _resume(self, connection: Connection) -> bool:
+        """Take what had to wait; False if it has to wait for space again."""
         try:
-            return self.reader.resume(connection)
+            for frame in self.reader.resume(connection):
+                self._arrived(connection, frame)
         except Unacceptable as problem:
             self._refuse(connection, str(problem))
-            return True
+        return not self.reader.waits(connection)
 
     def _set_interest(self, connection: Connection) -> None:
         interest = _WRITE if connection.out and not connection.is_prefetching else 0
@@ -261,7 +266,7 @@ class Clients:
         """Some of those who have let others go first go on when the pass ends."""
         for connection in list(islice(waiting, TURNS_OF_A_PASS)):
             del waiting[connection]
-            self._touched[connection] = None
+            self._ready.add(connection)
 
     def feed_starved(self) -> None:
         """There may be space in the arena again: those who wait go on, in the order in which they came."""
@@ -270,7 +275,7 @@ class Clients:
             if misses == STARVED_MISSES or not line.may_take(connection, size):
                 return
             if self._resume(connection):
-                self._touched[connection] = None
+                self._ready.add(connection)
             else:
                 misses += 1
 
@@ -281,7 +286,7 @@ class Clients:
             connection = next(iter(reader.space.crowded))
             if not (self._resume(connection) if connection.filling is None else reader.grow(connection)):
                 return
-            self._touched[connection] = None
+            self._ready.add(connection)
 
     def unmute(self) -> None:
         """Go on with clients whose pause is over, when the pass ends."""
@@ -289,7 +294,7 @@ class Clients:
             connection = heapq.heappop(self._muted)[2]
             if not connection.closed and connection.is_muted and connection.muted_until_ms <= self.now_ms:
                 connection.is_muted = False
-                self._touched[connection] = None
+                self._ready.add(connection)
 
     @property
     def next_unmute_ms(self) -> int | None:
@@ -305,19 +310,11 @@ class Clients:
                 unread = f"{connection.out_bytes} bytes of replies are not read" if connection.out else None
                 self.close(connection, unread)
 
-    def close_stalled(self, stall_ms: int) -> None:
-        """Close connections that began a request and stopped sending: what they hold is wanted by others."""
-        for connection in list(self.reader.unfinished):
-            # Who is not read, for whatever reason, can't go on sending.
-            if connection.is_read and self.now_ms - connection.last_active_ms >= stall_ms:
-                filling = connection.filling
-                came = f"{filling.got} of {filling.total}" if filling is not None else f"{len(connection.head)}"
-                self.close(connection, f"{came} bytes of a request came, then nothing")
-
     def stop_reading(self) -> None:
         """No further request is taken; who has got all that was under way sees the end, whatever others do."""
         self.is_closing = True
-        self._touched.update(dict.fromkeys(self._by_fd.values()))
+        for connection in self._by_fd.values():
+            self._ready.add(connection)
 
     def is_quiet(self) -> bool:
         return all(connection.is_quiet for connection in self._by_fd.values())

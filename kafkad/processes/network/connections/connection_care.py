@@ -55,10 +55,20 @@ class ConnectionCare:
             clients.feed_crowded()
         if reader.unfinished and now_ms >= self._next_stall_check_ms:
             self._next_stall_check_ms = now_ms + STALL_CHECK_MS
-            clients.close_stalled(STALL_MS)
+            self.close_stalled(STALL_MS)
         if self._next_idle_check_ms is not None and now_ms >= self._next_idle_check_ms:
             self._next_idle_check_ms = now_ms + max(1, self._max_idle_ms // IDLE_CHECKS)
             clients.close_idle(self._max_idle_ms)
+
+    def close_stalled(self, stall_ms: int) -> None:
+        """Close connections that began a request and stopped sending: what they hold is wanted by others."""
+        now_ms = self._clients.now_ms
+        for connection in list(self._reader.unfinished):
+            # Who is not read, for whatever reason, can't go on sending.
+            if connection.is_read and now_ms - connection.last_active_ms >= stall_ms:
+                filling = connection.filling
+                came = f"{filling.got} of {filling.total}" if filling is not None else f"{len(connection.head)}"
+                self._clients.close(connection, f"{came} bytes of a request came, then nothing")
 
     @property
     def is_busy(self) -> bool:

@@ -8,7 +8,7 @@ in line, which is the back-pressure.
 Idle connections hold nothing, and neither does a request that may not start yet.
 """
 
-from collections.abc import Callable
+from collections.abc import Generator, Iterator
 
 from kafkad.adapters.shared_memory.arena import Arena
 from kafkad.processes.network.connections.arena_places import ArenaPlaces
@@ -38,14 +38,12 @@ class FrameReader:
         arena: Arena,
         space: RequestMemory,
         max_request_bytes: int,
-        on_frame: Callable[[Connection, Frame], None],
         unread: UnreadReplies,
     ) -> None:
         self._arena = arena
         self.space = space
         self._view = arena.view
         self._max_request_bytes = max_request_bytes
-        self._on_frame = on_frame
         self._unread = unread
         self._window: int | None = None
         self._window_used = 0
@@ -69,9 +67,10 @@ class FrameReader:
         """No Produce is under way: nothing in the window has to stay."""
         self._window_used = 0
 
-    def receive(self, connection: Connection, now_ms: int) -> bool:
-        """Read what is there and hand on whole requests; False when the peer has closed.
+    def receive(self, connection: Connection, now_ms: int) -> Iterator[Frame]:
+        """Read what is there: whole requests, one by one. A peer that has closed leaves the connection `is_finished`.
 
+        Who takes a frame begins it, or parks it, before the next: what may follow depends on that.
         Raises Unacceptable, OSError.
         """
         budget = PASS_BYTES
@@ -79,34 +78,36 @@ class FrameReader:
             filling = connection.filling
             if filling is not None and filling.got < filling.total:
                 wanted, got = self._receive_rest(connection, filling, now_ms)
-            elif filling is not None or connection.is_blocked() or self._waits(connection):
-                return True
+                if filling.got == filling.total:
+                    yield from self._filled(connection, filling)
+            elif filling is not None or connection.is_blocked() or self.waits(connection):
+                return
             else:
-                wanted, got = self._receive_first(connection, now_ms)
+                wanted, got = yield from self._receive_first(connection, now_ms)
             if got == 0:
-                return False
+                connection.is_finished = True
+                return
             if got < wanted:
-                return True
+                return
             budget -= got
             if filling is not None and connection.filling is None and filling.arena_extent is None:
                 # It was a large request, and no Produce as a rule: the others have their turn.
-                return True
-        return True
+                return
 
-    def _waits(self, connection: Connection) -> bool:
+    def waits(self, connection: Connection) -> bool:
+        """Whether it is in line for space, in the arena or in private memory."""
         return connection in self.starved or connection in self.space.crowded
 
-    def resume(self, connection: Connection) -> bool:
-        """Hand on what had to wait; False if it has to wait for space (again). Raises Unacceptable."""
+    def resume(self, connection: Connection) -> Iterator[Frame]:
+        """What had to wait, as from `receive`; the connection `waits` if it has to again. Raises Unacceptable."""
         if connection.filling is not None:
-            return self._hand_on_filled(connection, connection.filling)
+            yield from self._filled(connection, connection.filling)
+            return
         head = self._take_head(connection)
         connection.is_held = False
-        if self._split(connection, memoryview(head), 0, len(head), None):
+        if (yield from self._split(connection, memoryview(head), 0, len(head), None)):
             self.places.line.leave(connection)
             self.space.crowded.pop(connection, None)
-            return True
-        return False
 
     def _keep_head(self, connection: Connection, head: bytes) -> None:
         connection.head = head
@@ -124,7 +125,8 @@ class FrameReader:
             self.space.let_go(connection)
         return head
 
-    def _receive_first(self, connection: Connection, now_ms: int) -> tuple[int, int]:
+    def _receive_first(self, connection: Connection, now_ms: int) -> Generator[Frame, None, tuple[int, int]]:
+        """How much was wanted, and how much came; -1: nothing is there, 0: nothing will come."""
         head = connection.head
         window = self._window if self._has_window(len(head) + READ_BYTES) else None
         if window is not None:
@@ -143,7 +145,7 @@ class FrameReader:
             view[start:at] = self._take_head(connection)
             self.unfinished.discard(connection)
         connection.last_active_ms = now_ms
-        self._split(connection, view, start, at + got, window)
+        yield from self._split(connection, view, start, at + got, window)
         return wanted, got
 
     def _has_window(self, needed: int) -> bool:
@@ -166,10 +168,12 @@ class FrameReader:
             self._private = memoryview(bytearray(needed))
         return self._private
 
-    def _split(self, connection: Connection, view: memoryview, start: int, end: int, window: int | None) -> bool:
-        """Hand on every whole request between `start` and `end`; keep what is left over.
+    def _split(
+        self, connection: Connection, view: memoryview, start: int, end: int, window: int | None
+    ) -> Generator[Frame, None, bool]:
+        """Every whole request between `start` and `end` that may start; what is left over is kept.
 
-        `window` is None when `view` is not the arena. False: the connection has to wait for space.
+        `window` is None when `view` is not the arena. In the end False: the connection has to wait for space.
         """
         at, begun, unread = start, 0, self._unread
         while end - at >= 4:
@@ -192,21 +196,24 @@ class FrameReader:
             connection.large_frames = length > LARGE_FRAME_BYTES
             frame_at, behind = at + 4, at + 4 + length
             if api_key != PRODUCE:
-                self._dispatch(connection, memoryview(bytes(view[frame_at:behind])), None, 0)
+                yield self._frame(connection, memoryview(bytes(view[frame_at:behind])), None, 0)
             elif window is not None:
                 self._arena.retain(window)
                 self._window_used = (behind - window + _ALIGN) & ~_ALIGN
-                self._dispatch(connection, view[frame_at:behind], window, frame_at)
-            elif not self._hand_on_copy(connection, view[frame_at:behind]):
-                self._keep_head(connection, bytes(view[at:end]))
-                return False
+                yield self._frame(connection, view[frame_at:behind], window, frame_at)
+            else:
+                copied = self._copied(connection, view[frame_at:behind])
+                if copied is None:
+                    self._keep_head(connection, bytes(view[at:end]))
+                    return False
+                yield copied
             if connection.closed or connection.is_finished:
                 return True
             at = behind
         return self._keep_rest(connection, view[at:end]) if at < end else True
 
-    def _hand_on_copy(self, connection: Connection, frame: memoryview) -> bool:
-        """A whole Produce that was not received into the arena gets a place of its own there."""
+    def _copied(self, connection: Connection, frame: memoryview) -> Frame | None:
+        """A whole Produce that was not received into the arena gets a place of its own there; None: it has to wait."""
         size = len(frame)
         extent = self.places.take(connection, size)
         if extent is None and self._window is not None:
@@ -214,13 +221,12 @@ class FrameReader:
             extent = self.places.take(connection, size)
         if extent is None:
             self.places.wait(connection, size)
-            return False
+            return None
         target = self._view[extent : extent + size]
         target[:] = frame
-        self._dispatch(connection, target, extent, extent)
-        return True
+        return self._frame(connection, target, extent, extent)
 
-    def _dispatch(self, connection: Connection, view: memoryview, extent: int | None, offset: int) -> None:
+    def _frame(self, connection: Connection, view: memoryview, extent: int | None, offset: int) -> Frame:
         connection.frames_read += 1
         try:
             header = read_header(view)
@@ -228,7 +234,7 @@ class FrameReader:
             if extent is not None:
                 self._arena.release(extent)
             raise Unacceptable(f"a request header can't be read: {error}") from error
-        self._on_frame(connection, Frame(header, view, extent, offset))
+        return Frame(header, view, extent, offset)
 
     def _keep_rest(self, connection: Connection, rest: memoryview) -> bool:
         """Part of a request is here: remember it, or make room for the whole when it is a large one."""
@@ -284,25 +290,25 @@ class FrameReader:
             connection.last_active_ms = now_ms
         if filling.got == filling.total:
             self.unfinished.discard(connection)
-            self._hand_on_filled(connection, filling)
         return wanted, got
 
-    def _hand_on_filled(self, connection: Connection, filling: Filling) -> bool:
+    def _filled(self, connection: Connection, filling: Filling) -> Iterator[Frame]:
+        """A large request that is whole now, unless it has to wait for space."""
         extent, frame = filling.arena_extent, filling.view[4:]
         if extent is not None:
             self.places.became_whole(filling.total)
             connection.filling = None
-            self._dispatch(connection, frame, extent, extent + 4)
-            return True
+            yield self._frame(connection, frame, extent, extent + 4)
+            return
         if I16.unpack_from(frame)[0] == PRODUCE:
-            if not self._hand_on_copy(connection, frame):
-                return False
-            connection.filling = None
+            whole = self._copied(connection, frame)
+            if whole is None:
+                return
         else:
-            connection.filling = None
-            self._dispatch(connection, frame, None, 0)
+            whole = self._frame(connection, frame, None, 0)
+        connection.filling = None
+        yield whole
         self.space.release(connection)
-        return True
 
     def move_out(self, connection: Connection) -> bool:
         """Give back the arena's place of an unfinished request; False when private memory has no room for it."""
