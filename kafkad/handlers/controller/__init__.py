@@ -1,4 +1,4 @@
 """The APIs that the controller process answers: request body in, response body or something that waits out.
 
-Each module is one API; `dispatch.DISPATCH` finds it by key. Nothing here knows who asks or how the answer travels.
+Each module is one API; `requests.dispatch` finds it by key. Nothing here knows how the answer travels.
 """

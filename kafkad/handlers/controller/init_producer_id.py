@@ -3,7 +3,7 @@
 from kafkad.core.errors import ErrorCode
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.view import Answer, ControllerView
+from kafkad.handlers.controller.requests.view import Answer, ControllerView
 from kafkad.wire.kio_codec import codec
 
 _FIRST_EPOCH = 0

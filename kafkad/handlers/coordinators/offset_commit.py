@@ -8,7 +8,7 @@ from kafkad.core.groups.offsets.commit import BY_TOPIC_ID_FROM
 from kafkad.core.groups.offsets.messages import NO_RETENTION, CommitReply, OffsetCommit, PartitionCommit, TopicCommit
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
-from kafkad.handlers.coordinators.offset_shard import OffsetShard
+from kafkad.handlers.coordinators.requests.offset_shard import OffsetShard
 from kafkad.wire.kio_codec import milliseconds
 from kafkad.wire.messages.offset_replies import pack_commit
 

@@ -6,7 +6,7 @@ from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets.messages import DeleteReply, OffsetDelete
 from kafkad.core.groups.records import GroupRecord
-from kafkad.handlers.coordinators.offset_shard import OffsetShard
+from kafkad.handlers.coordinators.requests.offset_shard import OffsetShard
 from kafkad.wire.messages.offset_replies import pack_delete
 
 

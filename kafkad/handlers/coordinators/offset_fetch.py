@@ -20,7 +20,7 @@ from kafkad.core.groups.offsets.messages import (
 )
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.handlers.coordinators.offset_shard import OffsetShard
+from kafkad.handlers.coordinators.requests.offset_shard import OffsetShard
 from kafkad.wire.messages.offset_replies import MANY_GROUPS_FROM, pack_fetch, pack_fetch_in_steps
 from kafkad.wire.steps import Reading
 

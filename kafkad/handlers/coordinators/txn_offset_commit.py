@@ -13,7 +13,7 @@ from kafkad.core.groups.offsets.messages import (
 )
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
-from kafkad.handlers.coordinators.offset_shard import OffsetShard
+from kafkad.handlers.coordinators.requests.offset_shard import OffsetShard
 from kafkad.wire.messages.offset_replies import pack_txn_commit
 
 _LEADER_EPOCH_FROM = 2

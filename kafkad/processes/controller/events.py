@@ -20,9 +20,9 @@ from kafkad.core.metrics.catalogue import (
     OFFLINE_PARTITIONS,
 )
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.handlers.controller.dispatch import DISPATCH
-from kafkad.handlers.controller.pieces import joined, pieces_of
-from kafkad.handlers.controller.view import ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.dispatch import DISPATCH
+from kafkad.handlers.controller.requests.pieces import joined, pieces_of
+from kafkad.handlers.controller.requests.view import ControllerView, ReplyAfter
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.publishing import Publishing

@@ -27,7 +27,6 @@ from kafkad.processes.network.connections.clients import Clients
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.peer_log import PeerLog
-from kafkad.processes.network.connections.ready_connections import ReadyConnections
 from kafkad.processes.network.connections.request_memory import RequestMemory
 from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
@@ -43,6 +42,7 @@ from kafkad.processes.network.logs.searches import LogSearches
 from kafkad.processes.network.metadata_copy import MetadataCopy
 from kafkad.processes.network.owner_requests import OwnerRequests
 from kafkad.processes.network.produce_requests import ProduceRequests
+from kafkad.processes.network.ready_connections import ReadyConnections
 from kafkad.processes.network.request_handlers import RequestHandlers
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop

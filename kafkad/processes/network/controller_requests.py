@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.timeouts import patience_ms, timed_out
+from kafkad.handlers.controller.requests.timeouts import patience_ms, timed_out
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Frame, Reply
 from kafkad.wire.primitives import MalformedRequest

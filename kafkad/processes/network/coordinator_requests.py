@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.coordinators import routing
-from kafkad.handlers.coordinators.dispatch import COORDINATED
-from kafkad.handlers.coordinators.routing import Piece
+from kafkad.handlers.coordinators.requests import routing
+from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.routing import Piece
 from kafkad.handlers.partitions.routing import Routing
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Frame, Reply

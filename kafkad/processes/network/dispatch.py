@@ -9,8 +9,8 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers import api_versions
 from kafkad.handlers.coordinators import find_coordinator
-from kafkad.handlers.coordinators.dispatch import COORDINATED
-from kafkad.handlers.coordinators.routing import peek
+from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.handlers.metadata import answer as answer_metadata
 from kafkad.handlers.metadata import unknown_topics
 from kafkad.handlers.requests.pipeline import LOCAL, OWNER_QUESTIONS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkad.handlers.coordinators.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
 from kafkad.handlers.requests.pipeline import LOCAL, OWNER_QUESTIONS
 from kafkad.handlers.requests.view import NotYet
 from kafkad.wire import api_table

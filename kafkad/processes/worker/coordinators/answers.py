@@ -8,8 +8,8 @@ from typing import Any
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.coordinators.dispatch import COORDINATED
-from kafkad.handlers.coordinators.routing import slim
+from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.routing import slim
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 from kafkad.wire.steps import Reading

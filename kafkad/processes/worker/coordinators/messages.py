@@ -6,7 +6,7 @@ from time import monotonic_ns
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
-from kafkad.handlers.coordinators.routing import peek
+from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_S, Turns
 from kafkad.processes.worker.coordinators.lags import Lags
 from kafkad.processes.worker.coordinators.marker_orders import MarkerOrders

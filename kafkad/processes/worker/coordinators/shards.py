@@ -21,7 +21,7 @@ from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.metrics.catalogue import observe_rebalance
 from kafkad.core.request_context import BROKER_ITSELF
 from kafkad.core.waiting.timing_wheel import TimingWheel
-from kafkad.handlers.coordinators.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.answers import Answer, ClientAnswer, InnerAnswer
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition

@@ -7,8 +7,8 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.handlers.coordinators import routing
-from kafkad.handlers.coordinators.portions import PORTION
+from kafkad.handlers.coordinators.requests import routing
+from kafkad.handlers.coordinators.requests.portions import PORTION
 from kafkad.wire import api_table
 from kafkad.wire.messages.offset_replies import pack_commit, pack_fetch, pack_txn_commit
 from tests.handlers.kio_calls import KioApi

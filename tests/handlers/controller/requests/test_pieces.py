@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafkad.handlers.controller.pieces import joined, pieces_of
+from kafkad.handlers.controller.requests.pieces import joined, pieces_of
 from kafkad.wire import api_table
 from kafkad.wire.kio_codec import codec
 from tests.handlers.kio_calls import KioApi, versions_of

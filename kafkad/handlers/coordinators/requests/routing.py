@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from kafkad.core.controller.topics.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.coordinators import lists
-from kafkad.handlers.coordinators.portions import LARGE_BYTES, PORTION, portions_of
+from kafkad.handlers.coordinators.requests import lists
+from kafkad.handlers.coordinators.requests.portions import LARGE_BYTES, PORTION, portions_of
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS
 from kafkad.wire.joining import join_arrays, join_groups, join_portions
