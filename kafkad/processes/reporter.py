@@ -117,8 +117,11 @@ class ReporterProcess:
             else:
                 self._context.channel.send(Fatal(text=message, exit_code=CONFIGURATION_REFUSED))
             return
-        self._pages.add_page("/health", lambda: health_page(self._context.registry.broker_state))
+        self._pages.add_page("/health", self._health)
         self._loop.watch(self._pages.fileno(), self._serve_pages)
+
+    def _health(self) -> Page:
+        return health_page(self._context.registry.broker_state)
 
     def _serve_pages(self, _events: int) -> None:
         assert self._pages is not None, "watched as long as it is there"

@@ -6,6 +6,7 @@ is held any more.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import zmq
@@ -53,8 +54,7 @@ class Peers:
         )
 
     def _opened(self, peer: ProcessKey, link: Link) -> None:
-        on_frames = self._on_frames
-        self._loop.watch_link(link, lambda frames: on_frames(peer, frames))
+        self._loop.watch_link(link, partial(self._on_frames, peer))
 
     def _closing(self, peer: ProcessKey, link: Link) -> None:
         self._loop.unwatch_link(link)

@@ -7,6 +7,7 @@ import select
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 
 from kafkad.adapters.links.supervision_channel import Channel, Reload
@@ -139,7 +140,7 @@ class _Broker:
                 signals=signals,
                 service=self._service,
                 is_recovering=not all(resources.was_clean),
-                on_ready=lambda: self._announce(resources.endpoints),
+                on_ready=partial(self._announce, resources.endpoints),
                 on_stopping=resources.stop_listening,
                 reread=self._reload,
                 stage_ms=self._patience.stage_ms,

@@ -84,7 +84,7 @@ class WorkerProcess:
         self.coordination = assembly.coordination
         self._publishing = assembly.publishing
         self.loop.watch(context.channel.fd, self._on_channel)
-        self.loop.watch(self.upkeep.doorbell, lambda _events: self.upkeep.synced())
+        self.loop.watch(self.upkeep.doorbell, self.upkeep.rung)
 
     def run(self) -> None:
         """Until the broker stops."""

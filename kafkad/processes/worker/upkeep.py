@@ -96,7 +96,11 @@ class Upkeep:
             return
         future = self._threads.submit(effect.perform)
         self._syncing[future] = (owned, owned.log, effect)
-        future.add_done_callback(lambda _: os.eventfd_write(self.doorbell, 1))
+        future.add_done_callback(self._ring)
+
+    def _ring(self, _synced: object) -> None:
+        """By a thread: the loop wakes up."""
+        os.eventfd_write(self.doorbell, 1)
 
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
         self._sequence += 1
@@ -104,8 +108,8 @@ class Upkeep:
         due_ms = monotonic_ms() + effect.delay_ms
         heapq.heappush(self._removals, (due_ms, self._sequence, owned, effect, marks))
 
-    def synced(self) -> None:
-        """The doorbell rang: tell the logs what is on disk now."""
+    def rung(self, _events: int) -> None:
+        """Some logs are synced: tell the logs what is on disk now."""
         os.eventfd_read(self.doorbell)
         self._take_synced()
         self._begin_syncs()

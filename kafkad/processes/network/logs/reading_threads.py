@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
@@ -28,9 +29,9 @@ class ReadingThreads:
     def submit(self, done: Done, work: Callable[..., object], *args: object) -> None:
         """Have `work(*args)` done by a thread; `done` is called in the loop, with how that ended."""
         future = self._threads.submit(work, *args)
-        future.add_done_callback(lambda future: self._ring(future, done))
+        future.add_done_callback(partial(self._ring, done))
 
-    def _ring(self, future: Future[Any], done: Done) -> None:
+    def _ring(self, done: Done, future: Future[Any]) -> None:
         self._finished.append((future, done))
         os.eventfd_write(self.doorbell, 1)
 

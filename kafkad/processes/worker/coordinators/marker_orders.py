@@ -5,6 +5,7 @@ Owners may be this worker, another one, or one that dies meanwhile; `Marking` sa
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.marking import Advanced, MarkerRequest, Marking, Place
@@ -64,7 +65,7 @@ class MarkerOrders:
 
     def wanted(self, peer: ProcessKey, message: WriteTxnMarkersWanted) -> None:
         """Another worker's coordinator wants markers in partitions of this one."""
-        self._write(message, lambda written: self._answer(peer, written))
+        self._write(message, partial(self._answer, peer))
 
     def _answer(self, peer: ProcessKey, written: MarkersWritten) -> None:
         # Where the peer has died meanwhile, its successor asks again.

@@ -8,6 +8,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Set
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -223,8 +224,8 @@ class Coordinating:
             coordinator.owned,
             request,
             context.version,
-            lambda guard: self._handle(coordinator, asked, rule, guard),
-            lambda code: self.refuse(asked.token, code),
+            partial(self._handle, coordinator, asked, rule),
+            partial(self.refuse, asked.token),
         )
 
     def ask(
@@ -236,7 +237,7 @@ class Coordinating:
             answered(ErrorCode.NOT_COORDINATOR)
             return
         asked = Asked(self._take_token(InnerAnswer(answered)), BROKER_ITSELF)
-        self._handle(coordinator, asked, lambda shard, moment: rule(asked, shard, moment))
+        self._handle(coordinator, asked, partial(rule, asked))
 
     def _take_token(self, pending: Answer) -> int:
         token = self._next_token
