@@ -26,13 +26,14 @@ from kafkad.processes.network.connections.admission import Admission
 from kafkad.processes.network.connections.clients import Clients
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
+from kafkad.processes.network.connections.loop_pass import ReadyConnections
 from kafkad.processes.network.connections.peer_log import PeerLog
 from kafkad.processes.network.connections.request_memory import RequestMemory
 from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.controller_requests import ControllerRequests
 from kafkad.processes.network.coordinator_requests import CoordinatorRequests
-from kafkad.processes.network.dispatch import Requests
+from kafkad.processes.network.dispatch import RequestHandlers, Requests
 from kafkad.processes.network.fetch_requests import FetchRequests
 from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
@@ -42,8 +43,6 @@ from kafkad.processes.network.logs.searches import LogSearches
 from kafkad.processes.network.metadata_copy import MetadataCopy
 from kafkad.processes.network.owner_requests import OwnerRequests
 from kafkad.processes.network.produce_requests import ProduceRequests
-from kafkad.processes.network.ready_connections import ReadyConnections
-from kafkad.processes.network.request_handlers import RequestHandlers
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.turns import Turns

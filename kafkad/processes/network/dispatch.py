@@ -1,6 +1,7 @@
 """Which request handler answers which request: the API table, made into calls."""
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -14,9 +15,15 @@ from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.handlers.metadata import answer as answer_metadata
 from kafkad.handlers.metadata import unknown_topics
 from kafkad.handlers.requests.pipeline import LOCAL, OWNER_QUESTIONS
-from kafkad.processes.network.answers import Steps
+from kafkad.handlers.requests.view import BrokerView
+from kafkad.processes.network.answers import Answers, Steps
 from kafkad.processes.network.connections.connection import Connection, Frame
-from kafkad.processes.network.request_handlers import RequestHandlers
+from kafkad.processes.network.connections.throttle import Throttle
+from kafkad.processes.network.controller_requests import ControllerRequests
+from kafkad.processes.network.coordinator_requests import CoordinatorRequests
+from kafkad.processes.network.fetch_requests import FetchRequests
+from kafkad.processes.network.owner_requests import OwnerRequests
+from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
 from kafkad.wire.messages.find_coordinator import read_request as read_find_coordinator_request
@@ -27,6 +34,20 @@ CONSUMER_PROTOCOL_SINCE = 1
 """The level of group.version."""
 
 Start = Callable[[Connection, Frame, RequestContext], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestHandlers:
+    """Who answers what in this process, and what they look at."""
+
+    view: BrokerView
+    answers: Answers
+    produce: ProduceRequests
+    fetch: FetchRequests
+    controller: ControllerRequests
+    owners: OwnerRequests
+    coordinators: CoordinatorRequests
+    throttle: Throttle
 
 
 class Requests:

@@ -20,7 +20,7 @@ from kafkad.core.partition_slot import PartitionSlot
 from kafkad.processes.network.assembly import Assembly
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.connection_care import ConnectionCare
-from kafkad.processes.network.request_handlers import RequestHandlers
+from kafkad.processes.network.dispatch import RequestHandlers
 from kafkad.processes.network.worker_messages import WorkerMessages
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import IDLE

@@ -1,8 +1,8 @@
 """What workers say to a network process: each message to the request handler that waits for it."""
 
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.processes.network.dispatch import RequestHandlers
 from kafkad.processes.network.logs.readers import LogReaders
-from kafkad.processes.network.request_handlers import RequestHandlers
 from kafkad.wire.processes.coordinator_messages import COORDINATION, CoordinatorAnswered, unpack_coordination
 from kafkad.wire.processes.descriptors import (
     APPENDED,

@@ -18,11 +18,10 @@ from kafkad.processes.network.connections.connection import Connection, Frame
 from kafkad.processes.network.connections.frame_lengths import Unacceptable
 from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.graceful_close import mark_end, part
-from kafkad.processes.network.connections.pass_budget import TURNS_OF_A_PASS
+from kafkad.processes.network.connections.loop_pass import TURNS_OF_A_PASS, ReadyConnections
 from kafkad.processes.network.connections.peer_log import PeerLog, reason_of
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
-from kafkad.processes.network.ready_connections import ReadyConnections
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
 from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE
 from kafkad.wire.primitives import MalformedRequest

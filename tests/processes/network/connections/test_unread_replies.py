@@ -4,7 +4,7 @@ import pytest
 
 from kafkad.core.controller.deltas import TopicCreated
 from kafkad.processes.network.connections.connection import OUT_LIMIT_BYTES, Connection
-from kafkad.processes.network.connections.pass_budget import REQUESTS_OF_A_PASS
+from kafkad.processes.network.connections.loop_pass import REQUESTS_OF_A_PASS
 from tests.processes.pieces import NETWORK, TOPIC, Client, Pieces
 from tests.tools.raw_requests import METADATA, api_versions, batch, fetch, framed, metadata, produce, read_produced
 
