@@ -1,4 +1,4 @@
-"""The settings of the group coordinator, as its rules take them: plain numbers, in milliseconds and bytes."""
+"""The settings of the group coordinator as plain numbers, in milliseconds and bytes."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,9 @@ class GroupConfig:
     max_size: int = 2**31 - 1
     """group.max.size"""
     new_member_join_timeout_ms: int = 5 * 60 * 1000
-    """How long a new member's join may wait: it can't send heartbeats yet. Not configurable in Kafka either."""
+    """How long a new member's join may wait, as it can't send heartbeats yet. Kafka has no option for it either."""
     offset_metadata_max_bytes: int = 4096
-    """offset.metadata.max.bytes: of the note beside a committed offset, in UTF-16 units."""
+    """offset.metadata.max.bytes: the limit of the metadata of a committed offset, in UTF-16 units."""
     offsets_retention_ms: int = 10_080 * 60 * 1000
     """offsets.retention.minutes"""
     offsets_retention_check_interval_ms: int = 600_000

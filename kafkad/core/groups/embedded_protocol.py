@@ -1,7 +1,7 @@
-"""The "consumer" embedded protocol: what consumers say of themselves in a classic join, and what they are assigned.
+"""The "consumer" embedded protocol: the subscriptions and assignments of consumers in the classic protocol.
 
-Read and written by the coordinator only where a group changes from one protocol to the other (KIP-848): otherwise
-these bytes are the members' own affair. Versions 0 to 3 of Apache Kafka's ConsumerProtocol.
+The coordinator reads and writes these bytes only where a group changes from one protocol to the other (KIP-848);
+otherwise they concern the members alone. Versions 0 to 3 of Apache Kafka's ConsumerProtocol.
 """
 
 from collections.abc import Mapping
@@ -45,14 +45,14 @@ def read_subscription(data: bytes) -> Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedAssignment:
-    """`user_data` is what an assignor of somebody's own told its members besides."""
+    """`user_data` is what a client-side assignor told its members besides."""
 
     partitions: Named = field(default_factory=dict)
     user_data: bytes = b""
 
 
 def read_assignment(data: bytes) -> EmbeddedAssignment:
-    """Empty bytes are an assignment of nothing. Raises MalformedProtocol."""
+    """Empty bytes are an empty assignment. Raises MalformedProtocol."""
     if not data:
         return EmbeddedAssignment()
     try:
@@ -74,7 +74,7 @@ def write_assignment(assignment: Named, version: int) -> bytes:
 
 
 class _Reader:
-    """Goes through the bytes; ValueError and struct.error where they end too early."""
+    """Reads the bytes in order; raises ValueError or struct.error where they end too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -105,7 +105,7 @@ class _Reader:
         return None if length == -1 else self._take(length).decode()
 
     def nullable_bytes(self) -> bytes:
-        """None as nothing."""
+        """None is written like the empty text."""
         length = self.i32()
         return b"" if length == -1 else self._take(length)
 

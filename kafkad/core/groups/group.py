@@ -1,7 +1,7 @@
-"""What is every group, whatever protocol its members speak?
+"""What all groups have in common, whatever protocol their members use.
 
-What offsets, lists and deletions need to know of a group, and no more: classic groups and those of KIP-848 each
-implement it. A group never changes here; what is to be written about it comes as records.
+Offsets, listings and deletions need this of a group, and no more; classic and KIP-848 groups each implement it. A group
+never changes here: changes are returned as records.
 """
 
 from collections.abc import Callable, Hashable
@@ -14,7 +14,7 @@ from kafkad.core.groups.records import GroupRecord
 
 
 class GroupType(Enum):
-    """The types that a ListGroups filter may name; UNKNOWN is every other word, which no group is of."""
+    """The types that a ListGroups filter may name; UNKNOWN stands for any other word, and matches no group."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -31,20 +31,20 @@ class GroupType(Enum):
 
 
 class Expiration(NamedTuple):
-    """Since when the retention time of a group's offsets runs (KIP-211).
+    """When the retention time of a group's offsets begins (KIP-211).
 
-    `since_ms` is one wall time for all of them; None: for each since it was committed.
+    `since_ms` is one wall time for all of them; None: for each offset the time of its commit.
     """
 
     since_ms: int | None
 
 
 PartitionCheck = Callable[[UUID, int], None]
-"""Of a topic and a partition: raises `KafkaError` when the member may not commit there."""
+"""Takes a topic id and a partition: raises `KafkaError` when the member may not commit there."""
 
 
 class Group(Protocol):
-    """One group of any type. The checks raise `KafkaError` with the code that Apache Kafka gives."""
+    """One group of any type. The checks raise `KafkaError` with Apache Kafka's code."""
 
     @property
     def group_id(self) -> str: ...
@@ -58,18 +58,18 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str | None:
-        """What the members use the group for (`consumer`, `connect`, …); None: only offsets are kept in it."""
+        """The protocol type of the members (`consumer`, `connect`, …); None: the group only keeps offsets."""
 
     @property
     def is_empty(self) -> bool:
-        """Nobody is in it: it may be deleted."""
+        """The group has no members: it can be deleted."""
 
     def has_member(self, member_id: str) -> bool: ...
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> PartitionCheck | None:
-        """`generation` is the member epoch in a group of KIP-848. With a check, each partition is to pass it, too."""
+        """`generation` is the member epoch in a KIP-848 group. A returned check has to pass for each partition, too."""
 
     def check_offset_fetch(self, member_id: str | None, epoch: int) -> None: ...
 
@@ -78,13 +78,13 @@ class Group(Protocol):
     def check_delete(self) -> None: ...
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member wants the topic: its offsets stay as long."""
+        """Whether a member is subscribed to the topic: its offsets do not expire meanwhile."""
 
     def expiration(self) -> Expiration | None:
-        """From when its offsets age; None: they don't now."""
+        """When its offsets begin to age; None: they do not at present."""
 
     def session_timer(self, member_id: str, moment: Moment) -> tuple[Hashable, int] | None:
         """The timer that a commit by this member sets, as (key, deadline): in some states a commit is a heartbeat."""
 
     def tombstones(self) -> list[GroupRecord]:
-        """What removes the group itself; its offsets are somebody else's."""
+        """The records that remove the group itself; `GroupOffsets` removes its offsets."""

@@ -1,8 +1,8 @@
-"""How does a group that has members change its protocol? Classic to consumer with the first member that asks for it,
-and back when the last such member has gone (KIP-848, online migration).
+"""How does a group that has members change its protocol?
 
-Both ways the group is written down anew, in one batch: what removes the one, and what makes the other. Members that
-speak the classic protocol are members of a consumer group meanwhile (classic_in_consumer.py).
+A classic group becomes a consumer group with the first member that asks for it, and a classic one again when the last
+such member has left (KIP-848, online migration). Either way one batch removes the old group and writes the new one.
+Members of a consumer group that still use the classic protocol are handled in `consumer/classic_members.py`.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ from kafkad.core.groups.records import (
 
 
 def check_upgrade(group: ClassicGroup, config: ConsumerConfig) -> None:
-    """Raises GROUP_ID_NOT_FOUND: to who asks in the new protocol it is no group."""
+    """Raises GROUP_ID_NOT_FOUND: for clients of the new protocol a group that can't be converted does not exist."""
     if not config.migration_policy.may_upgrade:
         raise _not_upgraded(group.group_id, "online upgrade is disabled")
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -53,7 +53,7 @@ def _not_upgraded(group_id: str, reason: str) -> KafkaError:
 
 
 def upgraded(group: ClassicGroup, subscriptions: Subscriptions) -> list[ConsumerRecord]:
-    """The classic group as a consumer group: same generation, everybody with what it has. Raises GROUP_ID_NOT_FOUND."""
+    """The classic group as a consumer group: same generation, same assignments. Raises GROUP_ID_NOT_FOUND."""
     group_id, epoch = group.group_id, group.generation
     try:
         members = [_as_consumer(member, group, subscriptions.topics) for member in group.members.values()]
@@ -67,7 +67,7 @@ def upgraded(group: ClassicGroup, subscriptions: Subscriptions) -> list[Consumer
         records.append(
             ConsumerGroupTargetAssignmentMember(group_id=group_id, member_id=member.member_id, topic_partitions=had)
         )
-    # Nobody knows when its leader divided them: they may be divided anew at once.
+    # It is unknown when the leader computed the assignment: the next one may be computed at once.
     records.append(ConsumerGroupTargetAssignmentMetadata(group_id=group_id, assignment_epoch=epoch))
     return [*records, *(member.assignment_record(group_id) for member in members)]
 
@@ -97,7 +97,7 @@ def _as_consumer(member: ClassicMember, group: ClassicGroup, topics: Topics) -> 
 
 
 def _metadata(member: ClassicMember, protocol: str | None) -> bytes:
-    """In the protocol that the group has chosen; before it has, in the one that the member likes best."""
+    """The metadata for the group's protocol; before one is chosen, for the protocol that the member prefers."""
     return next((metadata for name, metadata in member.protocols if name == protocol), member.protocols[0][1])
 
 
@@ -113,7 +113,7 @@ def spoken_protocols(classic: ClassicMemberMetadata) -> tuple[tuple[str, bytes],
 def downgraded(
     group: ConsumerGroup, staying: Sequence[ConsumerMember], generation: int, topics: Topics, wall_ms: int
 ) -> GroupMetadata:
-    """Those who stay, who all speak the classic protocol, as a classic group in which each has its target."""
+    """The remaining members, which all use the classic protocol, as a classic group with the target assignment."""
     protocol = _chosen(staying)
     return GroupMetadata(
         group_id=group.group_id,
@@ -144,7 +144,7 @@ def _as_classic(member: ConsumerMember, target: Assignment, protocol: str, topic
 
 
 def _chosen(members: Sequence[ConsumerMember]) -> str:
-    """What most prefer of the protocols that all of them speak."""
+    """The protocol that most members prefer among those that all support."""
     spoken = [[row.name for row in member.classic.supported_protocols] for member in members if member.classic]
     common = set(spoken[0]).intersection(*spoken)
     votes = Counter(next(name for name in names if name in common) for names in spoken)
@@ -152,7 +152,7 @@ def _chosen(members: Sequence[ConsumerMember]) -> str:
 
 
 def embedded_assignment(assignment: Assignment, metadata: bytes, topics: Topics) -> bytes:
-    """For a classic member, in the version in which it speaks in its `metadata`."""
+    """The assignment for a classic member, in the version of its `metadata`."""
     try:
         version = read_subscription(metadata).version
     except MalformedProtocol:
@@ -161,7 +161,7 @@ def embedded_assignment(assignment: Assignment, metadata: bytes, topics: Topics)
 
 
 def by_id(named: Named, topics: Topics) -> Assignment:
-    """Topics that are not there any more are left out."""
+    """Topics that no longer exist are left out."""
     ids = {name: topics.id_of(name) for name in named}
     return {topic_id: named[name] for name, topic_id in ids.items() if topic_id is not None and named[name]}
 

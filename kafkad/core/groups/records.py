@@ -1,7 +1,7 @@
-"""What stands in `__consumer_offsets`? Every kind of record, as plain values, each with its removed form.
+"""Every kind of record in `__consumer_offsets` as a plain value, each with its tombstone.
 
-The names and fields are those of Apache Kafka's schemas; how they are written is the wire's affair. A record says
-what is so after it, never what to do.
+The names and fields are those of Apache Kafka's schemas; `wire` writes and reads them. A record says what is so after
+it, never what to do.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from kafkad.core.types import NO_LEADER_EPOCH, NO_TIMESTAMP, NO_TOPIC_ID
 
 
 class OffsetCommitted(NamedTuple):
-    """A group's place in a partition. A tuple, unlike the others: loading makes millions of these."""
+    """The committed offset of a partition. A tuple, unlike the others: loading makes millions of these."""
 
     group_id: str
     topic: str
@@ -27,7 +27,7 @@ class OffsetCommitted(NamedTuple):
 
 
 class OffsetRemoved(NamedTuple):
-    """A tuple because there are as many as commits."""
+    """A tuple because there are as many of them as of commits."""
 
     group_id: str
     topic: str
@@ -51,7 +51,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadata:
-    """A generation of a classic group, with everybody's assignment."""
+    """A generation of a classic group, with the assignments of all members."""
 
     group_id: str
     protocol_type: str
@@ -116,7 +116,7 @@ class ClassicProtocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberMetadata:
-    """What a member that speaks the classic protocol brought into a KIP-848 group."""
+    """The JoinGroup fields of a member of a KIP-848 group that uses the classic protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...]
@@ -145,7 +145,7 @@ class ConsumerGroupMemberMetadataRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupTargetAssignmentMetadata:
-    """Which epoch the target assignment is of, and since when (0: written before Apache Kafka 4.3)."""
+    """The epoch of the target assignment, and when it was computed (0: written before Apache Kafka 4.3)."""
 
     group_id: str
     assignment_epoch: int
@@ -178,9 +178,9 @@ class ConsumerGroupTargetAssignmentMemberRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedPartitions:
-    """`assignment_epochs` says of each partition since which member epoch it is the member's; empty: not known.
+    """`assignment_epochs` has for each partition the member epoch in which the member got it; empty: not known.
 
-    Apache Kafka tells empty from None in what it writes, and means the same.
+    Apache Kafka distinguishes empty from None in what it writes, and means the same.
     """
 
     topic_id: UUID
@@ -207,7 +207,7 @@ class ConsumerGroupCurrentMemberAssignmentRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupRegularExpression:
-    """Which topics a subscription by pattern came to, as of the metadata `version` at `timestamp`."""
+    """The topics that matched a subscription by pattern, in the metadata `version` at `timestamp`."""
 
     group_id: str
     regular_expression: str

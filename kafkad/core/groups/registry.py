@@ -1,8 +1,8 @@
-"""Which groups does this coordinator have, whatever protocol their members speak?
+"""All groups of this coordinator, whatever protocol their members use.
 
-While the log is replayed only the last word about each classic group is kept; the groups are made of it when all is
-read (`finish_loading`). From then on a classic group's own record changes nothing in it: the record was made of the
-group. A group that only has committed offsets is an empty classic group without a record.
+During the replay of the log only the newest record of each classic group is kept; `finish_loading` makes the groups
+from them. Afterwards a classic group's own record changes nothing in it: the record was made from the group. A group
+that only has committed offsets is an empty classic group without a record.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Groups:
         return len(self._groups)
 
     def ids(self) -> list[str]:
-        """As they are now, for who looks at them in steps."""
+        """A copy, for callers that go through the ids in steps."""
         return list(self._groups)
 
     def get(self, group_id: str) -> Group | None:
@@ -49,7 +49,7 @@ class Groups:
         return group
 
     def add(self, group: Group) -> None:
-        """Put a group in, in place of one with the same id."""
+        """Add a group, in place of one with the same id."""
         self._last_word.pop(group.group_id, None)
         self._groups[group.group_id] = group
 
@@ -70,13 +70,13 @@ class Groups:
             self._groups[record.group_id] = restore_group(record)
 
     def replay_removed(self, group_id: str) -> None:
-        """A classic group is gone; one of another type, of the same id, has its own records."""
+        """A classic group is gone; a group of another type with the same id has its own records."""
         self._last_word.pop(group_id, None)
         if isinstance(self._groups.get(group_id), ClassicGroup):
             del self._groups[group_id]
 
     def replay_consumer(self, record: ConsumerRecord) -> None:
-        """Something of a group of KIP-848: made with its first record, gone with the one that says so."""
+        """A record of a KIP-848 group: the first one creates the group, and its tombstone removes it."""
         group = self._groups.get(record.group_id)
         if isinstance(record, ConsumerGroupMetadataRemoved):
             if isinstance(group, ConsumerGroup):
@@ -85,14 +85,14 @@ class Groups:
         if not isinstance(group, ConsumerGroup):
             if isinstance(record, REMOVALS):
                 return
-            # A classic group of this id has been removed by the record before, or never had one.
+            # The record before has removed the classic group of this id, or it never had a record.
             group = ConsumerGroup(record.group_id)
             self._last_word.pop(record.group_id, None)
             self._groups[record.group_id] = group
         group.replay((record,))
 
     def replay_offset(self, group_id: str) -> None:
-        """There are offsets of this group; nobody has to have been in it."""
+        """The group has offsets; it need not have had members."""
         if group_id not in self._groups:
             self._groups[group_id] = ClassicGroup(group_id, None)
 

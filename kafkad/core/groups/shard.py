@@ -1,7 +1,7 @@
 """The groups of one partition of `__consumer_offsets`: their protocols and their offsets behind one `Shard`.
 
-Sorts records, timers and requests to whose they are. What concerns both a group and its offsets (its deletion) is
-decided here; everything else by the parts, which handlers use directly.
+It passes records, timers and requests to the part that handles them. Only deletion, which concerns a group and its
+offsets, is decided here; handlers use the parts directly.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -31,8 +31,10 @@ from kafkad.core.groups.registry import Groups
 
 
 class GroupShard:
-    """`new_id` gives a text that was never given before, for member ids; `rebalanced` counts the new epochs of groups
-    of the consumer protocol."""
+    """`new_id` returns a text that was never returned before, for member ids.
+
+    `rebalanced` counts the new epochs of groups of the consumer protocol.
+    """
 
     def __init__(
         self,
@@ -54,10 +56,10 @@ class GroupShard:
         )
 
     def configure(self, config: ConsumerConfig) -> None:
-        """Other settings of groups from now on."""
+        """Other group settings from now on."""
         self.consumer.config = self._modern.config = self._fencing.config = config
 
-    # What the runtime calls.
+    # Called by the runtime.
 
     def replay(self, record: GroupRecord, offset: int, producer: Producer | None) -> None:
         match record:
@@ -96,10 +98,10 @@ class GroupShard:
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> GroupOutcome:
         raise AssertionError("groups order no markers")
 
-    # Requests about groups and their offsets at once.
+    # Requests about groups and their offsets together.
 
     def delete_groups(self, group_ids: Iterable[str], token: int) -> GroupOutcome:
-        """Answered with (group id, code), once for each that is named."""
+        """Answers with (group id, code), once for each id in the request."""
         outcome: Outcome[GroupRecord] = Outcome()
         results = []
         deleted = []

@@ -1,6 +1,6 @@
-"""A classic group: its membership, the state it is in, and what it answers to questions about its offsets.
+"""A classic group: its membership, its state, and its answers to questions about its offsets.
 
-Generations are counted here; when one is to be made is classic_rebalance.py's affair.
+It counts its generations; `rebalance.py` decides when the next one begins.
 """
 
 from collections.abc import Collection, Hashable
@@ -44,19 +44,19 @@ class ClassicGroup(ClassicMembership):
         self.state = ClassicState.EMPTY
         self.previous_state = ClassicState.DEAD
         self.state_since_ms: int | None = now_ms
-        """Wall time; None: written by a Kafka that did not note it."""
+        """Wall time; None when the log was written by a Kafka version that did not store it."""
         self.generation = 0
         self.protocol: str | None = None
         self.subscription: frozenset[str] | None = None
-        """The topics of all members; None: they are not consumers, or can't be understood."""
+        """The topics of all members; None when they are not consumers, or their metadata can't be read."""
         self.new_member_added = False
         self.delay_ms = 0
         self.more_delay_ms = 0
-        """Of the initial rebalance: the present delay, and how much may still be added."""
+        """For the initial rebalance: the present delay, and how much more it may be extended."""
         self.rebalance_since_ms = 0
-        """Wall time at which the rebalance began that goes on or went on last."""
+        """Wall time at which the present or the last rebalance began."""
         self.is_logged = False
-        """Whether a record of the group is in the log."""
+        """Whether the log has a record of the group."""
 
     def move_to(self, state: ClassicState, now_ms: int) -> None:
         assert self.state in MAY_FOLLOW[state], f"group {self.group_id} can't go from {self.state} to {state}"
@@ -70,12 +70,12 @@ class ClassicGroup(ClassicMembership):
 
     @property
     def is_initial_rebalance(self) -> bool:
-        """Nobody was in it before: members get time to gather, whether or not all known have joined."""
+        """The group was empty before: the rebalance waits for new members, even when all known ones have joined."""
         return self.state is ClassicState.PREPARING_REBALANCE and self.previous_state is ClassicState.EMPTY
 
     def next_generation(self, now_ms: int) -> None:
-        """Everybody who is to be in it has joined."""
-        # After the last one Kafka's counter turns negative, where clients take a generation for none.
+        """All members of the next generation have joined."""
+        # After the largest number Kafka's counter turns negative, and clients read a negative generation as none.
         self.generation = 0 if self.generation == _LAST_GENERATION else self.generation + 1
         self.protocol = self.select_protocol() if self.members else None
         self.refresh_subscription()
@@ -83,7 +83,7 @@ class ClassicGroup(ClassicMembership):
         self.move_to(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now_ms)
 
     def supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
-        """Whether a member that speaks these can be in the group."""
+        """Whether a member that supports these protocols can join the group."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         return self.protocol_type == protocol_type and self.have_common_protocol(protocols)
@@ -96,7 +96,7 @@ class ClassicGroup(ClassicMembership):
             elif self.protocol is not None:
                 self.subscription = subscribed_topics(each.metadata(self.protocol) for each in self.members.values())
 
-    # What every `Group` answers.
+    # The methods of `Group`.
 
     @property
     def state_name(self) -> str:
@@ -112,7 +112,8 @@ class ClassicGroup(ClassicMembership):
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> None:
-        """A member of this generation may, and who is no member while nobody is (tools, consumers that assign)."""
+        """A member of this generation may commit. While the group is empty a client without a member id may (tools,
+        `assign`)."""
         if self.state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if generation < 0 and self.is_empty:
@@ -122,7 +123,7 @@ class ClassicGroup(ClassicMembership):
             if generation != self.generation:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         elif not is_transactional and not self.is_empty:
-            # Old transactional producers don't say which member they are.
+            # Old transactional producers send no member id.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not is_transactional and self.state is ClassicState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -132,7 +133,8 @@ class ClassicGroup(ClassicMembership):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
 
     def check_offset_delete(self) -> None:
-        """Of consumers single offsets may go, of topics that none of them wants; other members keep all."""
+        """In a consumer group, offsets of topics that no member subscribes to can be deleted; in any other group,
+        none."""
         if self.state is ClassicState.DEAD:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
         if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
@@ -146,12 +148,13 @@ class ClassicGroup(ClassicMembership):
 
     def is_subscribed(self, topic: str) -> bool:
         if self.subscription is None:
-            # Consumers that can't be understood may want anything.
+            # These consumers may be subscribed to any topic.
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self.subscription
 
     def expiration(self) -> Expiration | None:
-        """KIP-211: an empty group's offsets age from when it became empty, those that nobody wants from the commit."""
+        """KIP-211: in an empty group offsets age from when it became empty, else unsubscribed ones from their
+        commit."""
         if self.protocol_type is None:
             return Expiration(None)
         if self.is_empty:
@@ -161,7 +164,7 @@ class ClassicGroup(ClassicMembership):
         return None
 
     def session_timer(self, member_id: str, moment: Moment) -> tuple[Hashable, int] | None:
-        """Commits keep a session alive while the member has nothing else to say."""
+        """A commit counts as a heartbeat."""
         member = self.members.get(member_id)
         if member is None or self.state not in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
             return None

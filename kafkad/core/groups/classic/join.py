@@ -1,8 +1,8 @@
-"""May this client join the classic group, as whom, and what does its join set off?
+"""May this client join the classic group, under which member id, and what does its join cause?
 
-A new client is given an id; from version 4 it has to come back with it before it counts (KIP-394). A known member
-that changes what it can, or leads and comes again, makes the group rebalance; one that only missed the answer is
-told it once more. Static members that come back without an id are in classic_static.py.
+A new client gets a member id; from version 4 on it has to join again with that id before it counts (KIP-394). The group
+rebalances when a known member changes its protocols, or when the leader joins again. A known member that only missed
+the answer gets it once more. Static members that return without an id are in `static_members.py`.
 """
 
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -15,12 +15,13 @@ from kafkad.core.groups.classic.static_members import return_static_member
 from kafkad.core.groups.classic.step import Step, joined
 
 GROUP_METADATA_BYTES = 16 << 20
-"""Of all members of a group. Its record has to fit a batch of `__consumer_offsets`, so that one with much more can't
-become stable; its leader would be sent all of it, and the worker would do nothing else meanwhile."""
+"""The most metadata that all members of a group may have together. The group's record has to fit a batch of
+`__consumer_offsets`, so a group with much more can't become stable. Its leader would also be sent all of it, and the
+worker would do nothing else meanwhile."""
 
 
 def join(group: ClassicGroup, request: JoinGroup, token: int, new_member_id: str, step: Step) -> None:
-    """`new_member_id` is taken when the client has none."""
+    """`new_member_id` is used when the client sends none."""
     if not (_has_room(group, request.member_id, step.config.max_size) and _has_room_for_metadata(group, request)):
         step.remove(group, request.member_id)
         step.reply(token, Joined(code=ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -40,7 +41,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
         return True
     if group.state is ClassicState.PREPARING_REBALANCE:
-        # Those who wait count, not those who are known: so the last to rejoin a group that is too large go.
+        # Only members that have joined count: when a group has too many members, the last to rejoin are turned away.
         member = group.members.get(member_id)
         return (member is not None and member.join_token is not None) or group.awaiting_join < max_size
     return member_id in group.members or len(group.members) < max_size

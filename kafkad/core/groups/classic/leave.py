@@ -1,4 +1,4 @@
-"""Members that say that they are alive, and members that go: heartbeats and leaves of classic groups."""
+"""Heartbeats and leaves of classic groups."""
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.classic.group import ClassicGroup
@@ -9,7 +9,7 @@ from kafkad.core.groups.classic.step import Step, some_of
 
 
 def heartbeat(group: ClassicGroup, request: Heartbeat, token: int, step: Step) -> None:
-    """The session goes on; while the group prepares a rebalance the member is told to join. Raises KafkaError."""
+    """Extends the session; while the group prepares a rebalance the member is told to rejoin. Raises KafkaError."""
     if group.state is ClassicState.DEAD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     group.check_member(request.member_id, request.instance_id)
@@ -21,7 +21,7 @@ def heartbeat(group: ClassicGroup, request: Heartbeat, token: int, step: Step) -
 
 
 def leave(group: ClassicGroup, request: LeaveGroup, token: int, step: Step) -> None:
-    """Each is answered by itself; the group rebalances once for all that went."""
+    """Each member gets its own result; the group rebalances once for all that left."""
     if group.state is ClassicState.DEAD:
         step.reply(token, Left(code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return

@@ -1,12 +1,12 @@
-"""A member of a classic group: what it said when it joined, what it was assigned, which requests of it wait.
+"""A member of a classic group: what it said when it joined, its assignment, and its requests that wait.
 
-Mutable and slotted: it is the group that changes it, and keeps its sums right while it does.
+Mutable and slotted: only the group changes it, and keeps its counters right while it does.
 """
 
 from kafkad.core.groups.records import GroupMember
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata) of what a member can speak, in the order of its preference."""
+"""(name, metadata) of each protocol that a member supports, in its order of preference."""
 
 NO_ASSIGNMENT = b""
 
@@ -54,7 +54,7 @@ class ClassicMember:
 
     @classmethod
     def restored(cls, record: GroupMember, protocol: str | None) -> "ClassicMember":
-        """As it was in the generation that was written; of its protocols only the chosen one is known."""
+        """The member as its record has it; of its protocols only the chosen one is known."""
         return cls(
             member_id=record.member_id,
             instance_id=record.group_instance_id,
@@ -69,7 +69,7 @@ class ClassicMember:
         )
 
     def renamed(self, member_id: str) -> "ClassicMember":
-        """The same static member under a new id; nothing waits for it yet."""
+        """The same static member under a new member id; none of its requests waits yet."""
         return ClassicMember(
             member_id=member_id,
             instance_id=self.instance_id,
@@ -87,13 +87,14 @@ class ClassicMember:
 
     @property
     def keeps_session(self) -> bool:
-        """Whether it counts as alive without a heartbeat: it waits for us. A new member's wait has its own limit."""
+        """Whether it counts as alive without heartbeats because its request waits. A new member's wait has its own
+        limit."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said for the protocol; it is one that the member can speak."""
+        """Its metadata for the protocol, which the member must support."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: set[str]) -> str:
-        """Its favourite among protocols that everybody can speak."""
+        """The protocol that it prefers among those that all members support."""
         return next(name for name, _ in self.protocols if name in candidates)

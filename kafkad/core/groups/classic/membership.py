@@ -1,7 +1,8 @@
-"""Who is in a classic group, and what they have in common?
+"""The members of a classic group, and what they have in common.
 
-The sums (how many wait for a join, how many speak each protocol) always agree with the members, so that a join costs
-the same in a group of ten and of a thousand. What a membership means at a given moment is the group's affair.
+Counters (how many members wait for a join, how many support each protocol) always agree with the members, so a join
+costs the same in a group of ten and of a thousand. What the membership means for the group's state is decided in
+`group.py` and `rebalance.py`.
 """
 
 from collections import Counter
@@ -29,15 +30,16 @@ class ClassicMembership:
     def __init__(self) -> None:
         self.members: dict[str, ClassicMember] = {}
         self.protocol_type: str | None = None
-        """What the first member said that the group is for; None: only offsets were ever kept in it."""
+        """The protocol type of the first member; None for a group that only ever kept offsets."""
         self.leader: str | None = None
         self.pending_join: set[str] = set()
-        """Ids given out (KIP-394) to members that have not come back with them yet."""
+        """Member ids given out (KIP-394) to members that have not joined with them yet."""
         self.pending_sync: set[str] = set()
-        """Members of this generation that have not asked for their assignment yet."""
+        """Members of this generation that have not sent SyncGroup yet."""
         self.awaiting_join = 0
         self.metadata_bytes = 0
-        """Of all protocols of all members: the leader is sent that of one, and it is all in memory."""
+        """Bytes of all protocols of all members. The leader is sent those of one protocol, but all are kept in
+        memory."""
         self._static: dict[str, str] = {}
         self._members_by_protocol: Counter[str] = Counter()
 
@@ -47,7 +49,7 @@ class ClassicMembership:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asked for."""
+        """The longest rebalance timeout of a member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def add(self, member: ClassicMember, protocol_type: str, join_token: int | None = None) -> None:
@@ -64,7 +66,7 @@ class ClassicMembership:
         self._set_join_token(member, join_token)
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Forget a member, pending ones included; the caller answers what still waits for it."""
+        """Remove a member or a pending id; the caller answers its waiting requests."""
         self.pending_join.discard(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -87,7 +89,7 @@ class ClassicMembership:
         session_timeout_ms: int,
         join_token: int | None,
     ) -> None:
-        """What the member said this time."""
+        """Take over what the member said in this join."""
         self._count(member.protocols, -1)
         member.protocols = protocols
         self._count(protocols, 1)
@@ -96,7 +98,7 @@ class ClassicMembership:
         self._set_join_token(member, join_token)
 
     def replace_static(self, old_member_id: str, new_member_id: str) -> ClassicMember:
-        """A static member came back: all that it was goes on under the new id. The caller fences the old one."""
+        """A static member came back: it keeps everything under its new id. The caller fences the old id."""
         old = self.members.pop(old_member_id)
         assert old.instance_id is not None and old.join_token is None and old.sync_token is None
         new = self.members[new_member_id] = old.renamed(new_member_id)
@@ -109,7 +111,7 @@ class ClassicMembership:
         return new
 
     def take_join_token(self, member: ClassicMember) -> int | None:
-        """The join of this member is going to be answered."""
+        """The join of this member is about to be answered."""
         token = member.join_token
         self._set_join_token(member, None)
         return token
@@ -118,7 +120,8 @@ class ClassicMembership:
         return self._static.get(instance_id)
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
-        """Is the caller who it says? A static member is known by its instance id (KIP-345)."""
+        """Check that the member id and the instance id belong together; an instance id names a static member
+        (KIP-345)."""
         if instance_id is not None:
             existing = self._static.get(instance_id)
             if existing is None:
@@ -132,7 +135,7 @@ class ClassicMembership:
         return (member for member in self.members.values() if member.join_token is None)
 
     def elect_joined_leader(self) -> bool:
-        """Let somebody who has joined lead; False: nobody has."""
+        """Choose a leader among the members that have joined; False when none has."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is not None:
@@ -144,19 +147,19 @@ class ClassicMembership:
         return True
 
     def have_common_protocol(self, protocols: Iterable[str]) -> bool:
-        """Whether one of these is spoken by everybody."""
+        """Whether all members support one of these."""
         everybody = len(self.members)
         return any(self._members_by_protocol[name] == everybody for name in protocols)
 
     def select_protocol(self) -> str:
-        """Each member votes for its favourite among those that all can speak."""
+        """Each member votes for the one that it prefers among the protocols that all support."""
         everybody = len(self.members)
         candidates = {name for name, count in self._members_by_protocol.items() if count == everybody}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=votes.__getitem__)
 
     def _count(self, protocols: Protocols, change: int) -> None:
-        # A name that a member gives twice counts once: it has one vote.
+        # A name that a member sends twice counts once: it has one vote.
         for name in {name for name, _ in protocols}:
             self._members_by_protocol[name] += change
             if not self._members_by_protocol[name]:

@@ -1,6 +1,6 @@
-"""What classic members ask and are answered, as plain values: nothing of a wire version is left in them.
+"""Requests and answers of the classic protocol as plain values, independent of API versions.
 
-Where a version lacks a field the handler says what Kafka takes for it.
+Where a version lacks a field the handler fills in Kafka's default.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _NO_REASON = "not provided"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroup:
-    """`requires_known_member_id`: the client comes again with the id that it is given (KIP-394)."""
+    """`requires_known_member_id`: the client has to join again with the member id that it is given (KIP-394)."""
 
     group_id: str
     member_id: str
@@ -29,7 +29,7 @@ class JoinGroup:
     reason: str | None = None
     requires_known_member_id: bool = True
     can_skip_assignment: bool = True
-    """The client understands that a returning leader need not assign again (KIP-814)."""
+    """Whether the client can skip the assignment when it returns as leader (KIP-814)."""
 
     @property
     def protocol_names(self) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ class JoinGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """What the leader is told of a member, for it to assign."""
+    """What the leader learns of a member, to compute its assignment."""
 
     member_id: str
     instance_id: str | None
@@ -94,7 +94,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingMember:
-    """Without `member_id` it is whoever holds the instance id (tools remove static members so)."""
+    """Without `member_id`, the present holder of the instance id (tools remove static members so)."""
 
     member_id: str
     instance_id: str | None = None

@@ -1,7 +1,7 @@
-"""The classic group protocol (JoinGroup, SyncGroup, Heartbeat, LeaveGroup) on all groups of one internal partition.
+"""The classic group protocol (JoinGroup, SyncGroup, Heartbeat, LeaveGroup) for all groups of one internal partition.
 
-Finds or makes the group that a request is about, runs the rules on it, and turns their refusals into answers. What a
-member of a KIP-848 group says in the classic protocol goes to `ModernGroups`.
+It finds or creates the group of a request, runs the rules on it, and turns refusals into answers. Classic requests of
+members of KIP-848 groups go to `ModernGroups`.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ GroupOutcome = Outcome[GroupRecord]
 
 
 class ModernGroups(Protocol):
-    """Classic requests about a group of KIP-848 that has members. The answers are those of this module."""
+    """Classic requests to KIP-848 groups that have members. The answers are those of this module."""
 
     def classic_join(self, group: Group, request: JoinGroup, token: int, moment: Moment) -> GroupOutcome: ...
 
@@ -51,7 +51,7 @@ class ModernGroups(Protocol):
 
 
 class ClassicProtocol:
-    """`new_id` gives a text that was never given before; `modern` is there when KIP-848 is."""
+    """`new_id` returns a text that was never returned before; `modern` is set when KIP-848 is supported."""
 
     def __init__(
         self, groups: Groups, config: GroupConfig, new_id: Callable[[], str], modern: ModernGroups | None = None
@@ -87,7 +87,7 @@ class ClassicProtocol:
             return _answer(token, Synced(code=error.code))
 
     def heartbeat(self, request: Heartbeat, token: int, moment: Moment) -> GroupOutcome:
-        """Answered with an `ErrorCode`."""
+        """Answers with an `ErrorCode`."""
         try:
             group = self._group_with_members(request.group_id)
             if isinstance(group, ClassicGroup):
@@ -128,7 +128,7 @@ class ClassicProtocol:
         return step.outcome
 
     def loaded(self, moment: Moment) -> GroupOutcome:
-        """Everybody who was in a group when the log ends is given a whole session to be heard of."""
+        """After the log has been loaded every member gets a whole session timeout."""
         step = Step(self._config, moment)
         for group in self._groups:
             if isinstance(group, ClassicGroup):
@@ -138,8 +138,8 @@ class ClassicProtocol:
         return step.outcome
 
     def unloaded(self) -> GroupOutcome:
-        """Whoever waits is to look for the new coordinator."""
-        # No time is needed: nothing that is set here lives on.
+        """Clients whose requests wait have to look for the new coordinator."""
+        # Any time will do: the group is dropped.
         step = Step(self._config, Moment(0, 0))
         for group in self._groups:
             if not isinstance(group, ClassicGroup):
@@ -161,7 +161,7 @@ class ClassicProtocol:
         return step.outcome
 
     def _join_new_group(self, replaced: Group | None, request: JoinGroup, token: int, moment: Moment) -> GroupOutcome:
-        """The group is written down at once; `replaced` is an empty one of another type, which ends with that."""
+        """The record is written at once. `replaced` is an empty group of another type, which the same batch removes."""
         group = ClassicGroup(request.group_id, moment.wall_ms)
         self._groups.add(group)
         outcome = self._join_group(group, request, token, moment)
@@ -179,7 +179,7 @@ class ClassicProtocol:
         return outcome
 
     def _take_back(self, group: ClassicGroup, replaced: Group | None, code: ErrorCode, moment: Moment) -> GroupOutcome:
-        """A new group that could not be written: nobody was told that it is there."""
+        """The record of a new group could not be written: no client has learned of it."""
         self._groups.remove(group.group_id)
         if replaced is not None:
             self._groups.add(replaced)

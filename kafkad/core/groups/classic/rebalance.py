@@ -1,8 +1,9 @@
-"""When does a classic group rebalance, and when is its next generation made?
+"""When does a classic group rebalance, and when does its next generation begin?
 
-A rebalance waits until everybody who is known has joined, or for the longest rebalance timeout among them. The first
-one of an empty group waits for its delay instead, longer while new members come. Who has not joined by then is out,
-but for static members, who may come back. Then everybody has as long again to ask for the assignment.
+A rebalance ends when all known members have joined, or after the longest rebalance timeout among them. The initial
+rebalance of an empty group waits for its delay instead, and longer while new members come. Members that have not joined
+by then are removed. Static members are not: they may come back. Then the members have the same time again to send
+SyncGroup.
 """
 
 from kafkad.core.errors import ErrorCode
@@ -17,7 +18,7 @@ _GENERATION_MADE = (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
 
 
 def rebalance_or_complete(group: ClassicGroup, reason: str, step: Step) -> None:
-    """Something changed: rebalance, or if that goes on already see whether it was the last that was missing."""
+    """Something changed: begin a rebalance. If one is going on already, complete it when nothing else is missing."""
     if group.can_rebalance:
         prepare_rebalance(group, reason, step)
     else:
@@ -25,7 +26,7 @@ def rebalance_or_complete(group: ClassicGroup, reason: str, step: Step) -> None:
 
 
 def prepare_rebalance(group: ClassicGroup, reason: str, step: Step) -> None:
-    """Members are to rejoin: they learn of it by their syncs and heartbeats."""
+    """Members have to rejoin: the answers to their syncs and heartbeats say so."""
     if group.state is ClassicState.COMPLETING_REBALANCE:
         refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, step)
     group.pending_sync.clear()
@@ -49,13 +50,13 @@ def prepare_rebalance(group: ClassicGroup, reason: str, step: Step) -> None:
 
 
 def complete_if_all_joined(group: ClassicGroup, step: Step) -> None:
-    """The initial rebalance is left to its delay."""
+    """The initial rebalance always waits for its delay."""
     if group.state is ClassicState.PREPARING_REBALANCE and not group.is_initial_rebalance and group.have_all_joined:
         complete_join(group, step)
 
 
 def join_wait_ended(group: ClassicGroup, step: Step) -> None:
-    """The time for joins is up."""
+    """The time to join is over."""
     if group.state is not ClassicState.PREPARING_REBALANCE:
         return
     if group.is_initial_rebalance and group.new_member_added and group.more_delay_ms:
@@ -69,12 +70,12 @@ def join_wait_ended(group: ClassicGroup, step: Step) -> None:
 
 
 def complete_join(group: ClassicGroup, step: Step) -> None:
-    """Make the next generation of those who have joined."""
+    """Begin the next generation with the members that have joined."""
     step.end_wait_for_joins(group)
     for member in [each for each in group.not_rejoined() if not each.is_static]:
         step.remove(group, member.member_id)
     if not group.elect_joined_leader() and group.members:
-        # Only static members are left, and none of them has joined: their sessions say when to give them up.
+        # Only static members are left and none has joined: their sessions decide when they are removed.
         step.wait_for_joins(group, group.rebalance_timeout_ms)
         return
     group.next_generation(step.moment.wall_ms)
@@ -92,7 +93,7 @@ def complete_join(group: ClassicGroup, step: Step) -> None:
 
 
 def sync_wait_ended(group: ClassicGroup, step: Step) -> None:
-    """Who joined and then did not ask for the assignment is out."""
+    """Members that joined and did not send SyncGroup in time are removed."""
     if group.state not in _GENERATION_MADE or not group.pending_sync:
         return
     silent = sorted(group.pending_sync)
@@ -102,7 +103,7 @@ def sync_wait_ended(group: ClassicGroup, step: Step) -> None:
 
 
 def session_ended(group: ClassicGroup, member_id: str, step: Step) -> None:
-    """Nothing was heard of a member, or of somebody with a pending id, for its session timeout."""
+    """A member or a pending member id sent nothing for its session timeout."""
     if member_id in group.pending_join:
         step.remove(group, member_id)
         complete_without_delay(group, step)
@@ -121,7 +122,7 @@ def remove_member(group: ClassicGroup, member: ClassicMember, reason: str, step:
 
 
 def complete_without_delay(group: ClassicGroup, step: Step) -> None:
-    """Whoever is gone was perhaps the last that was waited for, also in the initial rebalance."""
+    """The rebalance may have waited only for the removed member, also in the initial rebalance."""
     if group.state is ClassicState.PREPARING_REBALANCE and group.have_all_joined:
         complete_join(group, step)
 
@@ -135,7 +136,7 @@ def refuse_syncs(group: ClassicGroup, code: ErrorCode, step: Step) -> None:
 
 
 def loaded_over_capacity(group: ClassicGroup, step: Step) -> bool:
-    """group.max.size was lowered: a rebalance lets members commit before some of them are turned away."""
+    """group.max.size was lowered. A rebalance lets members commit before some of them are turned away."""
     if len(group.members) <= step.config.max_size:
         return False
     prepare_rebalance(

@@ -1,6 +1,7 @@
-"""A classic group as a record, and the group that a record stands for.
+"""A classic group as a record, and the group that a record describes.
 
-A record is one generation with everybody's assignment; who waits, and who has not rejoined, a restart forgets.
+A record is one generation with the assignments of all members. Which requests wait, and which members have not
+rejoined, is forgotten by a restart.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from kafkad.core.types import NO_TIMESTAMP
 
 
 def group_record(group: ClassicGroup, assignment: Mapping[str, bytes] | None = None) -> GroupMetadata:
-    """The group as it is, with `assignment` (by member id) in place of what its members have now."""
+    """The group as it is, with `assignment` (by member id) in place of its members' present assignments."""
     return GroupMetadata(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
@@ -33,7 +34,7 @@ def group_record(group: ClassicGroup, assignment: Mapping[str, bytes] | None = N
 
 
 def new_group_record(group: ClassicGroup) -> GroupMetadata:
-    """A group that was only just made: nobody is in it for sure."""
+    """The record of a group that was just created: it has no members."""
     return GroupMetadata(
         group_id=group.group_id,
         protocol_type="",
@@ -45,7 +46,7 @@ def new_group_record(group: ClassicGroup) -> GroupMetadata:
 
 
 def restore_group(record: GroupMetadata) -> ClassicGroup:
-    """The group after a restart: whoever was in its last generation is trusted to be still there."""
+    """The group after a restart: the members of its last generation count as alive."""
     since = record.current_state_timestamp
     group = ClassicGroup(record.group_id, None if since == NO_TIMESTAMP else since)
     group.is_logged = True

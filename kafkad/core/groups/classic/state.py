@@ -6,13 +6,13 @@ from enum import Enum
 class ClassicState(Enum):
     """What a group is doing. The values are the names that clients see.
 
-    EMPTY: nobody is in it; a join starts the initial rebalance (→ PREPARING_REBALANCE).
-    PREPARING_REBALANCE: joins wait until all have come or the time is up; heartbeats are told to rejoin
-        (→ COMPLETING_REBALANCE, or EMPTY when nobody stayed).
-    COMPLETING_REBALANCE: the generation is made; syncs wait for the leader's assignment (→ STABLE,
-        or PREPARING_REBALANCE when somebody comes, goes or changes).
-    STABLE: everybody may have the assignment (→ PREPARING_REBALANCE).
-    DEAD: the group left this coordinator; everything is COORDINATOR_NOT_AVAILABLE.
+    EMPTY: no members; a join starts the initial rebalance (→ PREPARING_REBALANCE).
+    PREPARING_REBALANCE: joins wait until all members have joined or the time is up; heartbeats are answered with
+        REBALANCE_IN_PROGRESS (→ COMPLETING_REBALANCE, or EMPTY without members).
+    COMPLETING_REBALANCE: the generation has begun; syncs wait for the leader's assignment (→ STABLE, or
+        PREPARING_REBALANCE when a member comes, leaves or changes).
+    STABLE: members can get their assignment (→ PREPARING_REBALANCE).
+    DEAD: this coordinator no longer has the group; all requests get COORDINATOR_NOT_AVAILABLE.
     """
 
     EMPTY = "Empty"
@@ -33,6 +33,6 @@ MAY_FOLLOW = {
     ClassicState.STABLE: {ClassicState.COMPLETING_REBALANCE},
     ClassicState.DEAD: set(ClassicState),
 }
-"""The state → those that it may follow."""
+"""For each state, the states that may come right before it."""
 
 CAN_REBALANCE = MAY_FOLLOW[ClassicState.PREPARING_REBALANCE]

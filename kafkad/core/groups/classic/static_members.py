@@ -1,7 +1,8 @@
-"""A static member comes back without its id (KIP-345): does the group have to rebalance for it?
+"""A static member returns without its member id (KIP-345): does the group have to rebalance?
 
-It takes the place of who it was, under a new id; whoever still uses the old one is fenced. In a stable group whose
-protocol stays, nothing else changes, once that is in the log; the returning leader is told not to assign (KIP-814).
+It takes over its old place under a new id, and a client that still uses the old id is fenced. In a stable group whose
+protocol stays nothing else changes, once that is in the log; a returning leader is told to skip the assignment
+(KIP-814).
 """
 
 from kafkad.core.coordinator.shard import Moment, Outcome
@@ -36,7 +37,7 @@ def return_static_member(group: ClassicGroup, request: JoinGroup, token: int, ne
     elif group.state is ClassicState.PREPARING_REBALANCE:
         complete_if_all_joined(group, step)
     else:
-        # The leader may have the old id already, or the group's protocol changes.
+        # The leader may know the old id already, or the group's protocol changes.
         reason = f"static member {request.instance_id} comes back as {new_member_id}: {request.shown_reason}"
         prepare_rebalance(group, reason, step)
 
@@ -51,7 +52,7 @@ def _replace(group: ClassicGroup, old: ClassicMember, new_member_id: str, step: 
 
 
 class _Return:
-    """A return that waits for its record. Slotted, not frozen data: it names live objects."""
+    """A return that waits for its record. Slotted, not frozen: it refers to live objects."""
 
     __slots__ = ("can_skip_assignment", "group", "leader_before", "member", "old")
 
@@ -88,13 +89,13 @@ def _write_new_id(back: _Return, step: Step) -> None:
 def _welcome(back: _Return, step: Step) -> None:
     group, member = back.group, back.member
     if group.state is not ClassicState.STABLE:
-        # A rebalance began meanwhile: the join waits for that, like the others, or was answered by it.
+        # A rebalance began meanwhile: the join waits for it like the others, or was answered by it.
         return
     if back.can_skip_assignment:
         leads = group.leader == member.member_id
         reply = joined(group, member.member_id, with_members=leads, skip_assignment=leads)
     else:
-        # Older clients would assign anew if they were told that they lead: they are told the old id.
+        # Older clients would assign anew if they were told that they lead: they are told the old id as the leader.
         told = joined(group, member.member_id, with_members=False)
         reply = Joined(
             member_id=told.member_id,
@@ -107,7 +108,7 @@ def _welcome(back: _Return, step: Step) -> None:
 
 
 def _take_back(back: _Return, code: ErrorCode, step: Step) -> None:
-    """The old id is valid again, unless somebody came later still."""
+    """The old id is valid again, unless the static member has returned once more since."""
     group, member, old = back.group, back.member, back.old
     if group.members.get(member.member_id) is not member:
         return

@@ -1,6 +1,6 @@
-"""One request or timer of a classic group while its rules run: what they lead to, gathered in one outcome.
+"""The rules for one request or timer of a classic group: their effects are collected in one outcome.
 
-A member's waiting requests are answered through here, each once: who answers takes the token from the member.
+Waiting requests of a member are answered here, each once: answering takes the token from the member.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _SHOWN = 5
 
 @dataclass(slots=True)
 class Step:
-    """What the rules of one moment share. Mutable: its outcome grows."""
+    """What the rules of one step share. Mutable: its outcome grows."""
 
     config: GroupConfig
     moment: Moment
@@ -29,7 +29,7 @@ class Step:
     # Timers.
 
     def keep_session(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """The member was heard of, or is told something: its session begins anew."""
+        """The member sent something or gets an answer: its session begins anew."""
         self.start_session(group, member.member_id, member.session_timeout_ms)
 
     def start_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
@@ -57,13 +57,13 @@ class Step:
         self.outcome.replies.append((token, reply))
 
     def answer_join(self, group: ClassicGroup, member: ClassicMember, reply: Joined) -> None:
-        """Whether or not its join waits."""
+        """Answer the member's join, if one waits."""
         token = group.take_join_token(member)
         if token is not None:
             self.outcome.replies.append((token, reply))
 
     def answer_sync(self, member: ClassicMember, reply: Synced) -> bool:
-        """False: no sync of this member waits."""
+        """False when no sync of this member waits."""
         token, member.sync_token = member.sync_token, None
         if token is None:
             return False
@@ -71,11 +71,12 @@ class Step:
         return True
 
     def supersede_join(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """The client asks again on another connection; whoever still waits on the old one is to ask again too."""
+        """The client asks again on another connection: the request that waits on the old one is answered with a
+        retry."""
         self.answer_join(group, member, Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
 
     def remove(self, group: ClassicGroup, member_id: str) -> ClassicMember | None:
-        """A member (or a pending id) goes; if it is there still it will find out that it isn't known."""
+        """Remove a member or a pending id; its waiting requests are answered with UNKNOWN_MEMBER_ID."""
         self.end_session(group, member_id)
         member = group.members.get(member_id)
         if member is not None:
@@ -84,20 +85,20 @@ class Step:
         return group.remove(member_id)
 
     def tell(self, line: str) -> None:
-        """Clients choose ids and reasons; a line stays one line whatever is in them."""
+        """Clients choose ids and reasons: unprintable characters are replaced, so that a log line stays one line."""
         if not line.isprintable():
             line = "".join(character if character.isprintable() else "?" for character in line)
         self.outcome.log_lines.append(line)
 
 
 def some_of(names: Sequence[str]) -> str:
-    """For a line: a group may lose a thousand members at once."""
+    """The first names, for a log line: a group may lose a thousand members at once."""
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def joined(group: ClassicGroup, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> Joined:
-    """The group's generation as a member learns of it; who assigns is told of all members."""
+    """The group's generation as a member learns of it; only the leader is told of all members."""
     return Joined(
         member_id=member_id,
         generation=group.generation,

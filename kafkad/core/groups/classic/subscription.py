@@ -1,7 +1,7 @@
-"""Which topics do the members of a classic group want, when they are consumers?
+"""Which topics are the members of a classic group subscribed to, when they are consumers?
 
-Their metadata is theirs (the "consumer" embedded protocol); the coordinator reads only the part that all versions of
-it begin with, to know whose offsets may expire. What it can't read makes it not know, nothing worse.
+Their metadata is their own (the "consumer" embedded protocol). The coordinator reads only the part with which all
+versions of it begin, to know whose offsets may expire. When it can't read that, the topics are unknown, nothing worse.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,8 @@ _BYTES_LENGTH = Struct(">i")
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics of all; None when one of them can't be read. Members mostly say the same, which is read once."""
+    """The topics of all; None when one of them can't be read. Members mostly send the same bytes, which are read
+    once."""
     topics: set[str] = set()
     try:
         for subscription in set(metadata):

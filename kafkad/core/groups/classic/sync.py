@@ -1,7 +1,7 @@
 """When does a member get its assignment?
 
-In a completing rebalance everybody waits for the leader. What the leader sends is written with the generation, and
-only when that is safe in the log do members hear of it; if it can't be written they are to rejoin.
+In a completing rebalance all syncs wait for the leader's. What the leader sends is written with the generation, and
+members get it when the record is safe in the log. If it can't be written they have to rejoin.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from kafkad.core.groups.records import GroupRecord
 
 
 def sync(group: ClassicGroup, request: SyncGroup, token: int, step: Step) -> None:
-    """Raises KafkaError when this is not a member of this generation."""
+    """Raises KafkaError when the client is not a member of this generation."""
     _check(group, request)
     member = group.members[request.member_id]
     match group.state:
         case ClassicState.PREPARING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         case ClassicState.COMPLETING_REBALANCE:
-            # Whoever still waits on an older connection is told to ask again.
+            # A sync that still waits on an older connection is told to retry.
             step.answer_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
             member.sync_token = token
             _has_synced(group, member.member_id, step)
@@ -72,7 +72,7 @@ def _write_assignment(group: ClassicGroup, assignments: Mapping[str, bytes], ste
             else:
                 refuse_syncs(group, code, after)
                 prepare_rebalance(group, f"the assignment could not be written ({code.name})", after)
-        # Otherwise somebody came or went meanwhile, and the assignment is not true any more.
+        # Otherwise a member came or left meanwhile, and the assignment is outdated.
         return after.outcome
 
     step.outcome.records.append(group_record(group, assignments))

@@ -1,11 +1,11 @@
-"""The keys of the timers of classic groups: what runs out, and whose it is."""
+"""The keys of the timers of classic groups: which time limit of which group or member."""
 
 from enum import Enum
 from typing import NamedTuple
 
 
 class ClassicTimer(Enum):
-    """SESSION: a member says nothing (pending ids too). JOIN: a rebalance waits for joins. SYNC: for syncs."""
+    """SESSION: a member or pending id is silent. JOIN: a rebalance waits for joins. SYNC: it waits for syncs."""
 
     SESSION = "session"
     JOIN = "join"
@@ -13,7 +13,7 @@ class ClassicTimer(Enum):
 
 
 class ClassicTimerKey(NamedTuple):
-    """A tuple: one is made for each heartbeat. `member_id` is empty where the timer is the group's."""
+    """A tuple: one is made for each heartbeat. `member_id` is empty for a timer of the whole group."""
 
     kind: ClassicTimer
     group_id: str

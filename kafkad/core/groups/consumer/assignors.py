@@ -1,8 +1,9 @@
-"""Who reads which partition of a consumer group whose broker decides that? The rules, and what an assignor may do.
+"""Assignors: they decide which member of a consumer group reads which partition, when the broker assigns.
 
-For groups of the consumer protocol (KIP-848): `range` and `uniform` are Kafka's. An assignor sees the members
-with what they are assigned now, and answers what each should have; how members get from the one to the other
-without two owners at once is not its business. `assign` holds every assignor to one owner for each partition.
+Rules for groups of the consumer protocol (KIP-848); `range` and `uniform` are Kafka's. An assignor sees the members
+with their present assignments and returns the target assignment. How members get from one to the other without two
+owners of a partition at once is decided in `reconciliation.py`. `assign` checks that no assignor gives a partition to
+two members.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ class AssigningMember:
 
 
 class GroupAssignor(Protocol):
-    """A way to divide partitions, chosen by its name: by members, or else the first of `group.consumer.assignors`."""
+    """A named way to assign partitions. Members choose it; else it is the first of `group.consumer.assignors`."""
 
     @property
     def name(self) -> str: ...
@@ -38,20 +39,21 @@ class GroupAssignor(Protocol):
     ) -> Mapping[str, Assignment]:
         """The partitions of each member. `members` by id, at least one; `partitions` counts those of each topic.
 
-        Members that are left out get nothing. Must be a function of what it is given: it is called again after
-        a restart, and has to keep what can be kept. If it raises or gives what may not be given the group stays
-        as it is, and the member whose heartbeat asked for it gets UNKNOWN_SERVER_ERROR.
+        Members that are left out get nothing. The result must depend on the arguments only, as it is computed again
+        after a restart, and should keep what members have where possible. If this raises or returns an illegal
+        assignment the group stays as it is, and the member whose heartbeat caused the call gets UNKNOWN_SERVER_ERROR.
         """
 
 
 class IllegalAssignment(Exception):
-    """An assignor failed, gave a partition twice, or to somebody who did not ask for it: the assignor is broken."""
+    """An assignor failed, gave a partition twice, or gave it to a member that is not subscribed: the assignor is
+    broken."""
 
 
 def assign(
     assignor: GroupAssignor, members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]
 ) -> dict[str, Assignment]:
-    """What `assignor` decides, checked; raises IllegalAssignment, whatever it does. Every member has an entry."""
+    """The checked result of `assignor`; raises IllegalAssignment, whatever it does. Every member has an entry."""
     if not members:
         return {}
     try:
@@ -72,7 +74,7 @@ def assign(
 
 
 def _plain(decided: Mapping[str, Assignment]) -> dict[str, dict[UUID, frozenset[int]]]:
-    """In values of our own: whoever made these may have made them of anything, and may change them later."""
+    """A copy in our own types: a plugin may have returned any types, and may change the objects later."""
     return {
         member_id: {topic: frozenset(map(index_of, indexes)) for topic, indexes in assignment.items()}
         for member_id, assignment in decided.items()
@@ -80,7 +82,7 @@ def _plain(decided: Mapping[str, Assignment]) -> dict[str, dict[UUID, frozenset[
 
 
 def _place(error: Exception) -> str:
-    """Where it was raised, as nobody sees its traceback."""
+    """The place where it was raised, as the traceback is not shown."""
     trace = error.__traceback__
     if trace is None:
         return ""
@@ -113,10 +115,10 @@ def _without_empty(assignment: Assignment) -> Assignment:
 
 
 def range_assignment(members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """A run of neighbouring partitions of each topic for each of its subscribers, the first ones one more.
+    """A run of neighbouring partitions of each topic for each subscriber; the first ones get one more.
 
-    Static members come first, in the order of their instance ids, the others in that of their ids: with the same
-    topics and counts, everybody has the same partitions of each topic, as joins of topics need it.
+    Static members come first, in the order of their instance ids, then the others in the order of theirs. So with equal
+    subscriptions and partition counts a member has the same partitions of each topic, as joins of topics need it.
     """
     ordered = sorted(members.values(), key=lambda each: (each.instance_id is None, each.instance_id or each.member_id))
     decided: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in members}

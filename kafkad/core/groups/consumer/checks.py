@@ -1,4 +1,4 @@
-"""What is wrong with a heartbeat before anybody has looked at its group? In Apache Kafka's order and words."""
+"""Validation of a heartbeat before its group is looked up, with Apache Kafka's order and messages."""
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.config import ConsumerConfig

@@ -1,7 +1,7 @@
-"""Members of a KIP-848 group that speak the classic protocol, as long as not all speak the new one.
+"""Members of a KIP-848 group that use the classic protocol, as long as not all members use the new one.
 
-Their joins are what heartbeats are for the others: each is one step towards the target. They hear that they should
-join again by their heartbeats, and get their assignment with SyncGroup, in the bytes that they know.
+Their joins do what heartbeats do for the others: each is one step towards the target assignment. Their heartbeats tell
+them to join again, and SyncGroup gives them their assignment in the bytes of the embedded protocol.
 """
 
 from collections.abc import Callable, Hashable
@@ -47,7 +47,7 @@ GroupOutcome = Outcome[GroupRecord]
 
 
 class ClassicInConsumer:
-    """Implements `ModernGroups`. Refusals of a join are answers, the others are raised, as that asks for."""
+    """Implements `ModernGroups`. Refused joins are answers; other refusals are raised, as that protocol asks for."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ClassicInConsumer:
         member = updated
         if not goes_back or update.group.assignment_epoch >= update.group.epoch:
             member = move_on(update, updated, owned, is_subscribed_anew=changed)
-        # Also when the log refuses its records: it has joined in time, and its time begins anew when it is told again.
+        # Also when the log refuses its records: the member joined in time. It gets a new limit when told to join again.
         group.told_to_join.discard(member.member_id)
         if goes_back:
             outcome = self._fencing.replace(update, group)
@@ -111,7 +111,7 @@ class ClassicInConsumer:
         return outcome
 
     def _joined(self, group: ConsumerGroup, member_id: str) -> Callable[[ErrorCode, Moment], GroupOutcome]:
-        """What is left to do when the log has taken a join's records, or has not."""
+        """What remains to be done when the log has taken or refused a join's records."""
         version = self._subscriptions.version()
 
         def written(code: ErrorCode, moment: Moment) -> GroupOutcome:
@@ -173,7 +173,7 @@ class ClassicInConsumer:
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroup) -> None:
-    """Raises INCONSISTENT_GROUP_PROTOCOL: it has to speak what all the others speak, and what it said before."""
+    """Raises INCONSISTENT_GROUP_PROTOCOL unless this is a consumer that shares a protocol with all classic members."""
     names = set(request.protocol_names)
     spoken = [dict(spoken_protocols(each.classic)) for each in group.members.values() if each.classic is not None]
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not names or (spoken and not names.intersection(*spoken)):
@@ -181,7 +181,7 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroup) -> None:
 
 
 def _subscription(request: JoinGroup) -> Subscription:
-    """What the client says in its first protocol. Raises UNKNOWN_SERVER_ERROR, as Apache Kafka answers it."""
+    """The subscription in the client's first protocol. Raises UNKNOWN_SERVER_ERROR, as Apache Kafka does."""
     try:
         return read_subscription(request.protocols[0][1])
     except MalformedProtocol as error:
@@ -240,17 +240,17 @@ def _update(
 
 
 def _should_join_again(group: ConsumerGroup, member: ConsumerMember, *, is_due: bool) -> bool:
-    """There is something new for it, something to give up, or what it waited for is free."""
+    """Whether the member has a new target, has partitions to revoke, or waits for partitions that are free now."""
     if member.epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     if group.epoch > group.assignment_epoch and is_due and all(each.classic for each in group.members.values()):
-        # Nobody's heartbeats divide the partitions anew (in Apache Kafka they stay as they are then): a join does.
+        # Without a member of the new protocol no heartbeat computes a new target (Apache Kafka keeps the old one).
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
 
 
 def _join_again(group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> list[tuple[Hashable, int | None]]:
-    """It is told to join again: from the first time on it has its rebalance timeout for that."""
+    """The member is told to join again: its rebalance timeout runs from the first time."""
     if member.member_id in group.told_to_join:
         return []
     group.told_to_join.add(member.member_id)
@@ -276,7 +276,7 @@ def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | Non
 
 
 def _leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
-    """Of either protocol. Tools name static members by their instance ids alone."""
+    """A member of either protocol. Tools name static members by their instance ids alone."""
     if leaving.instance_id is None:
         return group.find_member(leaving.member_id)
     known = group.static.get(leaving.instance_id)

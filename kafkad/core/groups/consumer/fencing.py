@@ -1,8 +1,8 @@
-"""Who is out of a KIP-848 group, and what becomes of those who stay?
+"""Removes members from a KIP-848 group, and decides what the group becomes without them.
 
-A new epoch of the group; or, when all who stay speak the classic protocol, the classic group that they believe in
-(KIP-848, online migration). A group also goes back when a static member of the classic protocol takes the place of
-the last one of the new.
+It gets a new epoch; or, when all remaining members use the classic protocol, it becomes a classic group again (KIP-848,
+online migration). That also happens when a static member of the classic protocol replaces the last one of the new
+protocol.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ class Fencing:
     def fence(
         self, group: ConsumerGroup, leaving: Sequence[ConsumerMember], reason: str, moment: Moment
     ) -> GroupOutcome:
-        """These members are out, which their neighbours hear of with their heartbeats."""
+        """Fence these members; the others learn of it by their heartbeats."""
         update = GroupUpdate(group, self.config, self._subscriptions, moment)
         if not leaving:
             return Outcome()
@@ -57,12 +57,12 @@ class Fencing:
         return Outcome(records=list(update.records), timers=no_timers(group.group_id, out), log_lines=update.log_lines)
 
     def may_be_replaced(self, group: ConsumerGroup, leaving: ConsumerMember) -> bool:
-        """Whether the group goes back when somebody of the classic protocol comes in place of this static member."""
+        """Whether the group becomes a classic one when a classic member replaces this static member."""
         others = [member for member in group.members.values() if member is not leaving]
         return leaving.classic is None and self._may_go_back(others, len(group.members))
 
     def replace(self, update: GroupUpdate, before: ConsumerGroup) -> GroupOutcome:
-        """The draft has the successor in it; the group was `before`. No replies."""
+        """`update` includes the replacement; `before` is the group without it. The outcome has no replies."""
         is_assigned = update.group.assignment_epoch >= update.group.epoch
         reason = None if is_assigned else "partitions were to be divided anew"
         return self._go_back(update, list(update.group.members.values()), before.epoch, reason)
@@ -77,7 +77,7 @@ class Fencing:
     def _go_back(
         self, update: GroupUpdate, staying: Sequence[ConsumerMember], generation: int, reason: str | None
     ) -> GroupOutcome:
-        """What is drafted holds, but for the group that it made. With a `reason` everybody is to join again."""
+        """Replace the group by a classic one of the staying members. With a `reason` all have to join again."""
         group, wall_ms = update.group, update.moment.wall_ms
         record = downgraded(group, staying, generation, self._subscriptions.topics, wall_ms)
         update.tell("a classic group goes on")
@@ -85,7 +85,7 @@ class Fencing:
         def written(_code: ErrorCode, later: Moment) -> GroupOutcome:
             classic = self._groups.get(group.group_id)
             if not isinstance(classic, ClassicGroup):
-                # The log refused it. Replicas that are late are no reason: the classic group is there.
+                # The log refused it. Replicas that are late don't matter: the classic group exists already.
                 return Outcome()
             step = Step(self._classic_config, later)
             for was in staying:
@@ -106,7 +106,7 @@ class Fencing:
 
 
 def _restore_protocols(group: ClassicGroup, member: ClassicMember, was: ConsumerMember) -> None:
-    """Its record has but the protocol that was chosen. Who has joined again has said all of them itself."""
+    """Its record has only the chosen protocol. A member that has joined again has sent all of them itself."""
     if member.join_token is None and was.classic is not None:
         group.update(
             member,

@@ -1,8 +1,8 @@
-"""A group whose members ask and whose broker decides (KIP-848), as its records have made it.
+"""A KIP-848 group as its records describe it: members send heartbeats, the broker assigns the partitions.
 
-Three epochs say how far it is: the group's, of the target assignment, and of each member. Everything here comes of
-replayed records, but when the metadata was looked at last. What is to be done about a heartbeat is
-consumer_heartbeat.py's affair.
+Three epochs describe its progress: that of the group, that of the target assignment, and that of each member. All state
+comes from replayed records, except which metadata version was looked at last. `heartbeat.py` decides what a heartbeat
+causes.
 """
 
 from collections import Counter
@@ -61,11 +61,11 @@ REMOVALS = (
     | ConsumerGroupRegularExpressionRemoved
 )
 COMMIT_WITH_EPOCHS_FROM = 9
-"""OffsetCommit from this version on tells a member that its epoch is old."""
+"""From this version of OffsetCommit on a member is told that its epoch is stale."""
 
 
 class ConsumerGroup:
-    """A `Group`. Slotted and mutable: `replay` changes it, `copy` is what a rule tries its records on."""
+    """A `Group`. Slotted and mutable: `replay` changes it; rules try their records on a `copy`."""
 
     __slots__ = (
         "assignment_epoch",
@@ -88,22 +88,23 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        # Above the epoch of a member that joins: also one whose topics are not there yet is a member then.
+        # Above the epoch of a joining member: so it counts as a member even when its topics do not exist yet.
         self.epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 1
         self.assignment_timestamp = 0
-        """When partitions were divided last, wall time in ms; 0: not known."""
+        """Wall time in ms of the last target assignment; 0: not known."""
         self.members: dict[str, ConsumerMember] = {}
         self.static: dict[str, str] = {}
         """Member id by instance id."""
         self.subscribed = SubscribedNames()
         self.target: dict[str, Assignment] = {}
         self.held: dict[tuple[UUID, int], str] = {}
-        """Who has a partition or has not given it up yet."""
+        """The member that owns a partition or has not revoked it yet."""
         self.patterns: dict[str, ConsumerGroupRegularExpression] = {}
         self.seen_version = -1
-        """The metadata as of which subscriptions were looked at; not in records, so looked at again after a load."""
+        """The metadata version for which subscriptions were resolved; not in records, so resolved again after a
+        load."""
         self.told_to_join: set[str] = set()
         """Classic members that were told to join again and have a time limit for it; not in records either."""
 
@@ -117,7 +118,7 @@ class ConsumerGroup:
         other.told_to_join = set(self.told_to_join)
         return other
 
-    # What others ask of any group.
+    # The methods of `Group`.
 
     @property
     def state_name(self) -> str:
@@ -165,7 +166,7 @@ class ConsumerGroup:
         _check_epoch(self.find_member(member_id or ""), epoch)
 
     def check_offset_delete(self) -> None:
-        """Always: what is subscribed to is refused one by one."""
+        """Always allowed: topics with a subscriber are refused one by one."""
 
     def check_delete(self) -> None:
         if self.members:
@@ -234,7 +235,8 @@ class ConsumerGroup:
             case ConsumerGroupRegularExpressionRemoved(regular_expression=pattern):
                 self.patterns.pop(pattern, None)
             case _:
-                # The partition metadata of Apache Kafka 3.7 to 4.0; what removes the group itself is the registry's.
+                # The partition metadata of Apache Kafka 3.7 to 4.0. The registry handles the record that removes the
+                # group.
                 pass
 
     def _put(self, member: ConsumerMember) -> None:
@@ -270,7 +272,7 @@ class ConsumerGroup:
                     if self.held.get((topic, index)) == member.member_id:
                         del self.held[topic, index]
 
-    # What rules ask.
+    # Questions of the rules.
 
     def is_held(self, topic: UUID, partition: int) -> bool:
         return (topic, partition) in self.held
@@ -285,13 +287,13 @@ class ConsumerGroup:
         return frozenset(member.topics) | frozenset(pattern.topics if pattern is not None else ())
 
     def may_be_assigned(self, interval_ms: int, wall_ms: int) -> bool:
-        """Whether the partitions may be divided anew already. Without an interval always: clocks are set back, too."""
+        """Whether a new target assignment may be computed. Without an interval always: clocks are set back, too."""
         if not self.assignment_timestamp or not interval_ms:
             return True
         return wall_ms >= self.assignment_timestamp + interval_ms
 
     def preferred_assignor(self, assignors: Iterable[str]) -> str:
-        """That of `assignors` which most members name, and the first of equals: a name may be known no more."""
+        """The one of `assignors` that most members name, the first of equals; a member may name one that is gone."""
         named = Counter(member.assignor for member in self.members.values())
         return max(assignors, key=lambda name: named[name])
 
@@ -303,7 +305,8 @@ def _check_epoch(member: ConsumerMember, epoch: int) -> None:
 
 
 def _since(member: ConsumerMember, epoch: int) -> PartitionCheck:
-    """A member that has not heard of its new epoch yet may commit for what it has had all the time (KIP-1251)."""
+    """A member that has not heard of its new epoch yet may commit for partitions that it had all the time
+    (KIP-1251)."""
 
     def check(topic: UUID, partition: int) -> None:
         since = member.since.get((topic, partition))

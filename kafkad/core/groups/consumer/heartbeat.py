@@ -1,7 +1,7 @@
-"""What follows from a heartbeat of a KIP-848 member: join, change, move on, leave.
+"""The rules for the heartbeat of a KIP-848 member: join, change, reconcile, leave.
 
-Each rule makes records and tries them on a copy of the group (`GroupUpdate`), so that what comes next in the same
-heartbeat sees what came before. Nothing here changes the group itself; replay does.
+Each rule makes records and tries them on a copy of the group (`GroupUpdate`), so that later rules of the same heartbeat
+see their effect. Nothing here changes the group itself; replay does.
 """
 
 from dataclasses import replace
@@ -32,7 +32,8 @@ at when somebody joins."""
 
 
 class AssignmentFailed(KafkaError):
-    """The group's assignor has failed, which is no member's fault. `line` is for people: the draft goes with this."""
+    """The group's assignor has failed, which is no member's fault. `line` is for the log: the draft's own lines are
+    lost."""
 
     def __init__(self, text: str, line: str) -> None:
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, text)
@@ -40,7 +41,7 @@ class AssignmentFailed(KafkaError):
 
 
 class GroupUpdate:
-    """The group as it will be, and the records that make it so. The copy is made with the first of them."""
+    """The future group, and the records that lead to it. The copy is made with the first record."""
 
     def __init__(
         self, group: ConsumerGroup, config: ConsumerConfig, subscriptions: Subscriptions, moment: Moment
@@ -62,15 +63,15 @@ class GroupUpdate:
         self.log_lines.append(self.line(text))
 
     def line(self, text: str) -> str:
-        """Clients choose names; a line stays one line whatever is in them."""
+        """Clients choose names: unprintable characters are replaced, so that a log line stays one line."""
         line = f"group {self.group.group_id}: {text}"
         return line if line.isprintable() else "".join(each if each.isprintable() else "?" for each in line)
 
 
 def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
-    """A member that is behind by one may have lost the answer that told it; everybody else begins anew.
+    """A member one epoch behind may have lost the answer with the new epoch; any other mismatch fences it.
 
-    Who was told to begin anew comes with the epoch of one that joins, and is taken as it is.
+    A fenced member comes back with the epoch of a joining member, and is accepted.
     """
     received, known = heartbeat.member_epoch, member.epoch
     if received in (known, JOINING):
@@ -91,7 +92,7 @@ def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
 
 
 def find_or_subscribe(update: GroupUpdate, heartbeat: ConsumerHeartbeat, member_id: str) -> ConsumerMember:
-    """The member that the heartbeat is of, as it is known; a new one, or the successor of a static one."""
+    """The member that sent the heartbeat: the known one, a new one, or the replacement of a static one."""
     if heartbeat.instance_id is None:
         return _find_dynamic(update, heartbeat, member_id)
     existing_id = update.group.static.get(heartbeat.instance_id)
@@ -143,7 +144,7 @@ def _succeed(
 
 
 def succeed(update: GroupUpdate, existing: ConsumerMember, member_id: str) -> ConsumerMember:
-    """Everything of a static member goes on under another id."""
+    """The state of a static member moves to its new id."""
     group_id = update.group.group_id
     target = update.group.target.get(existing.member_id, NOTHING)
     successor = replace(existing, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
@@ -160,7 +161,7 @@ def succeed(update: GroupUpdate, existing: ConsumerMember, member_id: str) -> Co
 
 
 def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
-    """What the member says of itself; its records, and those of its pattern."""
+    """What the member says of itself; adds its records, and those of its pattern."""
     timeout_ms = heartbeat.rebalance_timeout_ms
     updated = replace(
         member,
@@ -169,7 +170,7 @@ def update_member(update: GroupUpdate, member: ConsumerMember, heartbeat: Consum
         rebalance_timeout_ms=timeout_ms if timeout_ms != -1 else member.rebalance_timeout_ms,
         assignor=heartbeat.assignor if heartbeat.assignor is not None else member.assignor,
         topics=tuple(sorted(set(heartbeat.topics))) if heartbeat.topics is not None else member.topics,
-        # An empty pattern takes it back.
+        # An empty pattern ends the subscription by pattern.
         regex=(heartbeat.regex or None) if heartbeat.regex is not None else member.regex,
         client_id=heartbeat.client_id,
         client_host=heartbeat.client_host,
@@ -222,7 +223,7 @@ def _resolve_again(update: GroupUpdate, pattern: ConsumerGroupRegularExpression)
 
 
 def refresh_topics(update: GroupUpdate, *, subscriptions_changed: bool) -> bool:
-    """Look at the topics again if anything may have changed; a change, which the answer tells of, is a new epoch."""
+    """Look at the topics again if they may have changed; a change, which the answer tells of, is a new epoch."""
     group, version = update.group, update.subscriptions.version()
     if not subscriptions_changed and group.seen_version == version:
         return False
@@ -242,9 +243,10 @@ def bump(update: GroupUpdate, metadata_hash: int) -> None:
 
 
 def update_target(update: GroupUpdate) -> None:
-    """Have partitions divided anew when the group has come to an epoch that they were not divided for.
+    """Compute a new target assignment when the group's epoch is newer than the target's.
 
-    Not within the interval since the last time: the first heartbeat after it does it, for all that has come meanwhile.
+    Within the interval since the last one the group waits: the first heartbeat after it computes one target for all
+    changes that came meanwhile.
     """
     group = update.group
     interval_ms = update.config.assignment_interval_of(group.group_id)
@@ -274,7 +276,7 @@ def update_target(update: GroupUpdate) -> None:
 def move_on(
     update: GroupUpdate, member: ConsumerMember, owned: Assignment | None, *, is_subscribed_anew: bool
 ) -> ConsumerMember:
-    """One step of the member, which says that it has `owned`, towards its target; its record when it made one."""
+    """One step of the member, which reports that it has `owned`, towards its target; adds a record if it changed."""
     group = update.group
     if not is_subscribed_anew and member.is_reconciled_to(group.assignment_epoch):
         return member

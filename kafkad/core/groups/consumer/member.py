@@ -1,7 +1,7 @@
-"""One member of a group of KIP-848: what it asked for, what it has, and what it is to give up.
+"""One member of a KIP-848 group: its subscription, its assignment, and the partitions that it has to revoke.
 
-A value: whatever happens to a member makes a new one. It is written in two records, one for what it asked for and
-one for what it has.
+An immutable value: each change makes a new one. It is written as two records, one for the subscription and one for the
+assignment.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,24 +21,24 @@ from kafkad.core.groups.records import (
 JOINING = 0
 LEFT = -1
 LEFT_FOR_NOW = -2
-"""The epoch of a static member that is expected back (KIP-848): nobody gets its partitions meanwhile."""
+"""The epoch of a static member that is expected back (KIP-848); it keeps its partitions meanwhile."""
 
 
 class MemberState(IntEnum):
     """Numbers as in the records."""
 
     STABLE = 0
-    """Has what the target assignment gives it (it may not have taken it yet)."""
+    """Has everything that the target assignment gives it, though it may not have heard of it yet."""
     UNREVOKED_PARTITIONS = 1
-    """Was told to give partitions up, and has not said that it did."""
+    """Was told to revoke partitions, and has not confirmed it."""
     UNRELEASED_PARTITIONS = 2
-    """Waits for partitions that others have not given up."""
+    """Waits for partitions that other members have not revoked."""
     UNKNOWN = 127
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """`classic` is set while the member speaks the classic protocol (it is being migrated)."""
+    """`classic` is set while the member uses the classic protocol (it is being migrated)."""
 
     member_id: str
     epoch: int = JOINING
@@ -50,13 +50,13 @@ class ConsumerMember:
     client_id: str = ""
     client_host: str = ""
     topics: tuple[str, ...] = ()
-    """Names, sorted; by pattern: see `regex`."""
+    """Names, sorted; `regex` is the subscription by pattern."""
     regex: str | None = None
     assignor: str | None = None
     assigned: Assignment = field(default_factory=lambda: NOTHING)
     pending_revocation: Assignment = field(default_factory=lambda: NOTHING)
     since: Mapping[tuple[UUID, int], int] = field(default_factory=dict)
-    """The epoch in which the member got each partition that it has or is to give up (KIP-1251)."""
+    """The member epoch in which it got each partition that it has or has to revoke (KIP-1251)."""
     classic: ClassicMemberMetadata | None = None
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
@@ -134,7 +134,7 @@ def places(*assignments: Assignment) -> Iterator[tuple[UUID, int]]:
 
 
 def epochs_of(rows: Iterable[AssignedPartitions], member_epoch: int) -> dict[tuple[UUID, int], int]:
-    """Where a record does not say since when, the member's epoch in it is believed."""
+    """Where a record does not say since when, it is the member epoch in the record."""
     return {
         (row.topic_id, index): epoch
         for row in rows

@@ -1,4 +1,4 @@
-"""What members of KIP-848 groups ask and hear, and what tools see of such groups; plain values."""
+"""Requests and answers of members of KIP-848 groups, and what tools see of such groups; plain values."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from kafkad.core.groups.consumer.assignors import Assignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeat:
-    """ConsumerGroupHeartbeat. None, and -1 for the timeout: as before. `version` 0 has no pattern and lets the
-    broker choose member ids."""
+    """ConsumerGroupHeartbeat. None, and -1 for the timeout: unchanged. In `version` 0 there is no pattern, and the
+    broker may choose member ids."""
 
     group_id: str
     member_id: str
@@ -27,7 +27,7 @@ class ConsumerHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Says everything, as when joining and after an error: the answer has the assignment then."""
+        """Whether all fields are set, as when joining and after an error: then the answer has the assignment."""
         says_topics = self.topics is not None or self.regex is not None
         return self.member_epoch == 0 or (self.rebalance_timeout_ms != -1 and says_topics and self.owned is not None)
 
@@ -45,7 +45,7 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeard:
-    """The answer. `assignment` is None when it is as before."""
+    """The answer. `assignment` is None when it is unchanged."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -57,7 +57,7 @@ class ConsumerHeard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumer:
-    """A member as ConsumerGroupDescribe shows it; assignments by topic name with ids are the handler's."""
+    """A member for ConsumerGroupDescribe; the handler turns topic names into assignments with ids."""
 
     member_id: str
     instance_id: str | None

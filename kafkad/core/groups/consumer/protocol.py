@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe on all groups of one internal partition (KIP-848).
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848) for all groups of one internal partition.
 
-Finds or makes the group, runs the rules of consumer_heartbeat.py, sets the timers, and turns refusals into answers.
+It finds or creates the group, runs the rules of `heartbeat.py`, sets the timers, and turns refusals into answers.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ After = Callable[[ErrorCode, Moment], GroupOutcome]
 
 
 class ConsumerProtocol:
-    """`new_id` gives a text that was never given before, for clients that leave their ids to the broker."""
+    """`new_id` returns a text that was never returned before, for clients that leave their ids to the broker."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ConsumerProtocol:
         return outcome
 
     def _heard(self, group_id: str, member_id: str, after: After | None) -> After:
-        """What is left to do when the log has taken a heartbeat's records, or has not."""
+        """What remains to be done when the log has taken or refused a heartbeat's records."""
         version = self._subscriptions.version()
 
         def written(code: ErrorCode, moment: Moment) -> GroupOutcome:
@@ -129,14 +129,15 @@ class ConsumerProtocol:
             if code is ErrorCode.NONE:
                 group.seen_version = version
             else:
-                # It is alive, whatever the log says.
+                # The member is alive, whatever the log says.
                 outcome.timers.append(self._session(group, member, moment))
             return outcome
 
         return written
 
     def _is_usual(self, group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
-        """Nothing is asked for and nothing is new: all that the other rules would find, by far the most often."""
+        """Whether nothing is asked for and nothing is new: by far the most frequent case, a shortcut past the other
+        rules."""
         return (
             request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
             and member.state is MemberState.STABLE
@@ -157,7 +158,7 @@ class ConsumerProtocol:
         return Outcome(replies=[(token, heard)], timers=[self._session(group, member, moment)])
 
     def _group_for(self, request: ConsumerHeartbeat, moment: Moment) -> tuple[ConsumerGroup, GroupOutcome]:
-        """The group; who joins has it made where there is none, and a classic one changed where that may be."""
+        """The group. For a joining member it is created if missing, and a classic one is converted where allowed."""
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group, Outcome()
@@ -187,7 +188,7 @@ class ConsumerProtocol:
         return changed, outcome
 
     def _upgraded(self, group: ClassicGroup) -> After:
-        """Who waits in the classic group is to join again, but not when the log refused to have it replaced."""
+        """Requests that wait in the classic group are told to join again, unless the log refused the conversion."""
 
         def written(_code: ErrorCode, moment: Moment) -> GroupOutcome:
             step = Step(self._classic_config, moment)
@@ -211,7 +212,7 @@ class ConsumerProtocol:
             member = existing
         heard = ConsumerHeard(member_id=request.member_id, member_epoch=request.member_epoch)
         if request.member_epoch == LEFT_FOR_NOW:
-            # Whoever comes back in its place has had its partitions from the first epoch on (KIP-1251).
+            # The member that replaces it has had its partitions from the first epoch on (KIP-1251).
             since = dict.fromkeys(places(member.assigned), 0)
             away = replace(member, epoch=LEFT_FOR_NOW, pending_revocation=NOTHING, since=since)
             return Outcome(
@@ -225,7 +226,7 @@ class ConsumerProtocol:
         return outcome
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
-        """Raises nothing: what is wrong is in the answer."""
+        """Raises nothing: errors are in the answer."""
         if not group_id:
             return DescribedConsumerGroup(group_id=group_id, code=ErrorCode.INVALID_GROUP_ID)
         try:
@@ -270,7 +271,7 @@ class ConsumerProtocol:
         return self._fencing.fence(group, [member], reason, moment)
 
     def loaded(self, moment: Moment) -> GroupOutcome:
-        """Everybody is given a whole session to be heard of."""
+        """All members get a whole session timeout."""
         outcome: GroupOutcome = Outcome()
         for group in self._groups:
             if isinstance(group, ConsumerGroup):

@@ -1,9 +1,9 @@
-"""How does a member get from what it has to what it should have, without two owners of a partition at once?
+"""How a member gets from its present assignment to its target without two owners of a partition at once.
 
-KIP-848's three states. A member first gives up what is not its any more and says so; only then it goes to the new
-epoch, and gets what nobody else holds. What others still hold it gets when they have given it up. What it is not
-subscribed to any more it gives up at once, whatever the target says, which may be older. Pure: one step, which a
-heartbeat of the member leads to.
+KIP-848's three states. A member first revokes what it loses and confirms it. Only then it moves to the new epoch, and
+gets the partitions that are free. It gets the others when their present owners have revoked them. Partitions of topics
+that it is no longer subscribed to are revoked at once, whatever the target says, which may be older. Pure: one step,
+caused by a heartbeat of the member.
 """
 
 from collections.abc import Callable, Collection
@@ -15,26 +15,26 @@ from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
 from kafkad.core.groups.consumer.member import ConsumerMember, MemberState, common, places, together, without
 
 IsHeld = Callable[[UUID, int], bool]
-"""Whether anybody has the partition, or has not given it up yet."""
+"""Whether a member has the partition, or has not revoked it yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a member is to get: what it should have, as of which epoch of the group."""
+    """The target of a member: its assignment, as of which epoch of the group."""
 
     epoch: int
     assignment: Assignment
     subscribed: Collection[UUID]
-    """The topics that the member wants now, of those that exist."""
+    """The topics that the member is subscribed to now, if they exist."""
     is_held: IsHeld
 
 
 def reconcile(
     member: ConsumerMember, target: Target, owned: Assignment | None, *, is_subscribed_anew: bool = False
 ) -> ConsumerMember:
-    """The member after one step; itself when there is none to make.
+    """The member after one step; the same object when nothing changes.
 
-    `owned` is what the member says that it has; None: it did not say. Raises KafkaError (FENCED_MEMBER_EPOCH).
+    `owned` is what the member reports to have; None: it did not say. Raises KafkaError (FENCED_MEMBER_EPOCH).
     """
     match member.state:
         case MemberState.STABLE:
@@ -87,14 +87,14 @@ def _next(member: ConsumerMember, epoch: int, target: Target, owned: Assignment 
 
 
 def _holds(owned: Assignment | None, asked_back: Assignment) -> bool:
-    """Whether the member has not given everything up; one that does not say may have all of it."""
+    """Whether the member has partitions left to revoke; a member that does not say may have all of them."""
     return owned is None or bool(common(owned, asked_back))
 
 
 def _moved(
     member: ConsumerMember, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment
 ) -> ConsumerMember:
-    # What was on its way out and comes back is had anew.
+    # A partition that was being revoked and comes back gets the new epoch.
     had = {*places(member.assigned), *places(pending)}
     return replace(
         member,

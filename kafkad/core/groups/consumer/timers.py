@@ -1,4 +1,4 @@
-"""The keys of the timers of KIP-848 groups: what runs out, and whose it is."""
+"""The keys of the timers of KIP-848 groups: which time limit of which group or member."""
 
 from collections.abc import Hashable, Iterable
 from enum import Enum
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class ConsumerTimer(Enum):
-    """SESSION: a member says nothing. REBALANCE: it does not give up what it was told to. JOIN and SYNC are for
-    members that speak the classic protocol: they don't come again, or don't ask for their assignment."""
+    """SESSION: the member is silent. REBALANCE: it does not revoke partitions. JOIN and SYNC are for members that use
+    the classic protocol: they don't join again, or don't send SyncGroup."""
 
     SESSION = "session"
     REBALANCE = "rebalance"
@@ -22,5 +22,5 @@ class ConsumerTimerKey(NamedTuple):
 
 
 def no_timers(group_id: str, member_ids: Iterable[str]) -> list[tuple[Hashable, int | None]]:
-    """Nothing of these members runs out any more."""
+    """Cancels all timers of these members."""
     return [(ConsumerTimerKey(kind, group_id, member_id), None) for member_id in member_ids for kind in ConsumerTimer]

@@ -1,4 +1,4 @@
-"""Which topics does a group of KIP-848 come to: by name, by pattern, and have they changed since?
+"""The topics that a KIP-848 group is subscribed to, by name or by pattern, and whether they have changed.
 
 Patterns are RE2's, as in Apache Kafka: they match in time proportional to the text, whatever a client sends.
 """
@@ -44,7 +44,7 @@ class Subscriptions:
         return tuple(sorted(name for name in self.topics.names() if compiled.fullmatch(name) is not None))
 
     def ids_of(self, names: frozenset[str]) -> frozenset[UUID]:
-        """Of those that exist."""
+        """The ids of those that exist."""
         return self._ids(names, self.version())
 
     def _ids_as_of(self, names: frozenset[str], _version: int) -> frozenset[UUID]:
@@ -52,7 +52,7 @@ class Subscriptions:
         return frozenset(topic_id for topic_id in ids if topic_id is not None)
 
     def hash_of(self, names: frozenset[str]) -> int:
-        """A number that changes when one of these topics is made, deleted, made anew or gets partitions; 0: none."""
+        """A hash that changes when a topic is created, deleted, created anew or extended; 0: none exists."""
         return self._hash(names, self.version())
 
     def _hash_as_of(self, names: frozenset[str], _version: int) -> int:
@@ -64,7 +64,7 @@ class Subscriptions:
         return crc32c(said) << 31 ^ crc32(said) or 1
 
     def assigning(self, group: ConsumerGroup) -> tuple[dict[str, AssigningMember], dict[UUID, int]]:
-        """The members as an assignor sees them, and the partitions of all their topics that exist."""
+        """The members as an assignor sees them, and the partition counts of all their topics that exist."""
         ids: dict[str, UUID] = {}
         partitions: dict[UUID, int] = {}
         for name in group.subscribed_names():

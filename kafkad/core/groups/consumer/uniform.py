@@ -1,7 +1,7 @@
-"""The same number of partitions for everybody, with as few as possible moved: Kafka's uniform assignor (KIP-848).
+"""The same number of partitions for every member, with as few moves as possible: Kafka's uniform assignor (KIP-848).
 
-Balance comes before stickiness. Where all members have the same topics the numbers differ by one at most; where
-they have not, no single partition could move from a member to one that has two fewer.
+Balance comes before stickiness. When all members have the same subscription the numbers differ by one at most.
+Otherwise no single partition could move to a member that has two fewer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +13,11 @@ from kafkad.core.groups.consumer.assignors import AssigningMember, Assignment
 Place = tuple[UUID, int]
 
 _ROUNDS = 16
-"""Subscriptions that overlap in part can take many rounds for the last bit of balance; each about halves the rest."""
+"""With partly overlapping subscriptions the last bit of balance can take many rounds; each about halves the rest."""
 
 
 def uniform_assignment(members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """What each member should have."""
+    """The target of each member."""
     topics = {member.topics for member in members.values()}
     sharing = _Distribution(members, partitions)
     if len(topics) == 1:
@@ -31,7 +31,7 @@ def uniform_assignment(members: Mapping[str, AssigningMember], partitions: Mappi
 
 
 class _Distribution:
-    """An assignment in the making. Members go in the order of their ids, so that the outcome is always the same."""
+    """An assignment that is being computed. Members are in the order of their ids, so the result is always the same."""
 
     def __init__(self, members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]) -> None:
         self._members = [members[member_id] for member_id in sorted(members)]
@@ -39,7 +39,7 @@ class _Distribution:
         self.held: dict[str, dict[Place, None]] = {member.member_id: {} for member in self._members}
         self._free: dict[Place, None] = {}
         self._subscribers = _subscribers(self._members)
-        # The fewest choices first: what only few may have is not to find them full.
+        # Topics with the fewest subscribers first, before other topics fill up these members.
         self._topics = sorted(self._subscribers, key=self._choices)
         for topic in self._topics:
             for index in range(partitions[topic]):
@@ -50,7 +50,7 @@ class _Distribution:
         return -self._partitions[topic] / subscribers, subscribers, topic
 
     def _wanted(self, member: AssigningMember) -> Iterable[Place]:
-        """What the member has and may keep, if nobody before it has it."""
+        """The partitions that the member has and may keep, unless an earlier member has them."""
         for topic in sorted(member.assigned):
             if topic in member.topics:
                 for index in sorted(member.assigned[topic]):
@@ -67,7 +67,7 @@ class _Distribution:
                 self._take(member.member_id, place)
 
     def keep_up_to_quota(self) -> None:
-        """Everybody may keep the common number; the one more goes to those who would lose something otherwise."""
+        """Every member may keep the common number; one more goes to those that would lose a partition otherwise."""
         least, one_more = divmod(len(self._free), len(self._members))
         for member in self._members:
             wanted = list(self._wanted(member))
@@ -78,7 +78,7 @@ class _Distribution:
                 self._take(member.member_id, place)
 
     def hand_out(self) -> None:
-        """Each free partition to whoever of its subscribers has the fewest."""
+        """Each free partition goes to the subscriber with the fewest."""
         subscribers: list[str] = []
         loads: list[tuple[int, str]] = []
         for topic in self._topics:

@@ -1,1 +1,1 @@
-"""Committed offsets: commits plain and in transactions, fetches, expiration."""
+"""Committed offsets: plain and transactional commits, fetches, expiration."""

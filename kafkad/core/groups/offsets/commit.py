@@ -1,6 +1,7 @@
-"""May these offsets be committed, and which records say so? Of both kinds of commits, plain and transactional.
+"""May these offsets be committed, and which records say so?
 
-Changes nothing. A topic that is not there costs its partitions their commit, a member that may not commit costs all.
+For plain and transactional commits. Nothing changes here. An unknown topic refuses the commit of its partitions only; a
+member that may not commit is refused for all partitions.
 """
 
 from collections.abc import Hashable
@@ -21,18 +22,18 @@ _GROUP_ID_NOT_FOUND_FROM = 9
 
 
 class OffsetGroups(Protocol):
-    """The groups beside the offsets."""
+    """The groups, as the offsets need them."""
 
     def get(self, group_id: str) -> Group | None: ...
 
     def ids(self) -> list[str]: ...
 
     def replay_offset(self, group_id: str) -> None:
-        """Makes the group unless it is there: offsets are kept for who is in no group."""
+        """Creates the group unless it exists: clients outside of any group commit offsets, too."""
 
 
 class Committing(NamedTuple):
-    """What a commit leads to. `timer` is the session that it keeps alive, `makes_group` whether there was no group."""
+    """The effects of a commit. `timer` is the session that it extends; `makes_group`: there was no group before."""
 
     records: list[OffsetCommitted]
     results: list[TopicResult]
@@ -83,7 +84,7 @@ class OffsetCommitRules:
     def _check(
         self, request: OffsetCommit | TxnOffsetCommit, version: int, *, missing: ErrorCode, is_transactional: bool
     ) -> tuple[Group | None, PartitionCheck | None]:
-        """No group: there is none yet, and whoever commits wants no more of it than to keep offsets."""
+        """Without a group a client may only store offsets, as no member of a generation."""
         group = self._groups.get(request.group_id)
         if group is None:
             if request.generation >= 0:
@@ -99,7 +100,7 @@ class OffsetCommitRules:
         return group, check
 
     def _resolve(self, topics: list[TopicCommit], *, by_id: bool) -> tuple[list[TopicCommit], Results]:
-        """What there is of `topics`, each with its name and its id; the rest has its results."""
+        """The existing ones of `topics`, each with name and id; the others get their results."""
         known, results = [], Results()
         for name, partitions, topic_id in topics:
             if by_id:
@@ -130,7 +131,7 @@ class OffsetCommitRules:
                     row.append((partition, ErrorCode.OFFSET_METADATA_TOO_LARGE))
                     continue
                 if expires != NO_TIMESTAMP:
-                    # The only version of the record that has a time to expire at has neither of these.
+                    # Only an old version of the record has an expiry time, and it has neither of these fields.
                     leader_epoch, topic_id = NO_LEADER_EPOCH, NO_TOPIC_ID
                 note = metadata or ""
                 records.append(
@@ -141,7 +142,7 @@ class OffsetCommitRules:
 
 
 def _check_partitions(topics: list[TopicCommit], check: PartitionCheck | None) -> None:
-    """One that fails fails the whole commit."""
+    """One refused partition refuses the whole commit."""
     if check is not None:
         for _, partitions, topic_id in topics:
             for each in partitions:

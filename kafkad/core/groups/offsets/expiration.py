@@ -1,7 +1,7 @@
-"""Which offsets are kept no longer? Those past their retention time, and those of topics that are deleted.
+"""Which offsets are removed? Those past their retention time, and those of deleted topics.
 
-Both look at everything that there is, so they go in bounded steps, each a timer's: a loop pass must not take long, and
-a batch of tombstones must fit into the log. A group without offsets and members goes as well.
+Both searches go through all offsets, so they go in bounded steps, each started by a timer: a loop pass must not take
+long, and a batch of tombstones must fit into the log. A group without offsets and members is removed as well.
 """
 
 from collections import deque
@@ -24,13 +24,14 @@ DELETION_TIMER = ("offsets of deleted topics",)
 SWEEP_TIMERS = (EXPIRY_TIMER, DELETION_TIMER)
 
 STEP_OFFSETS = 5_000
-"""Looked at in a step, about 2 ms."""
+"""Offsets per step, which take about 2 ms."""
 STEP_TOMBSTONES = 2_000
-"""In a batch, of a few dozen bytes each."""
+"""Tombstones per batch, of a few dozen bytes each."""
 
 
 class _Part(NamedTuple):
-    """Of the offsets of a group so many that a step has time for; with no topic: the group itself, after all parts."""
+    """As many of a group's offsets as one step has time for. Without a topic: the group itself, after all its
+    offsets."""
 
     group_id: str
     topic: str | None = None
@@ -38,7 +39,7 @@ class _Part(NamedTuple):
 
 
 class _Deletion:
-    """Topics that are gone, and the groups that may have offsets in them. Mutable: the groups become fewer."""
+    """Deleted topics, and the groups that may have offsets in them. Mutable: groups are taken off when done."""
 
     __slots__ = ("groups", "ids", "newest")
 
@@ -46,11 +47,11 @@ class _Deletion:
         self.ids = ids
         self.groups = groups
         self.newest = newest
-        """What is later in the log than this was committed for a topic that is there."""
+        """Log offset at the time of the deletion: later commits are for a topic of the same name that exists."""
 
 
 class OffsetSweeps:
-    """`newest` is the place in the log of the newest commit. What is still to be looked at a restart may forget."""
+    """`newest` is the log offset of the newest commit. A restart forgets the searches that are not finished."""
 
     def __init__(
         self, groups: OffsetGroups, committed: CommittedOffsets, pending: PendingOffsets, config: GroupConfig
@@ -63,20 +64,20 @@ class OffsetSweeps:
         self._interval_ms = config.offsets_retention_check_interval_ms
         self._waiting: list[str] = []
         self._parts: list[_Part] = []
-        """Of the running round: groups, and those of the group that it has come to."""
+        """Of the present round: the parts of the group that it has come to."""
         self._deletions: deque[_Deletion] = deque()
 
     def next_round(self, moment: Moment) -> tuple[Hashable, int]:
         return EXPIRY_TIMER, moment.monotonic_ms + self._interval_ms
 
     def step(self, key: Hashable, moment: Moment) -> Outcome[GroupRecord]:
-        """A timer of ours is due."""
+        """One of `SWEEP_TIMERS` is due."""
         return self.expire(moment) if key == EXPIRY_TIMER else self._delete(moment)
 
     # Retention.
 
     def expire(self, moment: Moment) -> Outcome[GroupRecord]:
-        """The next step of the round, or the first of a new one. Sets the timer for what is next."""
+        """The next step of the round, or the first of a new one. Sets the timer of the following step."""
         outcome: Outcome[GroupRecord] = Outcome()
         if not self._waiting and not self._parts:
             self._waiting = self._groups.ids()
@@ -94,7 +95,7 @@ class OffsetSweeps:
         return outcome
 
     def _expired(self, code: ErrorCode, moment: Moment) -> Outcome[GroupRecord]:
-        """An append that was refused has set no timer: try again in the next round."""
+        """The refused append has set no timer: try again in the next round."""
         if code is ErrorCode.NONE:
             return Outcome()
         self._waiting.clear()
@@ -102,7 +103,7 @@ class OffsetSweeps:
         return Outcome(timers=[self.next_round(moment)])
 
     def _parts_of(self, group_id: str) -> list[_Part]:
-        """The last one first; offsets that come meanwhile are not old enough."""
+        """In reverse: the last one is taken first. Offsets committed meanwhile are too young to expire."""
         parts = [_Part(group_id)]
         for topic, partitions in self._committed.of_group(group_id).items():
             parts += [_Part(group_id, topic, some) for some in _in_steps(partitions)]
@@ -129,7 +130,7 @@ class OffsetSweeps:
                 yield OffsetRemoved(part.group_id, topic, partition)
 
     def _may_go(self, group: Group, removed: list[GroupRecord]) -> bool:
-        """Nobody is in it, and nothing is left of its offsets when those are `removed` that this step removes."""
+        """The group has no members, and no offsets besides those that this step has `removed`."""
         if not group.is_empty or self._pending.has_group(group.group_id):
             return False
         left = sum(map(len, self._committed.of_group(group.group_id).values()))
@@ -142,7 +143,7 @@ class OffsetSweeps:
     # Deleted topics.
 
     def topics_deleted(self, ids: Mapping[str, Set[UUID]], moment: Moment) -> Outcome[GroupRecord]:
-        """Topics, by name all their ids, are gone: their offsets go with the steps that follow."""
+        """These topics are gone, given as all ids by name: the steps that follow remove their offsets."""
         groups = list(dict.fromkeys((*self._committed.groups(), *self._pending.groups())))
         if not groups:
             return Outcome()
@@ -175,7 +176,7 @@ class OffsetSweeps:
 
     def _deleted(self, deletion: _Deletion, looked_at: list[str], code: ErrorCode) -> Outcome[GroupRecord]:
         if code is not ErrorCode.NONE:
-            # Refused: the timer that this was comes again.
+            # Refused: the timer of this step comes again.
             deletion.groups += looked_at
         return Outcome()
 

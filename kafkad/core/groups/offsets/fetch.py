@@ -1,7 +1,7 @@
-"""Where is a group? The committed offsets that it asks for, or all of them (OffsetFetch).
+"""OffsetFetch: the committed offsets that a request names, or all of its group.
 
-An offset that was committed for another topic of the same name is as good as none. With `pending`, a partition for
-which a transaction holds offsets is unstable: the client is to ask again when it has ended (KIP-447).
+An offset that was committed for another topic of the same name counts as missing. `pending` are the offsets of open
+transactions: a client that asks for stable offsets has to retry partitions that have some (KIP-447).
 """
 
 from collections.abc import Collection, Iterator
@@ -26,7 +26,7 @@ def fetch_group(
     pending: PendingOffsets | None,
     topics: Topics | None,
 ) -> FetchedGroup:
-    """`group` None: there is none, so nothing is committed. `topics`: the client speaks of topics by their ids."""
+    """`group` None: the group does not exist, so nothing is committed. `topics`: the client names topics by id."""
     group_id = wanted.group_id
     offsets: CommittedTopics = {}
     if group is not None:
@@ -35,7 +35,7 @@ def fetch_group(
         except KafkaError as error:
             if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                 return FetchedGroup(group_id, [], error.code)
-            # A group on its way out is as good as none.
+            # A dead group counts as missing.
         else:
             offsets = committed.of_group(group_id)
     unstable = _Unstable(group_id, pending)
@@ -113,7 +113,7 @@ def _everything(offsets: CommittedTopics, unstable: _Unstable, topics: Topics | 
     for name, partitions in offsets.items():
         topic_id = NO_TOPIC_ID if topics is None else topics.id_of(name)
         if topic_id is None:
-            # The topic is gone; its offsets are about to be.
+            # The topic is gone; its offsets will be removed soon.
             continue
         found = CommittedRows(partitions, unstable.partitions_of(name))
         rows.append(FetchedTopic(name, topic_id, found if are_many else list(found)))

@@ -1,6 +1,6 @@
-"""What is asked of a group's offsets, and what is answered.
+"""Requests about a group's offsets, and their answers.
 
-Tuples: a commit makes several of these, and there are to be ten thousand commits a second.
+Tuples, for speed: a commit makes several of these, and the aim is ten thousand commits a second.
 """
 
 from collections.abc import Collection
@@ -31,7 +31,7 @@ class TopicCommit(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """`generation` is the member epoch in a group of KIP-848; negative when the group is only a place for offsets."""
+    """`generation` is the member epoch in a KIP-848 group; negative when the client only stores offsets."""
 
     group_id: str
     topics: list[TopicCommit]
@@ -55,7 +55,7 @@ class TxnOffsetCommit(NamedTuple):
 
 
 class TopicResult(NamedTuple):
-    """(partition, code) of each partition that was asked about."""
+    """(partition, code) of each partition in the request."""
 
     name: str
     topic_id: UUID
@@ -63,7 +63,7 @@ class TopicResult(NamedTuple):
 
 
 class CommitReply(NamedTuple):
-    """Of commits of both kinds."""
+    """For both kinds of commits."""
 
     topics: list[TopicResult]
 
@@ -77,7 +77,7 @@ class TopicFetch(NamedTuple):
 
 
 class GroupFetch(NamedTuple):
-    """`topics` None: everything that the group committed. Members of KIP-848 groups say who they are."""
+    """`topics` None: all offsets of the group. Members of KIP-848 groups send their member id and epoch."""
 
     group_id: str
     topics: list[TopicFetch] | None
@@ -119,7 +119,7 @@ class OffsetDelete(NamedTuple):
 
 
 class DeleteReply(NamedTuple):
-    """With a `code` there are no topics: nothing was looked at."""
+    """With a `code` there are no topics: the request was refused as a whole."""
 
     topics: list[TopicResult]
     code: ErrorCode = ErrorCode.NONE

@@ -1,7 +1,7 @@
-"""What do the groups of one partition of `__consumer_offsets` commit, and what are they told? (KIP-98, 211, 447, 848)
+"""The offsets of the groups of one partition of `__consumer_offsets` (KIP-98, 211, 447, 848).
 
-Requests lead to records and a reply; only `replay_…` and `transaction_ended` change which offsets are committed.
-Whether a member may commit is for its group to say.
+Requests lead to records and a reply; only `replay_…` and `transaction_ended` change which offsets are committed. The
+group decides whether a member may commit.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Set
@@ -32,7 +32,7 @@ from kafkad.core.types import NO_TOPIC_ID
 
 
 class Lag(NamedTuple):
-    """How many records a group is behind, over the partitions whose end is known."""
+    """How many records a group is behind, over the partitions whose log end is known."""
 
     max: int
     sum: int
@@ -62,12 +62,12 @@ class GroupOffsets:
             records=list(records),
             replies=[(asked.token, CommitReply(results))],
             timers=[] if timer is None else [timer],
-            # What is committed decides nothing about the next commit; whether there is a group does.
+            # A commit does not depend on offsets committed before it, but on whether the group exists.
             shares_batch=not makes_group,
         )
 
     def txn_commit(self, request: TxnOffsetCommit, asked: Asked, moment: Moment) -> Outcome[GroupRecord]:
-        """Whether the producer has such a transaction is for the log to check, when the records come to it."""
+        """The log checks whether the producer has such a transaction, when the records are appended."""
         records, results, _, _ = self._rules.txn_commit(request, asked.version, moment)
         return Outcome(
             records=list(records),
@@ -76,7 +76,7 @@ class GroupOffsets:
         )
 
     def fetch(self, groups: list[GroupFetch], asked: Asked, *, require_stable: bool) -> Outcome[GroupRecord]:
-        """A reply without records: the runtime holds it until all that it says is safe."""
+        """A reply without records: the runtime holds it until everything that it is based on is safe."""
         topics = self._topics if asked.version >= BY_TOPIC_ID_FROM else None
         pending = self._pending if require_stable else None
         fetched = [
@@ -94,7 +94,7 @@ class GroupOffsets:
         return Outcome(records=records, replies=[(asked.token, reply)])
 
     def all_removed(self, group_id: str) -> list[OffsetRemoved]:
-        """What removes everything that the group committed or has pending, for DeleteGroups."""
+        """The records that remove all offsets, committed or pending, of the group, for DeleteGroups."""
         rows = [(topic, part) for topic, parts in self._committed.of_group(group_id).items() for part in parts]
         rows += [row for row in self._pending.of_group(group_id) if self._committed.get(group_id, *row) is None]
         return [OffsetRemoved(group_id, topic, partition) for topic, partition in rows]
@@ -120,15 +120,15 @@ class GroupOffsets:
             return
         for key, packed in pending.items():
             existing = self._committed.get(*key)
-            # Of a plain and a transactional commit the later record counts, whenever the transaction ended:
-            # compaction keeps that one too.
+            # The later record counts, plain or transactional, whenever the transaction ended: compaction keeps that one
+            # too.
             if existing is None or is_later(packed, existing):
                 self._committed.put(*key, packed)
 
-    # What time and topics do.
+    # Time and deleted topics.
 
     def loaded(self, moment: Moment) -> tuple[Hashable, int]:
-        """The timer to set when the log has been replayed."""
+        """The timer that starts the first round when the log has been replayed."""
         return self._sweeps.next_round(moment)
 
     def sweep(self, key: Hashable, moment: Moment) -> Outcome[GroupRecord]:
@@ -136,7 +136,7 @@ class GroupOffsets:
         return self._sweeps.step(key, moment)
 
     def topics_deleted(self, ids: Mapping[str, Set[UUID]], moment: Moment) -> Outcome[GroupRecord]:
-        """Topics, by name all their ids, are gone: so are the offsets in them, soon."""
+        """These topics are gone, given as all ids by name: the offsets in them are removed soon."""
         return self._sweeps.topics_deleted(ids, moment)
 
     def lag(self, group_id: str, log_end_of: Callable[[str, int], int | None]) -> Lag:

@@ -1,7 +1,8 @@
-"""Which offsets wait for the end of a transaction? They are nobody's to see until it commits.
+"""Offsets that wait for the end of a transaction.
 
-Each producer has one transaction, in which it may commit for several groups; several producers may have the same
-partition of a group pending. Both ways of asking cost the same however much is pending.
+No client sees them until it commits. Each producer has one transaction, in which it may commit for several groups;
+several producers may have the same partition of a group pending. Lookups by producer and by group cost the same however
+many offsets are pending.
 """
 
 from collections.abc import Iterator
@@ -58,7 +59,7 @@ class PendingOffsets:
             del self._by_group[group_id]
 
     def take(self, producer_id: int) -> dict[Key, Packed]:
-        """What the producer's transaction held; it has ended."""
+        """Remove and return the pending offsets of the producer, whose transaction has ended."""
         offsets = self._by_producer.pop(producer_id, {})
         for group_id, topic, partition in offsets:
             waiting = self._by_group[group_id]

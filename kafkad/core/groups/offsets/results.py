@@ -1,4 +1,4 @@
-"""Collects what became of each partition, by topic, in the order in which Apache Kafka puts it.
+"""Collects the result of each partition, by topic, in Apache Kafka's order.
 
 A topic that is named twice is answered twice, unless something in the request was unknown: then its rows come first,
 and all rows of a topic are put together.
@@ -21,7 +21,7 @@ class Results:
         self._unknown: dict[tuple[str, UUID], Rows] = {}
 
     def of(self, name: str, topic_id: UUID) -> Rows:
-        """Rows of a topic that is known, to be added to."""
+        """The rows of a known topic; the caller appends to them."""
         rows: Rows = []
         self._known.append(TopicResult(name, topic_id, rows))
         return rows

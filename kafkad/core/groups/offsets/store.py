@@ -1,7 +1,7 @@
-"""Which offsets are committed? One small value for each group, topic and partition; a broker may keep millions.
+"""The committed offsets: one small value for each group, topic and partition; a broker may keep millions.
 
-A value is packed bytes: 85 of them where an object with its numbers takes 300, and nothing that the garbage
-collector ever looks at.
+A value is packed into bytes: 85 of them where an object with its numbers takes 300, and the garbage collector never
+looks at them.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ Topics = dict[str, dict[int, Packed]]
 
 
 class Position(NamedTuple):
-    """What a group is told of its place in a partition."""
+    """The committed offset of a partition, as OffsetFetch answers it."""
 
     offset: int
     leader_epoch: int
@@ -35,7 +35,7 @@ class Position(NamedTuple):
 
 
 def pack(record: OffsetCommitted, log_offset: int) -> Packed:
-    """`log_offset`: where in the log the commit stands; of two it is the later one that counts."""
+    """`log_offset` is the offset of the commit's record; the later of two commits counts."""
     _, _, _, offset, leader_epoch, metadata, committed, expires, topic_id = record
     fixed = _PACKED.pack(offset, leader_epoch, committed, expires, log_offset, topic_id.bytes)
     return fixed + metadata.encode() if metadata else fixed
@@ -48,13 +48,14 @@ def position(packed: Packed) -> Position:
 
 
 def is_of_topic(packed: Packed, topic_id: UUID) -> bool:
-    """False when it was committed for another topic of the same name. Who gives no id means any."""
+    """False when it was committed for another topic of the same name. NO_TOPIC_ID matches any topic."""
     stored = packed[_TOPIC_ID_AT:_METADATA_AT]
     return stored == _NO_TOPIC_ID or topic_id == NO_TOPIC_ID or stored == topic_id.bytes
 
 
 def is_expired(packed: Packed, since_ms: int | None, now_ms: int, retention_ms: int) -> bool:
-    """Expiry as in KIP-211: a commit's own time if it has one, else `retention_ms` after `since_ms` or the commit."""
+    """Expiry as in KIP-211: the commit's own expiry time if it has one, else `retention_ms` after `since_ms` or the
+    commit."""
     committed, expires = _TIMES.unpack_from(packed, _TIMES_AT)
     if expires != NO_TIMESTAMP:
         return bool(now_ms >= expires)
@@ -62,7 +63,7 @@ def is_expired(packed: Packed, since_ms: int | None, now_ms: int, retention_ms: 
 
 
 def record_offset(packed: Packed) -> int:
-    """Where in the log the commit stands."""
+    """The log offset of the commit's record."""
     (offset,) = _RECORD_OFFSET.unpack_from(packed, _RECORD_OFFSET_AT)
     return int(offset)
 
@@ -98,14 +99,14 @@ class CommittedOffsets:
             topics = self._by_group[group_id] = {}
         partitions = topics.get(topic)
         if partitions is None:
-            # One name for all groups: each record that is read brings a string of its own.
+            # One name object for all groups: each record brings a new string.
             partitions = topics[self._names.setdefault(topic, topic)] = {}
         if partition not in partitions:
             self.count += 1
         partitions[partition] = packed
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Nothing happens when it is not there."""
+        """Does nothing when there is none."""
         topics = self._by_group.get(group_id)
         partitions = topics.get(topic) if topics else None
         if topics is None or partitions is None or partitions.pop(partition, None) is None:
