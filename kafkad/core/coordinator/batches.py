@@ -1,7 +1,7 @@
-"""How do a coordinator's records become a batch, and a batch records again?
+"""A coordinator's records as a batch, and a batch as records.
 
-One batch for one outcome: all of it is in the log, or nothing. Records of key types that this version does not know
-are passed over (a newer broker wrote them), and so are records without a key.
+One batch for one outcome: all of it is in the log, or nothing. Records without a key or with an unknown key type (a
+newer broker wrote them) are skipped.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +15,12 @@ from kafkad.core.log.records.record import NewRecord, build_batch, iter_records
 
 
 class RecordCodec(Protocol[Record]):
-    """Bytes of records; a module with these two functions is one."""
+    """To and from the bytes of records; implemented by modules with these two functions."""
 
     def encode(self, record: Record, /) -> tuple[bytes, bytes | None]: ...
 
     def decode(self, key: bytes, value: bytes | None, /) -> Record | None:
-        """None: a key type that nobody here knows. A null value gives the record's "removed" form."""
+        """None: an unknown key type. A null value gives the record's tombstone."""
 
 
 class Replayed(NamedTuple, Generic[Record]):
@@ -47,10 +47,10 @@ def pack_records(
     compression: Codec,
     most_bytes: int | None = None,
 ) -> bytearray:
-    """One batch, writable because the log writes its offset into it.
+    """One batch, writable because the log writes its base offset into it.
 
-    Raises MESSAGE_TOO_LARGE when it is clear that it has more than `most_bytes`: a client can ask for one of megabytes,
-    and all of it would be copied several times only to be refused.
+    Raises MESSAGE_TOO_LARGE as soon as it exceeds `most_bytes`: a client can cause a batch of megabytes, which would
+    be copied several times only to be refused.
     """
     rows = []
     size = 0
@@ -77,7 +77,7 @@ def pack_records(
 def unpack_batch(
     batch: memoryview, decode: Callable[[bytes, bytes | None], Record | None]
 ) -> Iterator[Replayed[Record] | Ended]:
-    """What is to be replayed of a batch as it lies in the log. Raises `MalformedRecords`."""
+    """The records and markers of a batch from the log, for replay. Raises `MalformedRecords`."""
     header = read_header(batch)
     if header.is_control:
         marker = read_end_marker(batch)

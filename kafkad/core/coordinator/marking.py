@@ -1,7 +1,7 @@
-"""Which markers are ordered and not written yet, and who is to be asked for them now?
+"""Which transaction markers are not written yet, and which worker gets a request for them now?
 
-An order ends when each partition of the transaction has its marker or is gone. Until then nothing makes it forget
-one: owners may die, refuse or not be there, and are asked again, as a marker may be written twice.
+An order ends when each partition of the transaction has its marker or is gone. Until then it is never forgotten: when
+the owner of a partition dies, refuses or is missing it is asked again, as a marker may be written twice.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from kafkad.core.coordinator.shard import MarkersWanted
 from kafkad.core.errors import ErrorCode
 
 RETRY_MS = 100
-"""Between a try that failed and the next one; twice as long each time after so many in which nothing was written."""
+"""Pause between a failed try and the next. After `PATIENT_TRIES` without a marker written it doubles each time."""
 PATIENT_TRIES = 10
 MAX_RETRY_MS = 3_200
 
@@ -19,7 +19,7 @@ Partition = tuple[str, int]
 
 
 class Place(NamedTuple):
-    """Where a partition is written: `worker` is -1 while nobody can."""
+    """The worker that writes a partition, -1 while there is none."""
 
     worker: int
     slot: int
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 Places = Callable[[str, int], Place | None]
-"""None: there is no such partition (any more)."""
+"""None: the partition does not exist (any more)."""
 
 
 class _Order:
@@ -51,7 +51,7 @@ class MarkerRequest(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """To be told to the shard of the internal partition in slot `source`."""
+    """For the shard of the internal partition in slot `source`: all partitions are done."""
 
     source: int
     transactional_id: str
@@ -59,7 +59,7 @@ class Finished(NamedTuple):
 
 
 class Advanced(NamedTuple):
-    """These partitions have their markers or are gone, and others of the transaction do not yet."""
+    """These partitions have their markers or are gone; other partitions of the transaction are still missing."""
 
     source: int
     transactional_id: str
@@ -74,7 +74,7 @@ class _Sent(NamedTuple):
 
 
 class Marking:
-    """All orders of one process. `take_requests` says what to send, the other two takes whom to tell what."""
+    """All orders of one process. `take_requests` gives requests for workers; the other two `take_…` are for shards."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -82,36 +82,37 @@ class Marking:
         self._sent: dict[int, _Sent] = {}
         self._fresh: list[tuple[_Order, set[Partition]]] = []
         self._again: list[tuple[_Order, set[Partition]]] = []
-        """What waits for `retry_at_ms`."""
+        """Partitions that wait for `retry_at_ms`."""
         self._finished: list[Finished] = []
         self._advanced: list[Advanced] = []
         self._next_id = 1
         self.retry_at_ms: int | None = None
         self._tries = 0
         self.refused: list[str] = []
-        """For people: markers that their partition did not take. Emptied by who tells them."""
+        """Log lines about markers that their partition refused. The process that logs them empties the list."""
 
     def __len__(self) -> int:
         return len(self._orders)
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to send or to tell at once."""
+        """Whether there is something to send or to report at once."""
         return bool(self._fresh) or bool(self._finished) or bool(self._advanced)
 
     def order(self, source: int, wanted: MarkersWanted) -> None:
-        """The shard in slot `source` has decided a transaction. A second order of one id replaces the first."""
+        """The shard in slot `source` has decided a transaction. A new order for the same transactional id replaces the
+        first."""
         order = self._orders[source, wanted.transactional_id] = _Order(source, wanted)
         self._fresh.append((order, set(wanted.partitions)))
 
     def forget(self, source: int) -> None:
-        """The shard is gone: its successor reads what was decided, and orders it again."""
+        """The shard is gone: its successor reads the decisions, and orders their markers again."""
         for key in [key for key in self._orders if key[0] == source]:
             del self._orders[key]
         self._advanced = [each for each in self._advanced if each.source != source]
 
     def take_requests(self, now_ms: int) -> list[MarkerRequest]:
-        """What is to be sent now; partitions that nobody can write wait for the next try."""
+        """The requests to send now; partitions without a worker wait for the next try."""
         due, self._fresh = self._fresh, []
         if self.retry_at_ms is not None and self.retry_at_ms <= now_ms:
             self.retry_at_ms = None
@@ -144,7 +145,7 @@ class Marking:
             )
 
     def answered(self, marker_id: int, results: Sequence[int], now_ms: int) -> None:
-        """A worker says what became of its markers, one code each."""
+        """The answer of a worker: one code for each marker."""
         sent = self._sent.pop(marker_id, None)
         if sent is None or not self._is_current(sent.order):
             return
@@ -158,7 +159,7 @@ class Marking:
             if code == ErrorCode.NONE:
                 self._tries = 0
             else:
-                # A newer epoch is there already: nothing of this transaction can be open any more.
+                # The partition has a newer producer epoch already: nothing of this transaction can be open any more.
                 topic, index = partition
                 name = ErrorCode(code).name
                 self.refused.append(f"{order.wanted.transactional_id}: no marker in {topic}-{index}: {name}")
@@ -169,7 +170,7 @@ class Marking:
         self._look(order, done)
 
     def worker_lost(self, worker: int, now_ms: int) -> None:
-        """Whatever it was asked may be done or not: its successor is asked again."""
+        """Its requests may have been carried out or not: the next worker gets them again."""
         for marker_id in [marker_id for marker_id, sent in self._sent.items() if sent.worker == worker]:
             sent = self._sent.pop(marker_id)
             self._retry(sent.order, set(sent.partitions), now_ms)
@@ -192,7 +193,7 @@ class Marking:
         return self._orders.get((order.source, order.wanted.transactional_id)) is order
 
     def _look(self, order: _Order, done: set[Partition]) -> None:
-        """How far the order is, now that `done` are, too."""
+        """Report the progress of the order, after `done`."""
         wanted = order.wanted
         if order.missing:
             if done:

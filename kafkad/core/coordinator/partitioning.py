@@ -1,7 +1,7 @@
 """Which partition of an internal topic is responsible for a group or a transactional id?
 
-Kafka's rule: Java's String.hashCode over UTF-16 units, its absolute value, modulo the number of partitions.
-Not to be mixed up with the rule for keys of records, which clears the sign bit: for a negative number that is another.
+Kafka's rule: the absolute value of Java's String.hashCode over UTF-16 units, modulo the number of partitions. The rule
+for record keys differs: it clears the sign bit, which gives another number when the hash is negative.
 """
 
 from functools import lru_cache
@@ -54,5 +54,5 @@ def _remembered(key: str, partitions: int) -> int:
 
 
 def _partition(number: int, partitions: int) -> int:
-    """The smallest number has no absolute value in Java; Kafka's is 0."""
+    """The smallest integer has no absolute value in Java; Kafka uses 0."""
     return 0 if number == _SMALLEST else abs(number) % partitions

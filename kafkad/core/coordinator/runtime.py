@@ -1,7 +1,8 @@
-"""What happens with an outcome? The runtime of one shard: append, replay, wait for the high watermark, answer.
+"""The runtime of one shard carries out outcomes: append, replay, wait for the high watermark, answer.
 
-Every request that `begin` announced is answered exactly once: by the shard, by a refusal, or by `unload`. A reply
-never says what a crash could take back: those without records wait for what was in the log when they were made.
+Every request that `begin` announced is answered exactly once: by the shard, by a refusal, or by `unload`. An answer
+never says anything that a crash could undo: answers without records wait until the log as it was when they were made is
+safe.
 """
 
 from collections import deque
@@ -17,15 +18,15 @@ from kafkad.core.log.records.batch import Codec
 from kafkad.core.waiting.timing_wheel import TimingWheel
 
 STEP_RECORDS = 50
-"""A step of loading reads so many records at most: well below the 5 ms that a loop pass may take."""
+"""Records per step of loading: well below the 5 ms that a loop pass may take."""
 RETRY_MS = 500
-"""Pause before a timer comes again whose records the log refused."""
+"""Pause before a timer runs again after the log refused its records."""
 SHARED_RECORDS = 500
-"""A batch that outcomes share is written when it has so many records; a single outcome may have more."""
+"""A shared batch is written when it has so many records; a single outcome may have more."""
 
 
 class CoordinatorLog(Protocol):
-    """The partition of a shard, as its runtime sees it."""
+    """The shard's partition, as the runtime uses it."""
 
     @property
     def log_end_offset(self) -> int: ...
@@ -38,30 +39,30 @@ class CoordinatorLog(Protocol):
         """A larger batch is refused if it is as large when it is written; None: it is compressed before."""
 
     def append(self, batch: bytearray, moment: Moment) -> int:
-        """Append the one batch and return its base offset; raises `KafkaError`, and nothing is appended then."""
+        """Append one batch and return its base offset; raises `KafkaError` when nothing was appended."""
 
     def batches(self) -> Iterator[memoryview]:
-        """Every batch from the start of the log to its end, where the end is when it gets there."""
+        """All batches from the start of the log to its end, including those appended during the iteration."""
 
 
 class Recipient(Protocol):
-    """Where a runtime's answers and orders go."""
+    """Receives a runtime's answers and orders."""
 
     def reply(self, token: int, reply: object) -> None: ...
 
     def refuse(self, token: int, code: ErrorCode) -> None:
-        """The whole request `token` gets `code`, in the shape of its API."""
+        """Answer request `token` as a whole with `code`, in the format of its API."""
 
     def order_markers(self, wanted: MarkersWanted) -> None: ...
 
     def tell(self, line: str) -> None: ...
 
     def rebalanced(self, elapsed_ms: int) -> None:
-        """A group has its assignment."""
+        """A group has finished a rebalance, which took so long."""
 
 
 class State(Enum):
-    """LOADING: nothing may be asked yet (→ ACTIVE, GONE). ACTIVE: → GONE. GONE: everybody was answered, for good."""
+    """LOADING: no requests yet (→ ACTIVE, GONE). ACTIVE: → GONE. GONE: all requests are answered, for good."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -69,7 +70,7 @@ class State(Enum):
 
 
 class _Deferred(Generic[Record]):
-    """What waits for the high watermark. Plain and slotted: one for every request."""
+    """An outcome that waits for the high watermark. Plain and slotted: one for every request."""
 
     __slots__ = ("deadline_ms", "outcome", "up_to")
 
@@ -80,7 +81,7 @@ class _Deferred(Generic[Record]):
 
 
 class Runtime(Generic[Record]):
-    """One shard at work. `timeout_ms`: how long replicas may take for what was appended."""
+    """Runs one shard. `timeout_ms`: how long the replication of an append may take."""
 
     def __init__(
         self,
@@ -104,18 +105,18 @@ class Runtime(Generic[Record]):
         self._recipient = recipient
         self._open: set[int] = set()
         self._collected: list[Outcome[Record]] = []
-        """What shares the next batch: decided, but neither in the log nor replayed."""
+        """The outcomes of the next shared batch: decided, but neither in the log nor replayed."""
         self._collected_records = 0
         self._refused_appends = 0
         self._deferred: deque[_Deferred[Record]] = deque()
         self._decided: deque[tuple[int, MarkersWanted]] = deque()
-        """Markers of decisions that the replicas were too slow for: still to be ordered when they have come so far."""
+        """Markers of decisions whose replication timed out: they are ordered when the high watermark passes them."""
         self._loading = self._load()
 
     # Loading.
 
     def load_step(self, moment: Moment) -> bool:
-        """Read on a little; True when everything is replayed and requests may come. Raises `MalformedRecords`."""
+        """Replay some more; True when the whole log is replayed and requests may come. Raises `MalformedRecords`."""
         assert self.state is State.LOADING
         for _ in self._loading:
             return False
@@ -151,22 +152,22 @@ class Runtime(Generic[Record]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `expire_deferred` has work to do; timers are the wheel's affair."""
+        """When `expire_deferred` has work to do; the wheel handles timers."""
         return self._deferred[0].deadline_ms if self._deferred else None
 
     def begin(self, token: int) -> None:
-        """A request came, and somebody waits for its one answer."""
+        """Announce a request, which gets one answer."""
         assert self.state is State.ACTIVE and token not in self._open
         self._open.add(token)
 
     def refuse(self, token: int, code: ErrorCode) -> None:
-        """A rule refused the request before it led to anything."""
+        """A rule refused the request: it leads to nothing else."""
         self._refuse(token, code)
 
     def perform(self, outcome: Outcome[Record], moment: Moment) -> None:
-        """Carry out what a request or an event led to, and what follows from it; one that shares a batch is gathered.
+        """Carry out an outcome and those that follow from it; outcomes that share a batch are collected.
 
-        Whoever decides something that does not share a batch calls `settle` before it looks at the shard.
+        Before a request that does not share a batch looks at the shard its caller has to call `settle`.
         """
         assert self.state is State.ACTIVE
         if outcome.shares_batch and outcome.records:
@@ -179,7 +180,7 @@ class Runtime(Generic[Record]):
         self._perform(outcome, moment)
 
     def _perform(self, outcome: Outcome[Record], moment: Moment) -> bool:
-        """False when the log has refused something of it."""
+        """False when the log refused a part of it."""
         refused = self._refused_appends
         following: Outcome[Record] | None = outcome
         while following is not None:
@@ -187,7 +188,7 @@ class Runtime(Generic[Record]):
         return self._refused_appends == refused
 
     def settle(self, moment: Moment) -> None:
-        """Carry out what was gathered, as one batch."""
+        """Write the collected outcomes as one batch."""
         if not self._collected:
             return
         collected, self._collected = self._collected, []
@@ -208,7 +209,7 @@ class Runtime(Generic[Record]):
             self._perform_one(outcome, moment)
 
     def expired(self, timer: ShardTimer, moment: Moment) -> None:
-        """The wheel handed `timer` out. What it leads to is tried again until the log takes it, as in Apache Kafka."""
+        """`timer` is due. If the log refuses its outcome it runs again until the log accepts it, as in Apache Kafka."""
         self.settle(moment)
         if not self._timers.take(timer):
             return
@@ -221,12 +222,12 @@ class Runtime(Generic[Record]):
         self.perform(self.shard.markers_written(transactional_id, producer_epoch, moment), moment)
 
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
-        """A marker was appended to this partition; while the shard is loaded it comes to it by itself."""
+        """A marker was appended to this partition. During loading it is ignored here, as the replay will reach it."""
         if self.state is State.ACTIVE:
             self.shard.transaction_ended(producer_id, is_commit, offset)
 
     def advanced(self, moment: Moment) -> None:
-        """The high watermark may have moved: answer what it has passed."""
+        """The high watermark may have moved: answer the requests that it has passed."""
         deferred = self._deferred
         while deferred and deferred[0].up_to <= self._log.high_watermark:
             following = self._finish(deferred.popleft().outcome, moment)
@@ -236,17 +237,17 @@ class Runtime(Generic[Record]):
             self._recipient.order_markers(self._decided.popleft()[1])
 
     def expire_deferred(self, moment: Moment) -> None:
-        """The replicas were too slow: the records stay, but nobody is told that they are safe."""
+        """Replication timed out: the records stay in the log, but their requests get an error."""
         while self._deferred and self._deferred[0].deadline_ms <= moment.monotonic_ms:
             row = self._deferred.popleft()
             following = self._refuse_outcome(row.outcome, ErrorCode.REQUEST_TIMED_OUT, moment)
-            # What is decided is in the log, and has to be carried out, but not before it can't be lost any more.
+            # The decision is in the log and has to be carried out, but only when it can no longer be lost.
             self._decided.extend((row.up_to, wanted) for wanted in row.outcome.markers)
             if following is not None:
                 self.perform(following, moment)
 
     def unload(self, moment: Moment) -> None:
-        """Leadership is gone or the log failed: everybody gets NOT_COORDINATOR, nothing is left behind."""
+        """Leadership is gone or the log failed: all open requests get NOT_COORDINATOR."""
         was_active = self.state is State.ACTIVE
         self.state = State.GONE
         self._timers.clear()
@@ -275,7 +276,7 @@ class Runtime(Generic[Record]):
         return self._appended(outcome, moment)
 
     def _appended(self, outcome: Outcome[Record], moment: Moment) -> Outcome[Record] | None:
-        """Its records are in the log: all the rest."""
+        """Carry out the rest of an outcome whose records are in the log."""
         for key, deadline_ms in outcome.timers:
             self._timers.set(key, deadline_ms)
         for line in outcome.log_lines:
@@ -299,7 +300,7 @@ class Runtime(Generic[Record]):
             offset += 1
 
     def _finish(self, outcome: Outcome[Record], moment: Moment) -> Outcome[Record] | None:
-        """It is safe: say so."""
+        """The records are safe: answer."""
         for token, reply in outcome.replies:
             self._reply(token, reply)
         for wanted in outcome.markers:
@@ -313,7 +314,7 @@ class Runtime(Generic[Record]):
         return None if outcome.after is None else outcome.after(code, moment)
 
     def _answer_last(self, outcome: Outcome[Record] | None) -> None:
-        """Of what is still said when the shard goes only the replies count."""
+        """When the shard goes, only the replies of an outcome still count."""
         while outcome is not None:
             for token, reply in outcome.replies:
                 if token in self._open:
@@ -331,12 +332,12 @@ class Runtime(Generic[Record]):
         self._recipient.refuse(token, code)
 
     def deadline_of(self, key: Hashable) -> int | None:
-        """When the timer `key` runs out, if it is set."""
+        """When the timer `key` is due; None when it is not set."""
         return self._timers.deadline_of(key)
 
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-"""Outcomes that could not share a batch may still have one each."""
+"""These outcomes did not fit into one batch: each gets its own."""
 REFUSALS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -347,4 +348,4 @@ REFUSALS = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client is told of an append that failed: it knows nothing of the partition behind its coordinator."""
+"""The code for a client when an append failed: the client knows nothing of the coordinator's partition."""

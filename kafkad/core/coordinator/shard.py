@@ -1,9 +1,9 @@
-"""What is a coordinator, as the runtime around it sees it?
+"""A coordinator as the runtime around it sees it.
 
-A shard is the state that belongs to one partition of an internal topic. Requests and timers never change that
-state: they return an `Outcome`, whose records the runtime appends to the partition and then replays into the
-shard, live exactly as at load. What a restart may forget (who waits for a join, when a session ends) is not in
-records and may be changed directly.
+A shard is the state that belongs to one partition of an internal topic. Requests and timers never change that state:
+they return an `Outcome`, whose records the runtime appends to the partition and then replays into the shard, live
+exactly as at load. State that a restart may forget (waiting joins, session deadlines) is not in records and may be
+changed directly.
 """
 
 from collections.abc import Callable, Hashable
@@ -17,14 +17,14 @@ Record = TypeVar("Record")
 
 
 class Moment(NamedTuple):
-    """One time for all that happens in a loop pass. Deadlines are on the first clock, records carry the second."""
+    """One time for all events of a loop pass. Deadlines are on the monotonic clock; records carry the wall clock."""
 
     monotonic_ms: int
     wall_ms: int
 
 
 class Asked(NamedTuple):
-    """Who asks. `token` names the request until it is answered, once."""
+    """The client of a request. `token` names the request until its one answer."""
 
     token: int
     context: RequestContext
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """In whose transaction records are written: offsets that count only when it commits."""
+    """The transaction in which records are written: such offsets count only when it commits."""
 
     producer_id: int
     producer_epoch: int
@@ -43,15 +43,14 @@ class Producer(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Outcome(Generic[Record]):
-    """What is to be done. Mutable: rules add to one that they were given.
+    """The effects of a request or timer. Mutable: a rule adds to the outcome of another rule.
 
-    The order in which the runtime goes: append `records` as one batch (all or none), replay them, carry out
-    `timers`, and when the high watermark has passed the batch send `replies` and call `after` with NONE. If
-    the append is refused nothing is replayed, no timer is set, every reply of this outcome is replaced by the
-    refusal of its API (see `ErrorCode` that the append gave), and `after` is called with the code: it may
-    return what is to be done then. With `after`, `replies` are normally left to it.
+    The runtime goes in this order: append `records` as one batch (all or none), replay them, set `timers`, and when the
+    high watermark has passed the batch send `replies` and call `after` with NONE. If the append is refused nothing is
+    replayed and no timer is set. Each reply is replaced by an error answer with the code of the append, and `after` is
+    called with that code. `after` may return another outcome. With `after`, `replies` are normally left to it.
 
-    A reply goes to the token of any request that waits, not only to the one that led to this outcome.
+    A reply goes to the token of any waiting request, not only to the one that led to this outcome.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -63,20 +62,19 @@ class Outcome(Generic[Record]):
     after: Callable[[ErrorCode, Moment], "Outcome[Record]"] | None = None
     markers: list["MarkersWanted"] = field(default_factory=list)
     log_lines: list[str] = field(default_factory=list)
-    """For people: one line for each rebalance, fenced producer and the like."""
+    """Log lines: one for each rebalance, fenced producer and the like."""
     rebalances_ms: list[int] = field(default_factory=list)
-    """How long each rebalance has taken that this completes; for metrics."""
+    """The duration of each rebalance that this completes; for metrics."""
     shares_batch: bool = False
-    """It may wait for the end of the pass, where such outcomes go into the log together, in their order.
-
-    So no other such outcome may depend on what its records change. It has neither `producer`, `after` nor `markers`.
-    """
+    """The append may wait for the end of the loop pass, where such outcomes are written together, in their order. So no
+    other such outcome may depend on the state that these records change. It has neither `producer`, `after` nor
+    `markers`."""
 
 
 class MarkersWanted(NamedTuple):
-    """A transaction is decided: its markers are to be written to all partitions that were in it.
+    """A transaction is decided: its markers have to be written to all its partitions.
 
-    The runtime answers with `Shard.markers_written` when every partition has its marker, or is gone.
+    The runtime calls `Shard.markers_written` when every partition has its marker, or is gone.
     """
 
     transactional_id: str
@@ -90,10 +88,10 @@ class MarkersWanted(NamedTuple):
 
 
 class Shard(Protocol[Record]):
-    """The state of one internal partition. Everything that returns an `Outcome` leaves the replayed state alone."""
+    """The state of one internal partition. Methods that return an `Outcome` leave the replayed state alone."""
 
     def replay(self, record: Record, offset: int, producer: Producer | None) -> None:
-        """Apply one record that is in the log at `offset`; `producer`: it is part of an open transaction."""
+        """Apply one record that is in the log at `offset`; with `producer` it is part of an open transaction."""
 
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
         """The marker of a producer's transaction is in the log (replayed like a record)."""
@@ -102,13 +100,13 @@ class Shard(Protocol[Record]):
         """The whole log has been replayed and requests may come: set the timers that the state needs."""
 
     def expired(self, key: Hashable, moment: Moment) -> Outcome[Record]:
-        """The timer `key` has run out."""
+        """The timer `key` is due."""
 
     def unloaded(self) -> Outcome[Record]:
-        """Leadership is gone, or the log failed: answer everybody who waits (NOT_COORDINATOR); no records."""
+        """Leadership is gone, or the log failed: answer all waiting requests (NOT_COORDINATOR); no records."""
 
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> Outcome[Record]:
-        """Every marker asked for with `MarkersWanted` is in its log."""
+        """Every marker of a `MarkersWanted` is in its log."""
 
 
 def merge(first: Outcome[Record], second: Outcome[Record]) -> Outcome[Record]:

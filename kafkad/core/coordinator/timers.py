@@ -1,4 +1,4 @@
-"""When is which shard to be called? One timing wheel for all coordinators of a process, keys that are each shard's own.
+"""The timers of all shards of a process: one timing wheel, with keys that belong to each shard.
 
 Setting, moving and cancelling cost the same however many timers there are: every heartbeat moves one.
 """
@@ -22,7 +22,7 @@ class ShardTimer(Timer):
 
 
 class ShardTimers:
-    """The timers of one shard: a key has one. `expired` is called with one that is due."""
+    """The timers of one shard, one for each key. `expired` is called with a timer that is due."""
 
     def __init__(self, wheel: "TimingWheel[ShardTimer]", expired: Callable[[ShardTimer, Moment], None]) -> None:
         self._wheel = wheel
@@ -52,7 +52,7 @@ class ShardTimers:
         self._wheel.add(timer)
 
     def take(self, timer: ShardTimer) -> bool:
-        """`timer` is due: forget it. False when what ran before it has cancelled or moved it."""
+        """`timer` is due: remove it. False when it was cancelled or moved since the wheel returned it."""
         if self._timers.get(timer.key) is not timer or timer.bucket is not None:
             return False
         del self._timers[timer.key]
@@ -65,7 +65,7 @@ class ShardTimers:
 
 
 class DueTimers:
-    """What the wheel has handed out and nobody has carried out yet: ten thousand sessions may end in one moment."""
+    """Timers that are due and not carried out yet: ten thousand sessions may end in one moment."""
 
     def __init__(self, wheel: TimingWheel[ShardTimer]) -> None:
         self._wheel = wheel
@@ -75,9 +75,9 @@ class DueTimers:
         return len(self._due)
 
     def run(self, moment: Moment, may_go_on: Callable[[], bool] = lambda: True) -> None:
-        """Call every shard that has a timer which is due, in the order of the deadlines, as long as that may go on.
+        """Call the shard of each due timer, in the order of the deadlines, while `may_go_on` says so.
 
-        One that was cancelled or moved while it waited here is passed over by its shard.
+        A shard skips a timer that was cancelled or moved while it waited here.
         """
         self._due.extend(self._wheel.advance(moment.monotonic_ms))
         while self._due:

@@ -1,6 +1,6 @@
-"""What does a coordinator have to know of topics? Names, ids and how many partitions, as the metadata has them now.
+"""What coordinators know of topics: names, ids and partition counts, from the present metadata.
 
-The process around a shard keeps it up to date; a shard asks each time and remembers nothing of it.
+The process around a shard keeps it up to date; a shard asks each time and remembers nothing.
 """
 
 from typing import Protocol
@@ -11,7 +11,7 @@ class Topics(Protocol):
     """The topics of the cluster at this moment."""
 
     def partitions_of(self, name: str) -> int | None:
-        """How many partitions the topic has; None: there is no such topic."""
+        """The number of partitions; None: the topic does not exist."""
 
     def id_of(self, name: str) -> UUID | None: ...
 
