@@ -1,21 +1,22 @@
-"""The settings of transaction coordinators, and the feature that says which protocol they speak (KIP-890, KIP-1022)."""
+"""The settings of transaction coordinators, and the feature that sets the version of transactions (KIP-890,
+KIP-1022)."""
 
 from dataclasses import dataclass
 
 MAX_TRANSACTION_VERSION = 2
-"""0: as before KIP-890. 1: records with tagged fields. 2: each end bumps the epoch, partitions join by writes."""
+"""0: as before KIP-890. 1: records with tagged fields. 2: each end bumps the epoch, writes add partitions."""
 
 FLEXIBLE_RECORDS_SINCE = 1
 EPOCH_BUMP_SINCE = 2
 
 
 def supports_epoch_bump(transaction_version: int) -> bool:
-    """Whether each transaction ends with an epoch of its own."""
+    """Whether each transaction ends with a bump of the producer epoch."""
     return transaction_version >= EPOCH_BUMP_SINCE
 
 
 def value_version(transaction_version: int) -> int:
-    """The version of TransactionLogValue that is written with the finalized feature level."""
+    """The version of TransactionLogValue that belongs to the finalized feature level."""
     return 1 if transaction_version >= FLEXIBLE_RECORDS_SINCE else 0
 
 
@@ -30,8 +31,8 @@ class TransactionConfig:
     expiration_interval_ms: int = 3_600_000
     """transaction.remove.expired.transaction.cleanup.interval.ms"""
     abort_interval_ms: int = 10_000
-    """transaction.abort.timed.out.transaction.cleanup.interval.ms: each transaction has its own timer here, and this
-    is the pause after an abort that could not be written."""
+    """transaction.abort.timed.out.transaction.cleanup.interval.ms: the pause after an abort that could not be written.
+    Apache Kafka scans at this interval; here each transaction has its own timer."""
     transaction_version: int = MAX_TRANSACTION_VERSION
     offsets_partitions: int = 50
     """offsets.topic.num.partitions, for a group that is in a transaction before `__consumer_offsets` exists."""

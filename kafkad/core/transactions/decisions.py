@@ -1,7 +1,7 @@
-"""How is a transaction ended? The decision is written, then the markers, then that all markers are written.
+"""How does a transaction end? First its decision is written, then the markers, then that it is complete.
 
-From the decision on there is no way back: whatever fails is tried again, also by the next coordinator. No marker is
-asked for before the decision is safe, so that partitions never see two decisions.
+A decision is never undone: failed steps are tried again, also by the next coordinator. Markers are ordered only when
+the decision is safe, so that partitions never see two decisions.
 """
 
 from collections.abc import Callable, Hashable
@@ -20,12 +20,12 @@ from kafkad.core.types import NO_PRODUCER_ID
 Result = Outcome[AnyTransactionRecord]
 Timers = list[tuple[Hashable, int | None]]
 Tell = Callable[[TransactionRecord], list[tuple[int, object]]]
-"""The replies when the decision is safe, from what the id will look like when the transaction is complete."""
+"""The replies for when the decision is safe, computed from the future record of the completed transaction."""
 
 COMPLETION_RETRY_MS = 100
-"""Pause before it is tried again to write that a transaction is complete."""
+"""Pause before the record of a completed transaction is tried again."""
 ENDLESS_TIMEOUT_MS = 0x7FFFFFFF
-"""Such a transaction is decided from outside only (KIP-939)."""
+"""A transaction with this timeout never times out (KIP-939)."""
 
 
 def timeout_key(transactional_id: str) -> tuple[str, str]:
@@ -37,7 +37,7 @@ def completion_key(transactional_id: str) -> tuple[str, str]:
 
 
 def timeout_timer(record: TransactionRecord, moment: Moment) -> tuple[tuple[str, str], int | None]:
-    """When an open transaction is overdue: past its timeout, not at it."""
+    """The timer that aborts an open transaction: it is due after the timeout, not at it."""
     if record.timeout_ms == ENDLESS_TIMEOUT_MS:
         return timeout_key(record.transactional_id), None
     left_ms = max(0, record.start_ms + record.timeout_ms + 1 - moment.wall_ms)
@@ -45,7 +45,7 @@ def timeout_timer(record: TransactionRecord, moment: Moment) -> tuple[tuple[str,
 
 
 class Decisions:
-    """Works on the ledger of its shard. `config` is replaced when the feature level changes."""
+    """Works on the metadata cache of its shard. `config` is replaced when the feature level changes."""
 
     def __init__(
         self,
@@ -67,14 +67,15 @@ class Decisions:
         return producer_id
 
     def write(self, record: TransactionRecord) -> TransactionRecord:
-        """`record` as it will be written, and its step begun."""
+        """`record` in the version in which it is written; marks its step as pending."""
         version = value_version(self.config.transaction_version)
         record = record if record.value_version == version else replace(record, value_version=version)
         self._cache.begin(record.transactional_id, record.state)
         return record
 
     def check_client(self, client_version: int) -> None:
-        """Raises KafkaError when records can't say yet what this client speaks: the feature is not finalized."""
+        """Raises KafkaError when the record version can't store the client's version, as the feature is not
+        finalized."""
         if client_version and not value_version(self.config.transaction_version):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"transaction version {client_version} is not finalized")
 
@@ -92,13 +93,13 @@ class Decisions:
     def abort_open(self, current: TransactionRecord, moment: Moment, *, retries: bool = False) -> Result:
         """The coordinator itself aborts an open transaction and fences its producer. Raises KafkaError.
 
-        `retries`: if it can't be written the timeout comes again.
+        `retries`: if the abort can't be written the timeout timer is set again.
         """
         version = self.config.transaction_version
         fence: TransactionRecord | None = None
         if not supports_epoch_bump(version):
             has_failed = self._cache.has_failed_fence(current.transactional_id)
-            # Such a record says nothing of the version, whatever the feature says.
+            # In this case the record has version 0, whatever the finalized level is.
             version, fence = 0, transitions.fenced(current, has_failed_before=has_failed)
         record = self._prepare(fence or current, TransactionState.PREPARE_ABORT, version, moment)
         again = timeout_key(current.transactional_id), moment.monotonic_ms + self.config.abort_interval_ms
@@ -122,7 +123,7 @@ class Decisions:
             if code is ErrorCode.NONE:
                 return self._carry_out(record, moment)
             if self._cache.is_written(record):
-                # It will be carried out, but not before it is safe.
+                # It is written and will be carried out, but only when it is safe.
                 return Outcome(after=after)
             self._cache.settle(record.transactional_id)
             if fence is not None:
@@ -152,7 +153,7 @@ class Decisions:
         )
 
     def resume(self, record: TransactionRecord, moment: Moment, onto: Result) -> None:
-        """A decision that a coordinator before this one left unfinished."""
+        """Carry out a decision that an earlier coordinator left unfinished."""
         self._cache.begin(record.transactional_id, record.state.completed)
         if record.partitions:
             onto.markers.append(self._markers(record))
@@ -166,7 +167,7 @@ class Decisions:
         return self.complete(transactional_id, moment)
 
     def complete(self, transactional_id: str, moment: Moment) -> Result:
-        """Write that the transaction is complete, if that is what is missing."""
+        """Write that the transaction is complete, if only that is missing."""
         record = self._cache.get(transactional_id)
         if record is None or not record.state.is_prepared:
             return Outcome()
@@ -182,7 +183,7 @@ class Decisions:
             if self._cache.is_written(record):
                 self._cache.settle(record.transactional_id)
                 return Outcome()
-            # It stays pending, and the timer comes back to it.
+            # It stays pending until the timer tries again.
             return Outcome(timers=[(key, now.monotonic_ms + COMPLETION_RETRY_MS)])
 
         return Outcome(records=[record], timers=[(key, None)], after=after)

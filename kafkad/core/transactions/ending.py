@@ -1,7 +1,7 @@
 """May this EndTxn end the transaction? The rules before and since transaction version 2.
 
-Before it the state and the epoch that never changes decide. Since then every end bumps the epoch, so that a retry
-shows by its epoch:
+Before version 2 an end does not change the epoch, and the state decides. Since then every end bumps the epoch, so a
+retry has the epoch before:
 
                  abort, retry       abort, current      commit, retry      commit, current
 EMPTY            PRODUCER_FENCED    aborted anew        PRODUCER_FENCED    INVALID_TXN_STATE
@@ -24,11 +24,11 @@ class Verdict(Enum):
     DECIDE = "decide"
     """Write the decision."""
     DONE = "done"
-    """It was decided so before, and the answer was lost."""
+    """The decision is the same as before: the answer was lost."""
 
 
 def judge(current: TransactionRecord, end: EndTxn, *, is_pending: bool) -> Verdict:
-    """`is_pending`: a step of this id is under way. Raises KafkaError."""
+    """`is_pending`: a step of this transactional id is pending. Raises KafkaError."""
     if supports_epoch_bump(end.client_version):
         return _judge_bumping(current, end, is_pending=is_pending)
     return _judge_steady(current, end, is_pending=is_pending)
@@ -73,7 +73,7 @@ def _judge_bumping(current: TransactionRecord, end: EndTxn, *, is_pending: bool)
 
 
 def _is_rotated(current: TransactionRecord, end: EndTxn) -> bool:
-    """A retry of the end that used up the last epoch: the id has another producer id by now."""
+    """A retry of the end that used up the last epoch: the transactional id has another producer id by now."""
     return (
         current.previous_producer_id == end.producer_id
         and end.producer_epoch == MAX_EPOCH - 1

@@ -1,6 +1,7 @@
-"""Which transactional ids have not been used for so long that they are forgotten? (transactional.id.expiration.ms)
+"""Which transactional ids have not been used for so long that they expire? (transactional.id.expiration.ms)
 
-Looked for at an interval, like Apache Kafka; ids come oldest first, so that a look costs what it finds.
+The search runs at an interval, like Apache Kafka's. Ids are in order of their last use, so a search costs as much as it
+finds.
 """
 
 from kafkad.core.coordinator.shard import Moment, Outcome
@@ -12,11 +13,11 @@ from kafkad.core.transactions.state import TransactionState
 
 EXPIRATION_KEY = ("expiration", "")
 BATCH = 1_000
-"""So many tombstones at most at a time; the rest follows at once."""
+"""The most tombstones of one step; the next step follows at once."""
 
 
 def expire(cache: TransactionMetadataCache, config: TransactionConfig, moment: Moment) -> Outcome[AnyTransactionRecord]:
-    """Tombstones for what is overdue, and the timer for the next look."""
+    """Tombstones for expired ids, and the timer for the next search."""
     expired = _expired_ids(cache, moment.wall_ms - config.transactional_id_expiration_ms)
     next_look = (EXPIRATION_KEY, moment.monotonic_ms + config.expiration_interval_ms)
     if not expired:

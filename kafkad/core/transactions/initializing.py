@@ -1,6 +1,6 @@
-"""May this producer (re)start, and with which id and epoch? (InitProducerId: KIP-98, 360)
+"""May this producer start, and with which producer id and epoch? (InitProducerId: KIP-98, 360)
 
-A producer that names what it had is told apart from a new instance: it may go on after an error, a zombie may not.
+A producer that sends its present id and epoch is no new instance: it may go on after an error, a zombie may not.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from kafkad.core.types import NO_PRODUCER_ID
 
 
 def check_request(wanted: InitProducerId, max_timeout_ms: int) -> str:
-    """What needs no state; gives the transactional id. Raises KafkaError."""
+    """The checks that need no state; returns the transactional id. Raises KafkaError."""
     if (wanted.producer_id == NO_PRODUCER_ID) != (wanted.producer_epoch == NO_EPOCH):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id goes with an epoch")
     if not wanted.transactional_id:
@@ -25,12 +25,12 @@ def check_request(wanted: InitProducerId, max_timeout_ms: int) -> str:
 
 
 def check_producer(current: TransactionRecord, wanted: InitProducerId) -> None:
-    """Whether who names its producer id is the last one that had it. Raises KafkaError."""
+    """A producer that sends a producer id has to be the last one that had it. Raises KafkaError."""
     if _expected_epoch(wanted) is None or current.producer_epoch == NO_EPOCH:
         return
     if wanted.producer_id == current.producer_id:
         return
-    # A retry, after the answer with the rotated id was lost.
+    # A retry: the answer with the new producer id was lost.
     if wanted.producer_id == current.previous_producer_id and is_epoch_exhausted(wanted.producer_epoch):
         return
     raise KafkaError(ErrorCode.PRODUCER_FENCED, f"producer {wanted.producer_id} is not {current.producer_id}")
@@ -39,7 +39,7 @@ def check_producer(current: TransactionRecord, wanted: InitProducerId) -> None:
 def next_record(
     current: TransactionRecord, wanted: InitProducerId, take_producer_id: Callable[[], int], now_ms: int
 ) -> TransactionRecord:
-    """How it starts, when no transaction is open. Raises KafkaError."""
+    """The record with which the producer starts when no transaction is open. Raises KafkaError."""
     expected = _expected_epoch(wanted)
     if is_epoch_exhausted(current.producer_epoch) and expected in (None, current.producer_epoch):
         return transitions.rotated(

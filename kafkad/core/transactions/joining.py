@@ -16,7 +16,7 @@ Results = tuple[PartitionResult, ...]
 
 
 def kept_out(partitions: Sequence[Partition], topics: Topics, closed: Set[str]) -> Results | None:
-    """The results when some don't exist, or are of topics that are `closed` to who asks; None: all may join."""
+    """The results when partitions don't exist, or the client may not use their topic (`closed`); None: all may join."""
     known = {topic: topics.partitions_of(topic) or 0 for topic, _ in partitions}
     codes = []
     for topic, index in partitions:
@@ -36,9 +36,9 @@ def same_for_all(partitions: Sequence[Partition], code: ErrorCode) -> Results:
 
 
 def verify(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> Results:
-    """Whether each partition is in the transaction. Raises KafkaError."""
+    """Check that each partition is in the transaction. Raises KafkaError."""
     _check_id(asked.transactional_id)
-    # A step under way does not matter: the log looks again when it appends.
+    # A pending step does not matter: the log checks again when it appends.
     current = _current(cache, asked)
     if current.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -50,7 +50,7 @@ def verify(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> Results:
 
 
 def who_joins(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> TransactionRecord | None:
-    """The record that the partitions are to be added to; None: they are in it already. Raises KafkaError."""
+    """The record to which the partitions have to be added; None: it has them already. Raises KafkaError."""
     _check_id(asked.transactional_id)
     if cache.is_pending(asked.transactional_id):
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)

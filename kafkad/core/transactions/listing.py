@@ -1,4 +1,4 @@
-"""What do DescribeTransactions and ListTransactions (KIP-664, 994, 1152) tell of the transactions of a shard?"""
+"""DescribeTransactions and ListTransactions (KIP-664, 994, 1152) for the transactions of a shard."""
 
 from collections.abc import Iterable, Sequence
 
@@ -56,7 +56,7 @@ def list_transactions(
 def _matching(
     rows: Iterable[TransactionRecord], wanted: TransactionFilter, pattern: Pattern | None, now_ms: int
 ) -> Iterable[TransactionRecord]:
-    # Names that nobody knows let nothing pass, but no names let everything.
+    # A filter of unknown state names only matches nothing; an empty filter matches all.
     states = {STATES_BY_NAME[name] for name in wanted.states if name in STATES_BY_NAME}
     producer_ids = frozenset(wanted.producer_ids)
     for row in rows:

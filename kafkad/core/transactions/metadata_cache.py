@@ -1,7 +1,6 @@
-"""What is known of every transactional id of one partition: its newest record, and the step that is under way.
+"""The state of every transactional id of one partition: its newest record, and its pending step.
 
-Records come by replay only. What is under way, how far, and a fence that could not be written, are forgotten with the
-process.
+Records come by replay only. A restart forgets pending steps, their progress, and a fence that could not be written.
 """
 
 from collections.abc import Iterator
@@ -11,10 +10,10 @@ from kafkad.core.transactions.state import TransactionState
 
 
 class TransactionMetadataCache:
-    """Mutable: the state of the shard. One step of an id at a time: while one is pending every other is sent away."""
+    """Mutable: the state of the shard. An id has one pending step at a time; other requests are refused meanwhile."""
 
     def __init__(self) -> None:
-        # In the order of their newest records, oldest first: what expires is at the front.
+        # In the order of their newest records, oldest first: the ids that expire next are at the front.
         self._known: dict[str, TransactionRecord] = {}
         self._pending: dict[str, TransactionState] = {}
         self._failed_fences: dict[str, TransactionRecord] = {}
@@ -32,7 +31,7 @@ class TransactionMetadataCache:
             self._known[transactional_id] = record
 
     def get(self, transactional_id: str) -> TransactionRecord | None:
-        """Its newest record; after a fence that failed with the epoch that shuts the producer out all the same."""
+        """The newest record. After a fence that could not be written, the one with the fencing epoch all the same."""
         return self._failed_fences.get(transactional_id) or self._known.get(transactional_id)
 
     def oldest_first(self) -> Iterator[TransactionRecord]:
@@ -45,11 +44,11 @@ class TransactionMetadataCache:
         return self._pending.get(transactional_id)
 
     def begin(self, transactional_id: str, state: TransactionState) -> None:
-        """A step towards `state` is under way."""
+        """A step towards `state` is pending."""
         self._pending[transactional_id] = state
 
     def settle(self, transactional_id: str) -> None:
-        """It has come to its end, one way or the other."""
+        """The pending step has ended, with success or without."""
         self._pending.pop(transactional_id, None)
 
     def is_written(self, record: TransactionRecord) -> bool:
@@ -57,18 +56,18 @@ class TransactionMetadataCache:
         return self._known.get(record.transactional_id) is record
 
     def fence_failed(self, view: TransactionRecord) -> None:
-        """`view` could not be written, but nobody shall go on with the epoch before it."""
+        """`view` could not be written, but the epoch before it is fenced all the same."""
         self._failed_fences[view.transactional_id] = view
 
     def has_failed_fence(self, transactional_id: str) -> bool:
         return transactional_id in self._failed_fences
 
     def mark(self, transactional_id: str, partitions: frozenset[tuple[str, int]]) -> None:
-        """Of the transaction that is being ended these partitions are done."""
+        """These partitions of the ending transaction have their markers."""
         self._marked[transactional_id] = self._marked.get(transactional_id, frozenset()) | partitions
 
     def unmarked(self, record: TransactionRecord) -> tuple[tuple[str, int], ...]:
-        """The partitions of the transaction, but for those that are done."""
+        """The partitions of the transaction that have no marker yet."""
         marked = self._marked.get(record.transactional_id)
         return record.partitions if marked is None else tuple(row for row in record.partitions if row not in marked)
 

@@ -1,7 +1,7 @@
-"""What is written to `__transaction_state`: the whole state of one transactional id, or that it is gone.
+"""The records of `__transaction_state`: the whole state of one transactional id, or its tombstone.
 
-A value is complete in itself: the newest record of an id is its state.
-`wire/records/transaction_records.py` makes the bytes.
+A value is complete in itself: the newest record of an id is its state. `wire/records/transaction_records.py` makes the
+bytes.
 """
 
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ class TransactionRecord:
     partitions: tuple[Partition, ...] = ()
     """In the order in which they are in the log."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before this record; after a rotation a retry still names it."""
+    """The producer id before this record; after a rotation a retry still sends it."""
     next_producer_id: int = NO_PRODUCER_ID
-    """What the producer goes on with when the transaction is complete, if its epochs are used up."""
+    """The producer id after the transaction completes, if the epochs of the present one are used up."""
     client_transaction_version: int = 0
     value_version: int = 1
-    """Of which version the bytes are."""
+    """The version of the value's bytes."""
     last_producer_epoch: int = field(default=NO_EPOCH, compare=False)
     """The epoch before the last bump, for retries. Not in the log: a coordinator that loads has forgotten it."""
 

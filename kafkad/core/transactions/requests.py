@@ -1,4 +1,4 @@
-"""What is asked of a transaction coordinator and what it answers: plain values, whatever the version of the request."""
+"""Requests to a transaction coordinator and its answers: plain values, independent of API versions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from kafkad.core.types import NO_PRODUCER_ID
 
 class InitProducerId(NamedTuple):
     transactional_id: str | None
-    """None: the producer is only idempotent."""
+    """None: the producer is idempotent only."""
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
-    """What the producer had until now (version 3); -1 when it has just started."""
+    """The producer's present id and epoch (version 3); -1 when it has just started."""
     producer_epoch: int = NO_EPOCH
 
 
@@ -40,18 +40,18 @@ class EndTxn(NamedTuple):
     producer_epoch: int
     is_commit: bool
     client_version: int
-    """The transaction version that the client speaks: 2 with EndTxn 5, else 0."""
+    """The transaction version of the client: 2 with EndTxn 5, else 0."""
 
 
 class TransactionFilter(NamedTuple):
-    """What ListTransactions asks for; an empty filter lets everything pass."""
+    """The filters of ListTransactions; an empty one matches all."""
 
     states: Sequence[str] = ()
     producer_ids: Sequence[int] = ()
     duration_ms: int = -1
     """Only transactions open for longer; negative: all."""
     pattern: str | None = None
-    """Of the whole transactional id."""
+    """A pattern for the whole transactional id."""
 
 
 class PartitionResult(NamedTuple):
@@ -72,7 +72,7 @@ class ProducerInitialized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsAdded:
-    """One row for each transaction that was asked about, in the order of the request."""
+    """One row for each transaction in the request, in its order."""
 
     transactions: tuple[tuple[str, tuple[PartitionResult, ...]], ...]
 
@@ -84,7 +84,7 @@ class OffsetsAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEnded:
-    """With transaction version 2 the producer goes on with the id and epoch that are in here."""
+    """With transaction version 2 the producer goes on with this id and epoch."""
 
     code: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID

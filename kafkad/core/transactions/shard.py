@@ -1,6 +1,6 @@
-"""What does the coordinator of one partition of `__transaction_state` do with each request, timer and event?
+"""The shard of one partition of `__transaction_state`: what each request, timer and event does.
 
-Answers wait until what they say is safe in the log. Meanwhile the id is busy: CONCURRENT_TRANSACTIONS for others.
+Answers wait until their records are safe in the log. Meanwhile other requests for the id get CONCURRENT_TRANSACTIONS.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -35,11 +35,11 @@ from kafkad.core.transactions.state import TransactionState
 
 OFFSETS_TOPIC = "__consumer_offsets"
 _CLOSED_TO_CLIENTS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
-"""To AddPartitionsToTxn, that is: groups' offsets join by AddOffsetsToTxn."""
+"""In AddPartitionsToTxn: a group's offsets join by AddOffsetsToTxn."""
 
 
 class TransactionShard:
-    """Implements `Shard`. `coordinator_epoch` is the leader epoch with which the partition was taken over."""
+    """Implements `Shard`. `coordinator_epoch` is the leader epoch with which the partition was loaded."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class TransactionShard:
         return self._decisions.config
 
     def configure(self, config: TransactionConfig) -> None:
-        """Other settings, or another level of the feature, from now on."""
+        """Other settings, or another feature level, from now on."""
         self._decisions.config = config
 
     @property
     def transactional_ids(self) -> int:
-        """How many are known."""
+        """The number of transactional ids."""
         return len(self._cache)
 
     # Requests.
@@ -92,7 +92,7 @@ class TransactionShard:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if current.state is TransactionState.ONGOING:
             outcome = self._decisions.abort_open(current, moment)
-            # The producer comes again, until the transaction that it found is out of the way.
+            # The producer retries until its predecessor's transaction has ended.
             outcome.replies.append((token, ProducerInitialized(code=ErrorCode.CONCURRENT_TRANSACTIONS)))
             outcome.log_lines.append(f"{_named(current)}: its transaction is aborted, a new producer has started")
             return outcome
@@ -103,7 +103,7 @@ class TransactionShard:
     def add_partitions(
         self, token: int, asked: Sequence[PartitionsToAdd], client_version: int, moment: Moment
     ) -> Result:
-        """`client_version`: the transaction version that the request speaks, 2 since AddPartitionsToTxn 4."""
+        """`client_version`: the transaction version of the client, 2 since AddPartitionsToTxn 4."""
         outcome: Result = Outcome()
         rows: list[tuple[str, Results]] = []
         closed = frozenset() if client_version else _CLOSED_TO_CLIENTS
@@ -137,7 +137,7 @@ class TransactionShard:
         onto.after = self._settles([each for each in onto.records if isinstance(each, TransactionRecord)])
 
     def add_offsets(self, token: int, asked: OffsetsToAdd, moment: Moment) -> Result:
-        """The partition where the group's offsets will be written joins the transaction (KIP-447)."""
+        """The partition that stores the group's offsets joins the transaction (KIP-447)."""
         partitions = self._topics.partitions_of(OFFSETS_TOPIC) or self.config.offsets_partitions
         partition = (OFFSETS_TOPIC, partition_for(asked.group_id, partitions))
         adding = PartitionsToAdd(asked.transactional_id, asked.producer_id, asked.producer_epoch, (partition,))
@@ -191,7 +191,7 @@ class TransactionShard:
         self._cache.replay(record)
 
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
-        """Nobody writes to this topic in a transaction."""
+        """No producer writes to this topic in a transaction."""
 
     def loaded(self, moment: Moment) -> Result:
         outcome: Result = Outcome(timers=[(EXPIRATION_KEY, moment.monotonic_ms + self.config.expiration_interval_ms)])
@@ -233,14 +233,14 @@ class TransactionShard:
     def markers_advanced(
         self, token: int, transactional_id: str, producer_epoch: int, partitions: frozenset[tuple[str, int]]
     ) -> Result:
-        """These have their markers and others do not: nothing to do, but descriptions show what is missing."""
+        """These partitions have their markers: DescribeTransactions then shows only the others."""
         current = self._cache.get(transactional_id)
         if current is not None and current.state.is_prepared and current.producer_epoch == producer_epoch:
             self._cache.mark(transactional_id, partitions)
         return Outcome(replies=[(token, None)])
 
     def unloaded(self) -> Result:
-        """Nobody waits but for what is being appended, and those the runtime answers."""
+        """Requests wait only for appended records here, and the runtime answers those."""
         self._cache.forget_steps()
         return Outcome()
 

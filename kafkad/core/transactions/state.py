@@ -1,4 +1,4 @@
-"""Which states does a transaction have, and which follows which? (KIP-98; the numbers are those of the log.)"""
+"""The states of a transaction, and which may follow which. (KIP-98; the numbers are those of the log.)"""
 
 from enum import IntEnum
 
@@ -7,12 +7,12 @@ MAX_EPOCH = 0x7FFF
 
 
 class TransactionState(IntEnum):
-    """Of the last two the log never tells: DEAD is a tombstone, PREPARE_EPOCH_FENCE becomes PREPARE_ABORT at once."""
+    """The log never has the last two: DEAD is a tombstone, PREPARE_EPOCH_FENCE becomes PREPARE_ABORT at once."""
 
     EMPTY = 0
-    """No transaction since the producer came: → ONGOING, with transaction version 2 PREPARE_ABORT; may expire."""
+    """No transaction since the producer started: → ONGOING, with transaction version 2 PREPARE_ABORT; may expire."""
     ONGOING = 1
-    """Partitions are in it: → PREPARE_COMMIT, PREPARE_ABORT."""
+    """It has partitions: → PREPARE_COMMIT, PREPARE_ABORT."""
     PREPARE_COMMIT = 2
     """Decided, markers are being written: → COMPLETE_COMMIT only."""
     PREPARE_ABORT = 3
@@ -39,7 +39,7 @@ class TransactionState(IntEnum):
 
     @property
     def completed(self) -> "TransactionState":
-        """What a prepared one becomes when its markers are written."""
+        """The state after a prepared one, when its markers are written."""
         assert self.is_prepared
         return (
             TransactionState.COMPLETE_COMMIT
@@ -54,5 +54,5 @@ STATES_BY_NAME = {name: state for state, name in _NAMES.items()}
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """The last epoch is never a producer's: the coordinator can always fence one more time."""
+    """No producer ever gets the last epoch: the coordinator can always fence once more."""
     return epoch >= MAX_EPOCH - 1

@@ -1,6 +1,6 @@
-"""What does a transactional id look like after the next step? Each function gives the record that is to be written.
+"""The record of a transactional id after each step.
 
-Whether the step is allowed was asked before. Every record names the producer id that was there before it.
+Other modules check whether the step is allowed. Every record has the producer id of the record before it.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from kafkad.core.types import NO_PRODUCER_ID, NO_TIMESTAMP
 
 
 def created(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> TransactionRecord:
-    """An id that was never seen, before its first epoch."""
+    """A new transactional id, before its first epoch."""
     return TransactionRecord(
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -28,9 +28,9 @@ def created(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: in
 def initialized(
     current: TransactionRecord, timeout_ms: int, expected_epoch: int | None, now_ms: int
 ) -> TransactionRecord:
-    """A producer (re)starts with the next epoch, or gets again what a lost answer said (KIP-360). Raises KafkaError."""
+    """A producer starts with the next epoch, or gets the answer again that was lost (KIP-360). Raises KafkaError."""
     if is_epoch_exhausted(current.producer_epoch):
-        # Only a retry with an epoch of long ago comes here; Apache Kafka breaks with this code, too.
+        # Only a retry with a very old epoch gets here; Apache Kafka fails with this code, too.
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no epoch is left for producer {current.producer_id}")
     bumped = current.producer_epoch + 1
     if expected_epoch is None:
@@ -72,7 +72,7 @@ def _started_anew(
 def joined(
     current: TransactionRecord, partitions: Iterable[Partition], client_version: int, now_ms: int
 ) -> TransactionRecord:
-    """Partitions are in the transaction now; the first ones begin it."""
+    """Adds partitions; the first ones begin the transaction."""
     is_first = current.state is not TransactionState.ONGOING
     return replace(
         current,
@@ -86,13 +86,14 @@ def joined(
 
 
 def fenced_epoch(current: TransactionRecord, *, has_failed_before: bool) -> int:
-    """The epoch that shuts out the producer. An attempt that was not written has taken it already."""
+    """The epoch that fences the producer. An earlier attempt that was not written has bumped it already."""
     is_at_end = current.producer_epoch == MAX_EPOCH
     return current.producer_epoch if has_failed_before or is_at_end else current.producer_epoch + 1
 
 
 def fenced(current: TransactionRecord, *, has_failed_before: bool) -> TransactionRecord:
-    """What an abort by the coordinator starts from before transaction version 2; later the abort bumps by itself."""
+    """The fencing record from which a coordinator's abort starts before transaction version 2; later ends bump
+    anyway."""
     epoch = fenced_epoch(current, has_failed_before=has_failed_before)
     return replace(current, producer_epoch=epoch, last_producer_epoch=NO_EPOCH)
 
@@ -104,7 +105,7 @@ def prepared(
     next_producer_id: int,
     now_ms: int,
 ) -> TransactionRecord:
-    """The decision. With transaction version 2 the markers carry the next epoch: late writes are fenced by them."""
+    """The decision. With transaction version 2 the markers carry the next epoch, which fences late writes."""
     epoch, last_epoch = current.producer_epoch, current.last_producer_epoch
     if supports_epoch_bump(client_version):
         last_epoch = epoch
@@ -118,7 +119,7 @@ def prepared(
         producer_epoch=epoch,
         last_producer_epoch=last_epoch,
         state=state,
-        # An abort of nothing has no beginning of its own, and Kafka wants one.
+        # An abort without an open transaction has no start time, but the record needs one.
         start_ms=current.start_ms if was_open else now_ms,
         last_update_ms=now_ms,
         client_transaction_version=client_version,
@@ -126,7 +127,7 @@ def prepared(
 
 
 def completed(current: TransactionRecord, now_ms: int) -> TransactionRecord:
-    """All markers are written; an exhausted producer goes on with its next id."""
+    """All markers are written; a producer without epochs left goes on with its next id."""
     rotates = supports_epoch_bump(current.client_transaction_version) and current.next_producer_id != NO_PRODUCER_ID
     return replace(
         current,
