@@ -1,8 +1,7 @@
-"""Which session would be pushed out first? Those that may be, in Kafka's order: by size, then by id.
+"""Which session is evicted first? Those that may be evicted, in Kafka's order: by size, then by id.
 
-A heap with lazy removal in place of Kafka's tree: an entry counts as long as it is the one that is remembered for
-its session. Entries that no longer count are swept out when they are the larger part, so that each change costs
-O(log n).
+A heap with lazy removal in place of Kafka's tree: an entry counts only if it is the one remembered for its session.
+Entries that no longer count are removed when they are the larger part, so that each change costs O(log n).
 """
 
 import heapq
@@ -19,14 +18,14 @@ def rank_of(session: FetchSession) -> Rank:
 
 
 class EvictableSessions:
-    """The sessions that a newcomer may push out."""
+    """The sessions that a new one may evict."""
 
     def __init__(self) -> None:
         self._ranks: dict[int, Rank] = {}
         self._heap: list[Rank] = []
 
     def put(self, session: FetchSession) -> None:
-        """It may be pushed out, or has another size now."""
+        """It may be evicted, or has another size now."""
         rank = rank_of(session)
         if self._ranks.get(session.session_id) == rank:
             return
@@ -39,7 +38,7 @@ class EvictableSessions:
         self._ranks.pop(session_id, None)
 
     def first(self) -> Rank | None:
-        """The one that goes first; None when none may be pushed out."""
+        """The session to evict first; None when there is none."""
         heap = self._heap
         while heap and self._ranks.get(heap[0][1]) != heap[0]:
             heapq.heappop(heap)

@@ -1,7 +1,7 @@
-"""One incremental fetch session: its partitions, and which of them are worth looking at (KIP-227).
+"""One incremental fetch session: its partitions, and which of them need a look (KIP-227).
 
-A session is evaluated by what moved: `dirty` holds the partitions that may have something to say, so a fetch
-over ten thousand quiet partitions looks at none. Whoever evaluates a partition decides whether it stays dirty.
+A session looks only at changes: `dirty` holds the partitions that may have news, so a fetch over ten thousand quiet
+partitions looks at none. The code that evaluates a partition decides whether it stays dirty.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ UNKNOWN = -1
 
 
 class CachedPartition:
-    """What a session remembers of one partition: what was asked, and what was last told.
+    """The state of one partition in a session: its last request and its last answer.
 
     Mutable and slotted: it is looked at for each partition of each fetch. `slot` is -1 while unresolved.
     """
@@ -52,7 +52,7 @@ class CachedPartition:
         self.log_start_offset = UNKNOWN
 
     def must_tell(self, error: int, high_watermark: int, log_start_offset: int, *, has_records: bool) -> bool:
-        """Whether an incremental response has to mention the partition; remembers what it then says."""
+        """Whether an incremental response has to contain the partition; remembers the values of that response."""
         tell = has_records or error != 0
         if self.high_watermark != high_watermark:
             self.high_watermark = high_watermark
@@ -61,7 +61,7 @@ class CachedPartition:
             self.log_start_offset = log_start_offset
             tell = True
         if error:
-            # Errors are repeated until they are gone; the change back has to be told as well.
+            # Errors are repeated until they are gone; then the change back has to be reported as well.
             self.high_watermark = UNKNOWN
         return tell
 
@@ -100,10 +100,10 @@ class FetchSession:
         self.dirty: dict[PartitionKey, None] = dict.fromkeys(self.partitions)
         self.by_slot: dict[int, PartitionKey] = {}
         self.listeners: list[dict[PartitionKey, None]] = []
-        """Each collects what moves while a request looks at the session in steps."""
+        """Each collects the partitions that change while a request evaluates the session in steps."""
 
     def read_as(self, *, committed: bool) -> None:
-        """Its requests read up to this bound from now on. Each of them says so; in practice none changes it."""
+        """Set the isolation level of the session. Each request has one; in practice it never changes."""
         if committed != self.reads_committed:
             self.reads_committed = committed
             self.dirty = dict.fromkeys(self.partitions)
@@ -131,7 +131,7 @@ class FetchSession:
         return row.slot
 
     def bind(self, row: CachedPartition, slot: int) -> None:
-        """The partition's slot was found (again)."""
+        """The partition's slot was found, for the first time or anew."""
         if row.slot != UNKNOWN and row.slot != slot:
             self.by_slot.pop(row.slot, None)
         row.slot = slot
@@ -139,7 +139,7 @@ class FetchSession:
             self.by_slot[slot] = row.key
 
     def moved(self, slot: int) -> None:
-        """Something about `slot` changed: look at its partition the next time."""
+        """Something about `slot` changed: its partition is dirty now."""
         key = self.by_slot.get(slot)
         if key is not None:
             self.dirty[key] = None
@@ -147,22 +147,22 @@ class FetchSession:
                 listener[key] = None
 
     def listen(self) -> dict[PartitionKey, None]:
-        """What moves from now on is in this, too, until it is given to `heard`."""
+        """Collect the partitions that change from now on, until the listener is given to `heard`."""
         listener: dict[PartitionKey, None] = {}
         self.listeners.append(listener)
         return listener
 
     def heard(self, listener: dict[PartitionKey, None]) -> None:
-        """Whatever was said of these partitions meanwhile may be old: look at them the next time."""
+        """The answer may be outdated for these partitions: they are dirty again."""
         self.listeners = [each for each in self.listeners if each is not listener]
         for key in listener:
             if key in self.partitions:
                 self.dirty[key] = None
 
     def served(self, key: PartitionKey, *, has_more: bool, has_records: bool = True) -> None:
-        """The partition was evaluated. With more to say it goes to the end of the line, for fairness.
+        """The partition was evaluated. If it has more records it goes to the end of the order, for fairness.
 
-        One that got no room keeps its place: some batches fit in only where nothing comes before them.
+        A partition for which the response had no room keeps its place: some batches fit only into an empty response.
         """
         if has_records or not has_more:
             self.dirty.pop(key, None)

@@ -1,10 +1,10 @@
-"""The fetch sessions of one network process: who gets one, who loses it, which error a stale one gets.
+"""The fetch sessions of one network process: which are kept, which are evicted, and the errors for stale ones.
 
-Kafka's FetchManager and FetchSessionCache (KIP-227): a full cache gives up a session that was unused for
-`eviction_ms`, or one that is smaller than the newcomer and has had its time; else the newcomer gets none. Sessions are
-kept in the order of their use, and those that may be pushed out in theirs: nothing here looks at all of them. Their
-partitions are bounded too, all together: any client may name as many as a request can have, whether there are such or
-not, and sessions stay when their connections are gone.
+Kafka's FetchManager and FetchSessionCache (KIP-227): a full cache evicts a session that was unused for `eviction_ms`,
+or one that is smaller than the new one and older than that; else the new one gets no session. Sessions are ordered by
+last use, those that may be evicted also by size: nothing here searches all of them. Their partitions are limited too,
+all together: any client may name as many as a request can have, whether they exist or not, and sessions outlive their
+connections.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from kafkad.core.sessions.fetch_session import (
 )
 
 EVICTION_MS = 120_000
-"""Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: younger sessions are not pushed out by larger ones."""
+"""Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS: younger sessions are not evicted by larger ones."""
 
 
 MOST_PARTITIONS = 300_000
@@ -41,12 +41,12 @@ class SessionCache:
         self._slots = slots
         self._most_partitions = most_partitions
         self._sizes: dict[int, int] = {}
-        """How many partitions each session had when it was used last."""
+        """The number of partitions of each session at its last use."""
         self._partitions = 0
         self._draw_id = draw_id
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, FetchSession] = {}
-        """By id, the one that was unused for longest first."""
+        """By id, the least recently used first."""
         self._evictable = EvictableSessions()
         self._evicted: list[FetchSession] = []
 
@@ -61,7 +61,7 @@ class SessionCache:
         return self._remove(session_id) if session_id != NO_SESSION else None
 
     def open(self, session: FetchSession, epoch: int, now_ms: int) -> bool:
-        """Give the partitions of a full request a session, unless it asked for none or there is no room."""
+        """Create a session for the partitions of a full request, unless it asked for none or there is no room."""
         if epoch == FINAL_EPOCH or not 0 < len(session.partitions) <= self._most_partitions:
             return False
         while not self._has_room(session):
@@ -77,10 +77,9 @@ class SessionCache:
         return True
 
     def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
-        """The session that an incremental request continues; `updated` follows when the request is in it.
+        """The session that an incremental request continues; call `updated` when the request is applied to it.
 
-        Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
-        FETCH_SESSION_TOPIC_ID_ERROR.
+        Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
         session = self._sessions.get(session_id)
         if session is None:
@@ -92,9 +91,9 @@ class SessionCache:
         return session
 
     def updated(self, session: FetchSession, now_ms: int) -> None:
-        """An incremental request was taken over. A session whose last partition it forgot ends, as in Apache Kafka.
+        """An incremental request was applied. A session without partitions left ends, as in Apache Kafka.
 
-        So does one that has grown beyond what there is room for: its client begins with a full request again.
+        So does one that has grown beyond the limit of partitions: its client begins with a full request again.
         """
         grown = len(session.partitions) - self._sizes[session.session_id]
         if session.partitions and (grown <= 0 or self._partitions + grown <= self._most_partitions):
@@ -104,7 +103,7 @@ class SessionCache:
             self._remove(session.session_id)
 
     def living_id(self, session: FetchSession) -> int:
-        """The id to answer with: none when the session has ended or was pushed out while its request waited."""
+        """The session id to answer with: none when the session ended or was evicted while its request waited."""
         is_living = self._sessions.get(session.session_id) is session
         return session.session_id if is_living else NO_SESSION
 
@@ -113,7 +112,7 @@ class SessionCache:
         return len(self._sessions) < self._slots and len(newcomer.partitions) <= room
 
     def _touch(self, session: FetchSession, now_ms: int) -> None:
-        """It is used: the last in line of those unused for long, and perhaps old enough to be pushed out."""
+        """The session was used: it is the last to expire, and perhaps old enough to be evicted by a larger one."""
         self._sessions.pop(session.session_id, None)
         self._sessions[session.session_id] = session
         self._partitions += len(session.partitions) - self._sizes.get(session.session_id, 0)
@@ -145,6 +144,6 @@ class SessionCache:
         return self._sessions.pop(session_id, None)
 
     def take_evicted(self) -> list[FetchSession]:
-        """The sessions pushed out since the last call: whoever watches for them stops."""
+        """The sessions evicted since the last call, so that the caller stops watching their partitions."""
         evicted, self._evicted = self._evicted, []
         return evicted
