@@ -1,1 +1,1 @@
-"""What waits and when it stops waiting: timing wheel, purgatory and the delayed operations."""
+"""Waiting requests and timers: timing wheel, purgatory and the delayed operations."""

@@ -1,7 +1,7 @@
-"""When is a DeleteRecords done? When every replica's log starts at or after the offset asked for.
+"""When is a DeleteRecords done? When every replica's log starts at or after the requested offset.
 
-The low watermark (smallest log start offset over the live replicas) is what has to get there, and is what is
-answered. Time out, and each partition that still waits says REQUEST_TIMED_OUT with low watermark -1.
+The low watermark (smallest log start offset over the live replicas) has to reach that offset, and is the answer. After
+the timeout each partition that still waits is answered with REQUEST_TIMED_OUT and low watermark -1.
 """
 
 from typing import Generic, Protocol
@@ -13,7 +13,7 @@ INVALID_LOW_WATERMARK = -1
 
 
 class DeletionProgress(Protocol):
-    """What a delayed DeleteRecords may ask about a partition."""
+    """What a delayed DeleteRecords needs to know of a partition."""
 
     def low_watermark_of(self, slot: int) -> int | ErrorCode:
         """The low watermark, or the code that ends the waiting (not the leader any more …).
@@ -33,7 +33,7 @@ class DeleteRecordsPartition(PendingPartition):
 
 
 class DelayedDeleteRecords(DelayedPartitions[DeleteRecordsPartition, DeletionProgress, Request], Generic[Request]):
-    """A partition is done when its low watermark has reached the offset asked for."""
+    """A partition is done when its low watermark has reached the requested offset."""
 
     __slots__ = ()
 

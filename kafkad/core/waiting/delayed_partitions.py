@@ -1,7 +1,7 @@
-"""A request about several partitions that is answered when each has its own answer, or when its time is over.
+"""A request about several partitions that is answered when each has its own answer, or after its timeout.
 
-Each partition is looked at when it changes, until it has an answer; one that has none in time says REQUEST_TIMED_OUT,
-and the others keep theirs.
+Each partition is looked at when it changes, until it has an answer. After the timeout those without one are answered
+with REQUEST_TIMED_OUT; the others keep their answers.
 """
 
 from abc import abstractmethod
@@ -23,7 +23,7 @@ class PendingPartition:
     def __init__(self, slot: int, required_offset: int, error_code: ErrorCode = ErrorCode.NONE) -> None:
         self.slot = slot
         self.required_offset = required_offset
-        # What failed has its answer; what went well times out unless its acknowledgement comes.
+        # A failed append has its answer; a successful one times out unless it is replicated in time.
         self.is_pending = error_code == ErrorCode.NONE
         self.error_code = ErrorCode.REQUEST_TIMED_OUT if self.is_pending else error_code
 
@@ -59,4 +59,4 @@ class DelayedPartitions(DelayedOperation[int, Progress], Generic[Row, Progress, 
 
     @abstractmethod
     def answer_of(self, partition: Row, view: Progress) -> ErrorCode | None:
-        """None: not there yet; NONE: done; any other code: there is no point in waiting."""
+        """None: not yet; NONE: done; any other code: waiting is pointless."""

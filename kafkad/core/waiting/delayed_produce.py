@@ -1,7 +1,7 @@
 """When may a produce with acks=all be answered, and with which code for each partition?
 
-It waits until every partition's high watermark has reached the end of its batch, or can't any more.
-Time out, and each partition that is still waiting says REQUEST_TIMED_OUT; the others keep their own result.
+It waits until every partition's high watermark has reached the end of its batch, or can't any more. After the timeout
+each partition that is still waiting is answered with REQUEST_TIMED_OUT; the others keep their results.
 """
 
 from typing import Generic, Protocol
@@ -11,16 +11,16 @@ from kafkad.core.waiting.delayed_partitions import DelayedPartitions, PendingPar
 
 
 class ProduceProgress(Protocol):
-    """What a delayed produce may ask about a partition (the worker that owns it answers)."""
+    """What a delayed produce needs to know of a partition; the worker that owns it answers."""
 
     def replication_of(self, slot: int, required_offset: int) -> ErrorCode | None:
-        """None: not there yet; NONE: replicated; any other code: the answer, there is no point in waiting."""
+        """None: not yet; NONE: replicated; any other code: the answer, as waiting is pointless."""
 
 
 def replication_verdict(
     *, high_watermark: int, required_offset: int, in_sync: int, min_in_sync: int
 ) -> ErrorCode | None:
-    """The leader's own answer to `replication_of`: replicated, and by enough replicas still in sync?"""
+    """The answer of the leader to `replication_of`: replicated, and by enough in-sync replicas?"""
     if high_watermark < required_offset:
         return None
     return ErrorCode.NONE if in_sync >= min_in_sync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

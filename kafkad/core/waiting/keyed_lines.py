@@ -1,6 +1,6 @@
-"""Whose turn is it, when each piece of work has several keys and no key is worked on out of order?
+"""A queue for work with several keys that keeps the order of each key.
 
-Kafka promises order within a partition only: work that has no partition in common with what came before may go first.
+Kafka promises order within a partition only: work that shares no partition with earlier work need not wait for it.
 """
 
 from collections import deque
@@ -12,13 +12,13 @@ Work = TypeVar("Work", bound=Hashable)
 
 
 class KeyedLines(Generic[Key, Work]):
-    """A line for each key; work is in the lines of all of its keys, and may begin when it is the first in each."""
+    """One queue for each key. Work is in the queues of all of its keys, and may begin when it is the first in each."""
 
     def __init__(self) -> None:
         self._lines: dict[Key, deque[Work]] = {}
         self._keys: dict[Work, tuple[Key, ...]] = {}
         self._ahead: dict[Work, int] = {}
-        """In how many of its lines others are before it."""
+        """In how many of its queues other work is before it."""
 
     def __bool__(self) -> bool:
         return bool(self._keys)
@@ -32,7 +32,7 @@ class KeyedLines(Generic[Key, Work]):
         return any(key in lines for key in keys)
 
     def enter(self, work: Work, keys: Iterable[Key]) -> bool:
-        """Whether it may begin now; if not it is one of those that `leave` returns some day."""
+        """Whether it may begin now; if not a later `leave` returns it."""
         own = tuple(dict.fromkeys(keys))
         ahead = 0
         for key in own:
@@ -47,7 +47,7 @@ class KeyedLines(Generic[Key, Work]):
         return not ahead
 
     def leave(self, work: Work) -> list[Work]:
-        """It is done: those that may begin now."""
+        """The work is done; returns the work that may begin now."""
         begun = []
         del self._ahead[work]
         for key in self._keys.pop(work):

@@ -1,8 +1,8 @@
-"""Which waiting operations does an event or the clock complete? Kafka's purgatory.
+"""Kafka's purgatory: operations that wait until an event or the clock completes them.
 
-An operation watches keys (partition slots, a session) and has a deadline. It leaves exactly once: at once, by
-an event on one of its keys, by the deadline, or cancelled; whoever gets it back answers the client.
-What "complete" means is the operation's own rule over a view of the partitions; nothing here knows one.
+An operation watches keys (partition slots, a session) and has a deadline. It leaves exactly once: at once, by an event
+on one of its keys, by the deadline, or cancelled. The caller that gets it back answers the client. When it is complete
+is the operation's own rule over a view of the partitions; nothing here knows one.
 """
 
 from abc import abstractmethod
@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from kafkad.core.waiting.timing_wheel import Timer, TimingWheel
 
 PURGE_INTERVAL = 1000
-"""So many finished entries may linger in watch lists before a sweep is thought of (Kafka's purgeInterval)."""
+"""So many finished entries may stay in watch lists before a sweep is considered (Kafka's purgeInterval)."""
 
 View = TypeVar("View")
 View_contra = TypeVar("View_contra", contravariant=True)
@@ -20,9 +20,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class DelayedOperation(Timer, Generic[Key, View_contra]):
-    """Data that waits: keys, a deadline and how far it has come. Plain and slotted: it is its own timer.
+    """Keys, a deadline, and the progress of a waiting request.
 
-    A subclass keeps what it has seen per key, so that an event costs one look at one key.
+    Plain and slotted: it is its own timer. A subclass keeps what it has seen per key, so that an event costs one look
+    at one key.
     """
 
     __slots__ = ("is_completed", "keys")
@@ -34,11 +35,11 @@ class DelayedOperation(Timer, Generic[Key, View_contra]):
 
     @abstractmethod
     def try_complete(self, view: View_contra) -> bool:
-        """Look at every key; True when there is nothing left to wait for."""
+        """Look at every key; True when the operation is complete."""
 
     @abstractmethod
     def try_complete_key(self, key: Key, view: View_contra) -> bool:
-        """Look again at `key`, which has just changed; the others are as they were last seen."""
+        """Look again at `key`, which has just changed; the other keys have not."""
 
 
 Operation = TypeVar("Operation", bound=DelayedOperation)  # type: ignore[type-arg]
@@ -66,7 +67,7 @@ class Purgatory(Generic[Operation, View]):
         return self._listed
 
     def try_complete_else_watch(self, operation: Operation) -> bool:
-        """True: complete already, answer it now. False: it waits here until somebody gets it back."""
+        """True: complete already, answer it now. False: it waits here until a later call returns it."""
         if operation.try_complete(self._view):
             operation.is_completed = True
             return True
@@ -111,17 +112,17 @@ class Purgatory(Generic[Operation, View]):
         return expired
 
     def next_expiration_ms(self) -> int | None:
-        """Until when one may sleep as far as this purgatory is concerned; None: for ever."""
+        """The earliest deadline; None when nothing waits."""
         return self._wheel.next_expiration_ms()
 
     def set_deadline(self, operation: Operation, deadline_ms: int) -> None:
-        """`operation`, which waits here, waits until then."""
+        """Set the deadline of `operation`, which waits here."""
         self._wheel.cancel(operation)
         operation.deadline_ms = deadline_ms
         self._wheel.add(operation)
 
     def cancel(self, operation: Operation) -> bool:
-        """Nobody waits for the answer any more (the connection closed); False when it has left already."""
+        """Remove an operation without an answer (its connection closed); False when it has left already."""
         if operation.is_completed:
             return False
         self._finish(operation)
@@ -129,7 +130,7 @@ class Purgatory(Generic[Operation, View]):
         return True
 
     def clear(self) -> list[Operation]:
-        """Take out everything (the process stops, or the clients' side of it died)."""
+        """Remove and return all operations (the process stops, or the clients' side of it died)."""
         waiting = self._wheel.clear()
         for operation in waiting:
             operation.is_completed = True
@@ -150,10 +151,10 @@ class Purgatory(Generic[Operation, View]):
             del self._watchers[key]
 
     def _purge_if_many(self) -> None:
-        """Sweep finished operations out of the lists of keys that no event has visited since.
+        """Remove finished operations from the lists of keys that had no event since.
 
-        A sweep walks all lists, so it waits until half of what it will see is rubbish: its cost per operation
-        stays the same however many wait.
+        A sweep walks all lists, so it waits until half of the entries are finished: its cost per operation stays the
+        same however many wait.
         """
         if self._lingering <= self._purge_interval or 2 * self._lingering < self._listed:
             return

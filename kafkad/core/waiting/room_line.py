@@ -1,7 +1,7 @@
-"""Who may take room, while others wait for some that came before?
+"""A queue for memory: who may take some while others wait?
 
-First come, first served; but smaller ones may pass by the first in line until they have taken as much as it waits
-for. So one who needs much room does not hold up all others at once, and is not kept waiting for ever by them.
+First come, first served; but small requests may overtake the first in line until they have taken as much as it waits
+for. So a large request does not hold up all others at once, and does not wait for them for ever.
 """
 
 from collections.abc import Hashable
@@ -11,17 +11,17 @@ W = TypeVar("W", bound=Hashable)
 
 
 class RoomLine(Generic[W]):
-    """`waiting` is read by others: who waits, in order, and for how much."""
+    """Callers may read `waiting`: the waiting ones, in order, and the size that each needs."""
 
     __slots__ = ("_passed", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[W, int] = {}
         self._passed = 0
-        """What was taken past the first in line."""
+        """The bytes taken by others while the first in line waits."""
 
     def join(self, who: W, size: int) -> bool:
-        """Wait for `size`; False when it does already."""
+        """Wait for `size`; False when it is in line already."""
         is_new = who not in self.waiting
         self.waiting[who] = size
         return is_new
@@ -33,14 +33,14 @@ class RoomLine(Generic[W]):
             del self.waiting[who]
 
     def may_take(self, who: W, size: int) -> bool:
-        """Whether it is the turn of `who`, or `size` is little enough to pass by the first."""
+        """Whether `who` is the first in line, or `size` is small enough to overtake it."""
         if not self.waiting:
             return True
         first = next(iter(self.waiting))
         return who is first or self._passed + size <= self.waiting[first]
 
     def took(self, who: W, size: int) -> None:
-        """It has its room, and waits no longer."""
+        """`who` got its memory, and waits no longer."""
         if not self.waiting:
             return
         if who is not next(iter(self.waiting)):

@@ -1,19 +1,19 @@
-"""Which of the large requests are in work at once, and which wait in line?
+"""Limits how many large requests are processed at once; the others wait in line.
 
-What a request is decoded to is several times its size, so a crowd of them is not begun all together. Each size (a
-power of two) has a line of its own, so that nobody with a little waits for those with much.
+A decoded request takes several times its size, so a crowd of them is not processed at once. Each size (a power of two)
+has its own line, so that small requests do not wait for large ones.
 """
 
 from collections import deque
 from typing import Generic, TypeVar
 
 MOST_BYTES = 2 << 20
-"""Of one size, in work at once; one request of it always is."""
+"""Limit for the requests of one size class that are processed at once; one of them always is."""
 T = TypeVar("T")
 
 
 class SizeClasses(Generic[T]):
-    """Requests that are in work or wait for it. `held_bytes` is the size of all of them."""
+    """Requests that are processed or wait for it. `held_bytes` is the size of all of them."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -23,7 +23,7 @@ class SizeClasses(Generic[T]):
         self.held_bytes = 0
 
     def begin(self, size: int, who: T) -> bool:
-        """Whether it may be worked at now. If not it is in line, and one of those that `end` returns some day."""
+        """Whether processing may begin now. If not the request is in line, and a later `end` returns it."""
         self.held_bytes += size
         each = size.bit_length()
         if each in self._lines or not self._may_begin(each, size):
@@ -33,7 +33,7 @@ class SizeClasses(Generic[T]):
         return True
 
     def end(self, size: int) -> list[T]:
-        """One of `size` is done: those that are in work from now on."""
+        """A request of `size` is done; returns those whose processing begins now."""
         self.held_bytes -= size
         each = size.bit_length()
         self._in_work[each] -= size

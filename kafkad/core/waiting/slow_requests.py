@@ -1,7 +1,7 @@
-"""Which requests that have begun hold room that others wait for, and come too slowly to keep it?
+"""Which partly received requests hold memory that others wait for, and arrive too slowly to keep it?
 
-Requests are looked at from time to time, only while somebody waits. One that had begun at the look before, and of
-which little has come since, is slow; one that could not be read meanwhile is not, unless nothing at all goes on.
+Requests are checked at intervals, only while others wait for memory. A request that had begun at the check before, and
+of which few bytes have arrived since, is slow. One that was not read meanwhile is not slow, unless all are stuck.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -9,26 +9,26 @@ from typing import Generic, NamedTuple, TypeVar
 
 LOOK_MS = 100
 SLOW_BYTES = 8 * 1024
-"""Less than this between two looks is slow."""
+"""Fewer bytes than this between two checks are slow."""
 STUCK_BYTES = 256 * 1024
-"""Less than this of all requests together: those who wait for room wait for each other."""
+"""Fewer bytes than this of all requests together: the requests that wait for memory wait for each other."""
 
 R = TypeVar("R", bound=Hashable)
 
 
 class Begun(NamedTuple, Generic[R]):
-    """A request of which `got` bytes are here. It is the `number`-th of `who`; `held` is the room that it takes."""
+    """A partly received request: the `number`-th of `who`, with `got` bytes here, taking `held` bytes of memory."""
 
     who: R
     number: int
     got: int
     held: int
     is_waiting: bool
-    """For room, or for requests before it: it is not read."""
+    """It waits for memory, or for requests before it, so it is not read."""
 
 
 class Seen(NamedTuple, Generic[R]):
-    """A request that had begun at the look before."""
+    """A request that had begun at the check before."""
 
     begun: Begun[R]
     progress: int
@@ -36,17 +36,17 @@ class Seen(NamedTuple, Generic[R]):
 
 
 class SlowRequests(Generic[R]):
-    """What the last look has seen."""
+    """The state as of the last check."""
 
     def __init__(self) -> None:
         self._looks = 0
         self._seen: dict[R, tuple[int, int, int]] = {}
-        """Its number, what was there of it, and the look at which it was first seen."""
+        """For each: number, bytes received, and the check at which it was first seen."""
 
     def look(self, begun: Iterable[Begun[R]], came: int) -> list[Seen[R]]:
-        """Those of the last look that are not whole yet: those that are read first, and the slowest, and the oldest.
+        """The requests of the last check that are still incomplete: those being read first, then by progress and age.
 
-        `came` is what has come of all requests since the last look.
+        `came` is the number of bytes of all requests that have arrived since the last check.
         """
         seen, found = self._seen, list[Seen[R]]()
         now: dict[R, tuple[int, int, int]] = {}
@@ -66,12 +66,12 @@ class SlowRequests(Generic[R]):
         return found
 
     def forget(self) -> None:
-        """Nobody waits any more."""
+        """No request waits for memory any more."""
         self._seen = {}
 
 
 def enough_of(slow: Sequence[Begun[R]], needed: int) -> list[Begun[R]]:
-    """As many from the beginning as hold `needed` bytes."""
+    """The first ones that together hold `needed` bytes."""
     taken: list[Begun[R]] = []
     for each in slow:
         if needed <= 0:

@@ -1,8 +1,8 @@
-"""When is the next deadline, and what is due now? Kafka's hierarchical timing wheel.
+"""Kafka's hierarchical timing wheel: when is the next deadline, and which timers are due now?
 
-Adding and cancelling cost the same however many timers wait: a ring of buckets per level, each level's tick
-the whole ring of the level below, made when a deadline first reaches so far. A heap of the buckets in use
-(not of the timers) says how long one may sleep: no empty tick is visited. No timer comes out too early.
+Adding and cancelling cost the same however many timers wait: a ring of buckets per level, each level's tick the whole
+ring of the level below, made when a deadline first reaches so far. A heap of the buckets in use (not of the timers)
+says how long the process may sleep: no empty tick is visited. No timer comes out too early.
 """
 
 from heapq import heappop, heappush
@@ -13,7 +13,7 @@ WHEEL_SIZE = 20
 
 
 class Timer:
-    """Something with a deadline, to be subclassed. A timer is in one wheel at a time.
+    """An object with a deadline, to be subclassed. A timer is in one wheel at a time.
 
     Plain and mutable: the wheel moves tens of thousands of them, a wrapper each would double the cost.
     """
@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Timer)
 
 
 class _Bucket(Generic[T]):
-    """The timers of one slot of one ring; a dict keeps their order and forgets any of them at once."""
+    """The timers of one slot of one ring; a dict keeps their order and removes any of them at once."""
 
     __slots__ = ("expiration_ms", "number", "timers")
 
@@ -67,12 +67,12 @@ class TimingWheel(Generic[T]):
         return self._count
 
     def add(self, timer: T) -> None:
-        """Take `timer` in; a deadline that has passed already is due at the next `advance`."""
+        """Add `timer`; if its deadline has passed the next `advance` returns it."""
         self._place(timer)
         self._count += 1
 
     def cancel(self, timer: T) -> bool:
-        """Forget `timer`; False when it isn't waiting (any more)."""
+        """Remove `timer`; False when it isn't waiting (any more)."""
         bucket = timer.bucket
         if bucket is None:
             return False
@@ -95,10 +95,10 @@ class TimingWheel(Generic[T]):
         return None
 
     def advance(self, now_ms: int) -> list[T]:
-        """Move the clock to `now_ms` and hand out what is due, earliest deadline first.
+        """Move the clock to `now_ms` and return the timers that are due, earliest deadline first.
 
-        Timers of a coarse bucket that are not due yet go down to a finer level. A clock that stands still or
-        goes back moves nothing.
+        Timers of a coarse bucket that are not due yet go down to a finer level. A clock that stands still or goes back
+        moves nothing.
         """
         moved = self._take_due_buckets(now_ms)
         if now_ms > self._levels[0].clock_ms:
@@ -116,7 +116,7 @@ class TimingWheel(Generic[T]):
         return due
 
     def clear(self) -> list[T]:
-        """Forget every timer; what was waiting comes back in the order of the deadlines."""
+        """Remove and return all timers, in the order of their deadlines."""
         waiting = self._take_due_buckets(None)
         for timer in waiting:
             timer.bucket = None
