@@ -1,1 +1,1 @@
-"""Rules about connections and the peers behind them: addresses, and what is said of strangers in the log."""
+"""Rules about connections and their peers: addresses, and log lines about misbehaving peers."""

@@ -1,4 +1,4 @@
-"""What one stranger has for certain: of IPv4 an address, of IPv6 as a rule all 2^64 of a network."""
+"""The addresses that one peer can use: with IPv4 one, with IPv6 usually all 2^64 of a network."""
 
 from ipaddress import IPv6Network
 

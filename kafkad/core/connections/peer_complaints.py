@@ -1,7 +1,7 @@
-"""Is this the first complaint about a peer within a minute? That one has its line in the log, the others are counted.
+"""Limits log lines about peers: the first complaint within a minute is logged, later ones are counted.
 
-A stranger who is cut off thousands of times a second must neither fill the log nor the memory: IPv6 peers are known by
-their /64, and those beyond `MOST_PEERS` within a minute share one entry.
+A peer that is disconnected thousands of times a second must neither fill the log nor the memory: IPv6 peers are counted
+by their /64, and those beyond `MOST_PEERS` within a minute share one entry.
 """
 
 from kafkad.core.connections.peer_address import network_of
@@ -20,7 +20,7 @@ class _Minute:
 
 
 class PeerComplaints:
-    """The peers that were complained of in their minute, the one that ends next first."""
+    """The peers with a complaint in the last minute, ordered by the end of their minute."""
 
     def __init__(self, most_peers: int = MOST_PEERS) -> None:
         self._most_peers = most_peers
@@ -31,7 +31,7 @@ class PeerComplaints:
         return len(self._minutes)
 
     def may_say(self, host: str, now_ms: int) -> bool:
-        """Whether this complaint is said; if not, it is counted. `over` is called first."""
+        """Whether this complaint is logged; if not, it is counted. Call `over` first."""
         peer = network_of(host)
         minute = self._minutes.get(peer)
         if minute is None and len(self._minutes) >= self._most_peers:
@@ -45,7 +45,7 @@ class PeerComplaints:
         return False
 
     def over(self, now_ms: int) -> list[tuple[str, int]]:
-        """(peer, how many complaints were not said) of those whose minute is over; they are forgotten."""
+        """(peer, number of complaints that were not logged) for minutes that have ended; removes them."""
         counts = []
         while self._minutes:
             peer, minute = next(iter(self._minutes.items()))
@@ -55,7 +55,7 @@ class PeerComplaints:
         return counts
 
     def end(self) -> list[tuple[str, int]]:
-        """The same of all of them: nothing more will come."""
+        """The same for all peers, when the process stops."""
         return [count for peer, minute in list(self._minutes.items()) for count in self._forget(peer, minute)]
 
     def _forget(self, peer: str, minute: _Minute) -> list[tuple[str, int]]:
@@ -65,5 +65,5 @@ class PeerComplaints:
 
     @property
     def next_ms(self) -> int | None:
-        """When there may be a count to say; None as long as everything is said."""
+        """When the next counts may be due; None while every complaint was logged."""
         return next(iter(self._minutes.values())).ends_ms if self._unsaid else None
