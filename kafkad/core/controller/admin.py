@@ -1,6 +1,6 @@
-"""What does a request that names several topics or resources come to, one result each? Kafka's order and words.
+"""Requests that name several topics or resources: one result each, with Kafka's order and messages.
 
-Nothing is half done: a topic or resource is changed whole or gets an error, and validate-only changes nothing.
+Nothing is half done: a topic or resource is changed as a whole or gets an error, and validate-only changes nothing.
 """
 
 from collections import Counter
@@ -45,13 +45,13 @@ def create_topics(
     *,
     validate_only: bool = False,
 ) -> list[TopicResult]:
-    """CreateTopics: the topics asked for once, then those that were refused as a whole."""
+    """CreateTopics: results of the topics that were named once, then of those that were refused as a whole."""
     if asks_for_too_many(requested, controller.settings.defaults):
         return [_refused(new.name, ErrorCode.POLICY_VIOLATION, _TOO_MANY) for new in requested]
     counts = Counter(new.name for new in requested)
     results: dict[str, TopicResult] = {}
     planned: dict[str, PlannedTopic] = {}
-    # Topics earlier in the request count as if they were made already.
+    # Topics earlier in the request count as if they existed already.
     ahead = CollisionIndex()
     room_taken = 0
     for new in requested:
@@ -91,13 +91,13 @@ def _make(controller: Controller, planned: Mapping[str, PlannedTopic]) -> dict[s
 def auto_create_topics(
     controller: Controller, names: Sequence[str], rules: ConfigRules, random_source: RandomSource
 ) -> dict[str, TopicResult]:
-    """Topics that a request named without asking for them: no error for each that exists afterwards."""
+    """Create topics that a request uses: a topic that exists afterwards has no error."""
     wanted = [name for name in dict.fromkeys(names) if name not in controller.image.topics]
     internal = controller.settings.internal_topics
     brokers = len(controller.image.brokers)
     requested = [fitted(internal[name], brokers) if name in internal else NewTopic(name=name) for name in wanted]
     results = {result.name: result for result in create_topics(controller, requested, rules, random_source)}
-    # Being deleted: soon it may be made, so the client is told to ask again.
+    # The topic is being deleted and can be created soon, so the client is told to retry.
     results |= {
         name: _refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "It is being deleted.")
         for name, result in results.items()
@@ -173,7 +173,7 @@ def _plan(controller: Controller, new: NewTopic, rules: ConfigRules, random_sour
 
 
 def _preview(plan: PlannedTopic) -> Topic:
-    """The topic as validate-only answers it: it has a shape, and no place or leader anywhere."""
+    """The topic as validate-only answers it: it has partitions and replicas, but no slots and leaders."""
     partitions = tuple(
         make_partition(index, NOT_HERE, replicas, PartitionState(leader=NO_LEADER, leader_epoch=0, isr=()))
         for index, replicas in enumerate(plan.assignments)

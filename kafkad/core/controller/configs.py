@@ -1,7 +1,7 @@
-"""What does altering the configuration of a topic or a broker lead to? Kafka's AlterConfigs semantics.
+"""AlterConfigs for a topic, a group or a broker, with Kafka's semantics.
 
-Which keys exist, what their values may be and which of them can change while running is known to the tables of
-`kafkad.config`; they come in as a `ConfigRules`.
+The tables of `kafkad.config` know which keys exist, which values are allowed and which keys can change while the broker
+runs; they are passed in as a `ConfigRules`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ class AlterEntry:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The changes to one resource; `resource_type` as it came, known or not."""
+    """The changes to one resource; `resource_type` is the number in the request, known or not."""
 
     resource_type: int
     resource_name: str
@@ -55,29 +55,30 @@ class AlterResult:
 
 
 class ConfigRules(Protocol):
-    """The configuration tables, as far as altering needs them. Refusals are `KafkaError`s."""
+    """The configuration tables, as far as alterations need them. They refuse by raising `KafkaError`."""
 
     def is_list(self, resource_type: ResourceType, key: str) -> bool:
         """Whether values may be appended and subtracted; False for unknown keys."""
 
     def default_value(self, resource_type: ResourceType, key: str) -> str | None:
-        """What the key has when nothing is set on the resource: appending starts from it."""
+        """The value when the resource sets none: appending starts from it."""
 
     def in_force(self, resource_type: ResourceType, stored: Mapping[str, str]) -> Mapping[str, str]:
-        """What is stored, without what an earlier version has taken and nothing applies: it goes with a change."""
+        """The stored configs without those that no longer apply (an earlier version stored them): a change drops
+        them."""
 
     def validate_topic(self, configs: Mapping[str, str]) -> None:
         """INVALID_CONFIG for an unknown key, a value out of range, or values that don't fit together."""
 
     def validate_group(self, configs: Mapping[str, str]) -> None:
-        """INVALID_CONFIG for an unknown key or a value outside of what the broker allows."""
+        """INVALID_CONFIG for an unknown key or a value that the broker does not allow."""
 
     def validate_broker(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
-        """INVALID_REQUEST for what can't be changed dynamically (at this level) or has a wrong value."""
+        """INVALID_REQUEST for a key that can't be changed dynamically (at this level) or a wrong value."""
 
 
 def check_form(alteration: Alteration) -> None:
-    """What Kafka refuses before it looks at any value."""
+    """The checks that Kafka makes before it looks at any value."""
     names = [entry.name for entry in alteration.entries]
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -87,7 +88,7 @@ def check_form(alteration: Alteration) -> None:
 
 
 def check_resource(alteration: Alteration, broker_id: int) -> ResourceType:
-    """The kind of resource when it is one whose configuration is kept in the store."""
+    """The resource type, if the store keeps configurations of this resource; raises KafkaError otherwise."""
     name = alteration.resource_name
     match alteration.resource_type:
         case ResourceType.TOPIC:
@@ -139,7 +140,7 @@ def alter_incrementally(
 
 
 def replace_all(entries: Iterable[AlterEntry]) -> dict[str, str]:
-    """The configuration after the legacy AlterConfigs: what is not named goes back to its default."""
+    """The configuration after the legacy AlterConfigs: keys that the request leaves out go back to their defaults."""
     return {entry.name: entry.value or "" for entry in entries}
 
 

@@ -1,8 +1,7 @@
-"""The controller: the one place where topics, partitions and configurations of this broker change.
+"""The controller: the only place where topics, partitions and configurations of this broker change.
 
-Each verb checks first, writes the coordination store second, and only then moves the metadata image on; a
-crash in between leaves a store that `startup` completes. What the other processes have to learn is collected
-as deltas.
+Each verb checks first, writes the coordination store second, and only then updates the metadata image; after a crash in
+between, `startup` completes what the store has. Changes for the other processes are collected as deltas.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,26 +33,26 @@ from kafkad.core.types import TopicPartition
 
 NOT_HERE = Place(NO_SLOT, NO_OWNER, NO_LOG_DIR)
 OFFLINE = -1
-"""Stands for "some partition in an offline directory": such a deletion is not done before it is back."""
+"""Stands for "some partition in an offline directory": such a deletion ends only when the directory is back."""
 _PARTITIONS_FINISHED_AT_ONCE = 500
-"""About 20 ms; a topic is never cut in two."""
+"""This many take about 20 ms; the nodes of one topic are removed together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """What the broker configuration says to the controller."""
+    """The settings of the controller from the broker configuration."""
 
     broker_id: int
     workers: int
     defaults: TopicDefaults
     delete_topic_enable: bool = True
     internal_topics: Mapping[str, NewTopic] = field(default_factory=dict)
-    """How an internal topic is made when it is first asked for."""
+    """The request with which an internal topic is created when it is first needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RandomSource:
-    """The draws that the shell makes for the rules."""
+    """Random numbers and ids, which the shell draws for the rules."""
 
     random_below: RandomBelow
     new_topic_id: Callable[[], UUID]
@@ -61,7 +60,7 @@ class RandomSource:
 
 @dataclass(slots=True)
 class PendingDeletion:
-    """A topic that is gone for clients; `remaining` are the partitions whose directories are still there.
+    """A topic that is deleted for clients; `remaining` are the partitions whose directories are still there.
 
     `slots`: partition by slot, for a deletion that began in this incarnation of the broker.
     """
@@ -73,7 +72,7 @@ class PendingDeletion:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """A topic that may be made: names, counts and configurations are checked."""
+    """A topic that may be created: names, counts and configurations are checked."""
 
     name: str
     id: UUID
@@ -82,7 +81,7 @@ class PlannedTopic:
 
 
 class Controller:
-    """Made by `startup.start`. Every verb that changes something moves `image.version` on by one."""
+    """Created by `startup.start`. Every verb that changes something increases `image.version` by one."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class Controller:
         self.collisions = CollisionIndex(image.topics)
         self.deletions = dict(deletions)
         self._unfinished: dict[str, None] = {}
-        """Of the deletions those without a directory, which the store still knows."""
+        """Deletions without remaining directories that the store still has."""
         self._names_of_deleted: dict[UUID, str] = {}
         self._tree = tree
         self._election = election
@@ -108,17 +107,19 @@ class Controller:
 
     @property
     def slots_ever_used(self) -> int:
-        """To be kept in shared memory for the next controller process of this broker's life."""
+        """One more than the highest slot in use so far; shared memory keeps it for the next controller process."""
         return self._placement.slots_ever_used
 
     def take_deltas(self) -> list[deltas.MetadataDelta]:
-        """What is to be published, oldest first; empties the list."""
+        """The deltas to publish, oldest first; empties the list."""
         taken, self._outbox = self._outbox, []
         return taken
 
     def create_topics(self, planned: Sequence[PlannedTopic]) -> list[Topic]:
-        """Make the topics; all become visible in one version. Raises before anything when there is no room for them
-        in the partition table or in the store."""
+        """Create the topics; all become visible in one version.
+
+        Raises before any change when the partition table or the store has no room for them.
+        """
         if not planned:
             return []
         self.require_room([replicas for topic in planned for replicas in topic.assignments])
@@ -162,7 +163,7 @@ class Controller:
         self._publish((deltas.PartitionsAdded(name, self._place(name, first, assignments, states)),))
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Record the deletions and hide the topics; the directories and nodes follow (partitions_deleted)."""
+        """Record the deletions and hide the topics; directories and nodes are removed later (`partitions_deleted`)."""
         if not names:
             return
         topics = [self.image.topics[name] for name in names]
@@ -172,7 +173,7 @@ class Controller:
             slots = {each.slot: each.index for each in topic.partitions if each.slot != NO_SLOT}
             remaining = set(slots.values())
             if any(each.slot != NO_SLOT and each.log_dir == NO_LOG_DIR for each in topic.partitions):
-                # A directory that comes back brings them back: they are deleted then.
+                # When the directory is back, its partitions are found and deleted.
                 remaining.add(OFFLINE)
             self.deletions[topic.name] = PendingDeletion(len(topic.partitions), remaining, slots)
             self._names_of_deleted[topic.id] = topic.name
@@ -188,11 +189,11 @@ class Controller:
             self.partitions_deleted(name, ())
 
     def deletions_under_way(self) -> set[str]:
-        """Those that go on by themselves; the others wait for a log directory to come back."""
+        """The deletions that are in progress; the others wait for a log directory to come back."""
         return {name for name, pending in self.deletions.items() if pending.remaining != {OFFLINE}}
 
     def slots_deleted(self, topic_id: UUID, slots: Sequence[int]) -> bool:
-        """As `partitions_deleted`, by what a worker knows of a topic that is gone."""
+        """Like `partitions_deleted`, for a worker: it knows a deleted topic by its id and slots only."""
         name = self._names_of_deleted.get(topic_id)
         pending = self.deletions.get(name) if name is not None else None
         if name is None or pending is None:
@@ -203,7 +204,7 @@ class Controller:
         return done
 
     def partitions_deleted(self, name: str, partitions: Sequence[int]) -> bool:
-        """The directories of these partitions are gone. True when all are: `finish_deletions` does the rest."""
+        """The directories of these partitions are gone. True when all are; then call `finish_deletions`."""
         pending = self.deletions.get(name)
         if pending is None:
             return True
@@ -218,7 +219,7 @@ class Controller:
         return bool(self._unfinished)
 
     def finish_deletions(self) -> None:
-        """Free the names of some topics without directories: not one by one, as each commit waits for the disk."""
+        """Remove the nodes of some topics without directories, together, as each commit waits for the disk."""
         room = _PARTITIONS_FINISHED_AT_ONCE
         some: list[tuple[str, int]] = []
         for name in self._unfinished:
@@ -231,7 +232,7 @@ class Controller:
             del self.deletions[name], self._unfinished[name]
 
     def acknowledged(self, version: int) -> None:
-        """Every live process has applied `version`: the slots given back by then may be used again."""
+        """Every live process has applied `version`: slots given back by then may be used again."""
         self._placement.acknowledged(version)
 
     def set_topic_config(self, name: str, configs: dict[str, str]) -> None:
@@ -252,13 +253,13 @@ class Controller:
             self._tree.set_config(path, entity, configs)
 
     def set_features(self, levels: dict[str, int]) -> None:
-        """The cluster speaks at other levels from now on."""
+        """Set the feature levels of the cluster."""
         with stored_or_refused():
             epoch = self._tree.set_features(levels)
         self._publish((deltas.FeaturesChanged(levels, epoch),))
 
     def directory_failed(self, log_dir: int) -> None:
-        """The log directory is offline: its partitions lose this broker, and nothing new goes there."""
+        """The log directory is offline: its partitions lose this replica, and it gets no new ones."""
         self._placement.directory_failed(log_dir)
         others = self._electorate().without(self.settings.broker_id)
         states: dict[TopicPartition, PartitionState] = {}
@@ -278,7 +279,7 @@ class Controller:
             self._publish(tuple(changes))
 
     def require_room(self, assignments: Sequence[Assignment], taken: int = 0) -> int:
-        """This broker's share of the new partitions; raises when it and `taken` do not fit together."""
+        """This broker's share of the new partitions; raises when there is no room for it besides `taken`."""
         share = sum(self.settings.broker_id in replicas for replicas in assignments)
         self._placement.require(taken + share)
         return share
@@ -335,7 +336,7 @@ def state_of(partition: Partition) -> PartitionState:
 
 
 def _moved(partition: Partition, state: PartitionState | None) -> Partition:
-    """The partition offline on this broker, in the state that was written for it, if one was."""
+    """The partition offline on this broker, in its new state if one was written."""
     if state is None:
         return structs.replace(partition, log_dir=NO_LOG_DIR)
     return structs.replace(

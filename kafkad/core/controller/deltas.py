@@ -1,6 +1,6 @@
-"""How a metadata image changes from one version to the next, and how the changes travel between processes.
+"""How a metadata image changes from one version to the next, and how processes exchange the changes.
 
-`apply` is pure. A delta that is already in the image changes nothing; one that leaves a gap is refused, and the
+`apply` is pure. A delta that is already in the image changes nothing. A delta that leaves a gap is refused, and the
 receiver asks for a snapshot instead of guessing.
 """
 
@@ -24,14 +24,14 @@ class PartitionsAdded(Struct, frozen=True, array_like=True, tag=True):
 
 
 class PartitionsChanged(Struct, frozen=True, array_like=True, tag=True):
-    """New state of partitions that were there: leader, in-sync replicas, owner, log directory."""
+    """New state of existing partitions: leader, in-sync replicas, owner, log directory."""
 
     name: str
     partitions: tuple[Partition, ...]
 
 
 class TopicDeleted(Struct, frozen=True, array_like=True, tag=True):
-    """`slots` are given back when every process has passed this version."""
+    """`slots` can be reused when every process has passed this version."""
 
     name: str
     id: UUID
@@ -60,14 +60,14 @@ class BrokersChanged(Struct, frozen=True, array_like=True, tag=True):
 
 
 class FeaturesChanged(Struct, frozen=True, array_like=True, tag=True):
-    """The levels of all features from now on."""
+    """The new levels of all features."""
 
     features: dict[str, int]
     epoch: int
 
 
 class Snapshot(Struct, frozen=True, array_like=True, tag=True):
-    """Everything: replaces what the receiver has, whatever version that was."""
+    """The whole image: replaces the receiver's, whatever version that was."""
 
     cluster_id: str
     brokers: tuple[Broker, ...]
@@ -100,7 +100,7 @@ class MetadataDelta(Struct, frozen=True, array_like=True):
 
 
 class MetadataGap(Exception):
-    """A delta came that does not follow the image: ask for a snapshot."""
+    """A delta does not follow the image: ask for a snapshot."""
 
     def __init__(self, have: int, got: int) -> None:
         super().__init__(f"metadata delta {got} does not follow version {have}")
@@ -122,7 +122,7 @@ def decode(data: bytes | memoryview) -> MetadataDelta:
 
 
 def snapshot(image: MetadataImage) -> MetadataDelta:
-    """The delta that makes any image into `image`."""
+    """The delta that turns any image into `image`."""
     everything = Snapshot(
         image.cluster_id,
         tuple(image.brokers.values()),
@@ -136,7 +136,7 @@ def snapshot(image: MetadataImage) -> MetadataDelta:
 
 
 def partitions_made(deltas: Iterable[MetadataDelta]) -> Iterator[TopicPartition]:
-    """The partitions that were not there before."""
+    """The partitions that the delta adds."""
     for delta in deltas:
         for change in delta.changes:
             if isinstance(change, TopicCreated):
@@ -146,7 +146,7 @@ def partitions_made(deltas: Iterable[MetadataDelta]) -> Iterator[TopicPartition]
 
 
 def deleted_topics(changes: Iterable[Change]) -> dict[str, set[UUID]]:
-    """The topics that are gone: by name, as there may be thousands, all ids that they had."""
+    """The topics that the delta deletes: by name, as there may be thousands, all their ids."""
     gone: dict[str, set[UUID]] = {}
     for change in changes:
         if isinstance(change, TopicDeleted):

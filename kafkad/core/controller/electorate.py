@@ -1,5 +1,6 @@
-"""Who leads a partition now, and what state follows from it? The strategy (a plugin) is asked through
-kafkad.core.election, which holds it to what loses no data.
+"""The leader of a partition, and the partition state that follows.
+
+The strategy (a plugin) is called through kafkad.core.election, which makes sure that it loses no data.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +24,7 @@ class Electorate:
         self._racks = {BrokerId(broker.id): broker.rack for broker in brokers.values() if broker.rack is not None}
 
     def without(self, broker_id: int) -> "Electorate":
-        """The same election where this broker can't be chosen: its directory of the partition is offline."""
+        """The same without this broker, whose directory of the partition is offline."""
         others = Electorate(self._strategy, {})
         others._live = self._live - {BrokerId(broker_id)}
         others._racks = self._racks
@@ -32,7 +33,7 @@ class Electorate:
     def first_state(
         self, partition: TopicPartition, assignment: Assignment, leader_epoch: int = FIRST_LEADER_EPOCH
     ) -> PartitionState:
-        """The state of a new partition: every live replica is in sync, there is nothing to be behind of."""
+        """The state of a new partition: every live replica is in sync, as there are no records yet."""
         isr = tuple(replica for replica in assignment if replica in self._live)
         leader = self._elect(partition, assignment, isr)
         return PartitionState(leader=leader, leader_epoch=leader_epoch, isr=isr or assignment)
@@ -40,7 +41,7 @@ class Electorate:
     def next_state(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
     ) -> PartitionState | None:
-        """The state after brokers or directories came or went, to be written over `state`; None: it stays."""
+        """The state after brokers or directories came or went, to replace `state`; None: unchanged."""
         if state.leader in self._live:
             return None
         leader = self._elect(partition, assignment, state.isr)
@@ -49,7 +50,7 @@ class Electorate:
         return PartitionState(
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
-            # The last in-sync replica stays in the set, dead or not: only it has everything.
+            # The last in-sync replica stays in the ISR, dead or not: only it has all records.
             isr=tuple(replica for replica in state.isr if replica in self._live) or state.isr,
             partition_epoch=state.partition_epoch,
         )

@@ -1,6 +1,6 @@
-"""Which level of a feature has the cluster agreed on, and may it be another one? (KIP-584, KIP-1022)
+"""Finalized feature levels of the cluster, and which changes are allowed (KIP-584, KIP-1022).
 
-A level says how brokers and clients speak with each other, so it is the cluster's and not a version of the software.
+A level says how brokers and clients communicate, so it belongs to the cluster and not to a software version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ TRANSACTION_VERSION = "transaction.version"
 
 
 class Levels(NamedTuple):
-    """Those that this version can be at, and the one that a new cluster begins with."""
+    """The levels that this version supports, and the level of a new cluster."""
 
     lowest: int
     highest: int
@@ -34,7 +34,7 @@ class UpgradeType(IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """`upgrade_type` as it came, known or not."""
+    """`upgrade_type` is the number in the request, known or not."""
 
     name: str
     level: int
@@ -42,12 +42,12 @@ class FeatureUpdate(NamedTuple):
 
 
 def first_levels() -> dict[str, int]:
-    """Of a new cluster."""
+    """The levels of a new cluster."""
     return {name: levels.first for name, levels in SUPPORTED.items() if levels.first}
 
 
 def updated(current: Mapping[str, int], updates: Sequence[FeatureUpdate], broker_id: int) -> dict[str, int]:
-    """The levels after `updates`, all or none. Raises INVALID_UPDATE_VERSION. Level 0 is not kept: it is no level."""
+    """The levels after `updates`, all or none. Raises INVALID_UPDATE_VERSION. Level 0 removes the feature."""
     levels = dict(current)
     for update in updates:
         reason = _why_not(update, current.get(update.name, 0), broker_id)

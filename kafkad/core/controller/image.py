@@ -1,6 +1,6 @@
-"""What a broker knows of its cluster, as one immutable value with a version.
+"""The metadata of the cluster as one immutable value with a version.
 
-The controller makes it; every other process holds a copy and moves it on by deltas (deltas.py). Struct fields are
+The controller creates it; every other process holds a copy and updates it by deltas (deltas.py). Struct fields are
 written to the wire by position (array_like), so that 10,000 partitions stay small: append, never reorder.
 """
 
@@ -20,7 +20,7 @@ DEFAULT_BROKER = ""
 
 
 class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """One partition; `slot`, `owner` (worker) and `log_dir` (index in log.dirs) are this broker's own affair."""
+    """One partition; `slot`, `owner` (worker) and `log_dir` (index in log.dirs) are for this broker only."""
 
     index: int
     slot: int
@@ -34,7 +34,7 @@ class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
 
 
 class Topic(Struct, frozen=True, array_like=True, kw_only=True):
-    """`partitions[i].index == i`; `configs` are the keys set on the topic, nothing resolved."""
+    """`partitions[i].index == i`; `configs` are the keys set on the topic, without defaults."""
 
     name: str
     id: UUID
@@ -43,7 +43,7 @@ class Topic(Struct, frozen=True, array_like=True, kw_only=True):
 
 
 class Listener(Struct, frozen=True, array_like=True, kw_only=True):
-    """Where a broker is reached: `security_protocol` by name (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)."""
+    """The address of a broker: `security_protocol` by name (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)."""
 
     name: str
     host: str

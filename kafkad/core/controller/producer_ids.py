@@ -11,10 +11,10 @@ _IDS_A_MS = 1000
 
 
 def avoid_strangers(store: CoordinationStore, broker_id: int, wall_ms: int) -> None:
-    """There are logs, and this store has never given an id: what is in them was given by somebody else.
+    """Start above all producer ids in existing logs. They come from another store when this one has given none.
 
-    Sequences of theirs would be taken for ours. So ours begin where nobody else's are: Apache Kafka counts from 0,
-    and a store that was lost before this one began at an earlier time. Nothing happens once an id was given.
+    Otherwise the sequences of those producers would be taken for ours. Apache Kafka counts from 0, and a store that was
+    lost began at an earlier time, so ours start at the present time. Does nothing once an id was given.
     """
     node = store.get(nodes.PRODUCER_ID_BLOCK)
     if not node.data:
@@ -24,7 +24,7 @@ def avoid_strangers(store: CoordinationStore, broker_id: int, wall_ms: int) -> N
 
 
 class ProducerIdControlManager:
-    """The controller's side of it (Kafka's name); coordinators are handed whole blocks."""
+    """The controller's part (Kafka's name); coordinators get whole blocks."""
 
     def __init__(self, store: CoordinationStore, broker_id: int) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class ProducerIdControlManager:
         return allocated
 
     def allocate_block(self) -> range:
-        """A block of ids that nobody else gets."""
+        """A block of ids that is never given again."""
         while True:
             node = self._store.get(nodes.PRODUCER_ID_BLOCK)
             # Empty until the first block of the cluster.

@@ -1,1 +1,1 @@
-"""How a controller begins: its claim, what the store and the directories hold, and what is put right between them."""
+"""How a controller starts: its claim, what the store and the directories hold, and the repairs between them."""

@@ -1,8 +1,8 @@
-"""What the log directories hold against what the store knows: which partition is where, and what to do with the rest.
+"""Compares the log directories with the store: which partition is where, and what happens with other directories.
 
-Data is never lost silently: a directory whose topic the store does not know is adopted, one that belongs to another
-life of a topic is set aside, and only what a recorded deletion names is deleted. Nor is anything believed that makes
-partitions by the thousand: a folder that somebody called `orders-99999999` is set aside too.
+Data is never lost silently: a directory whose topic the store does not know is adopted, one that belongs to an earlier
+topic of the same name is set aside, and only directories of a recorded deletion are deleted. A name alone never creates
+partitions by the thousand: a stray folder called `orders-99999999` is set aside too.
 """
 
 import re
@@ -14,11 +14,11 @@ from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, is_legal
 from kafkad.core.controller.topics.topics import MAX_PARTITIONS_PER_REQUEST
 from kafkad.core.types import LARGEST_PARTITION, TopicPartition
 
-# <topic>-<partition>.<unique>-delete, as Kafka and kafkad rename what is to go.
+# <topic>-<partition>.<unique>-delete, as Kafka and kafkad rename directories before they delete them.
 _RENAMED_FOR_DELETION = re.compile(r"\S+-\S+\.\S+-delete")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 _MOST_MISSING = MAX_PARTITIONS_PER_REQUEST
-"""A topic may have this many partitions more than are known or found."""
+"""A topic may have this many partitions more than the store or the other directories say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class FoundDirectory:
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """A topic of the store: `local` are the partitions that this broker has a replica of."""
+    """A topic of the store: `local` are the partitions of which this broker has a replica."""
 
     id: UUID
     partitions: int
@@ -42,8 +42,8 @@ class KnownTopic:
 
 @dataclass(frozen=True, slots=True)
 class StrayDirectory:
-    """It carries another topic id than the topic of this name has, or can't be a partition of it: renamed to
-    `…-stray`, with a loud line."""
+    """Its topic id is not that of the topic with this name, or it can't be a partition of it. It is renamed to
+    `…-stray`, with a loud log line."""
 
     directory: FoundDirectory
     expected_id: UUID | None
@@ -51,7 +51,7 @@ class StrayDirectory:
 
 @dataclass(frozen=True, slots=True)
 class AdoptedTopic:
-    """Found on disk only. `topic_id` None: it has none on disk either, a new one is drawn."""
+    """Found on disk only. `topic_id` None: the directories have none either, and a new one is drawn."""
 
     name: str
     topic_id: UUID | None
@@ -65,15 +65,15 @@ class Reconciliation:
     leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)
     """Latest epoch on disk of each of them, -1 for none."""
     missing: list[TopicPartition] = field(default_factory=list)
-    """In the store, not on any disk: to create, or offline while a directory is."""
+    """In the store, but on no disk: created, or offline while a directory is offline."""
     adopted: list[AdoptedTopic] = field(default_factory=list)
     deleting: list[tuple[FoundDirectory, str, int]] = field(default_factory=list)
     """Directories of recorded deletions with their topic and partition."""
     leftovers: list[FoundDirectory] = field(default_factory=list)
-    """Already renamed for deletion: remove."""
+    """Already renamed for deletion: to be removed."""
     stray: list[StrayDirectory] = field(default_factory=list)
     duplicates: list[tuple[TopicPartition, int, int]] = field(default_factory=list)
-    """One partition in two directories: people have to decide, the broker does not start."""
+    """One partition in two directories: an operator has to decide, and the broker does not start."""
 
 
 def parse_directory(name: str) -> TopicPartition | None:
@@ -105,7 +105,7 @@ def reconcile(
             continue
         topic = known.get(partition.topic)
         if topic is None and partition.topic in deletions:
-            # Neither the topic that is being deleted nor one of the store: it must not stand in the way.
+            # Neither the topic that is being deleted nor one of the store: set aside, so that its name is free.
             result.stray.append(StrayDirectory(directory, deletions[partition.topic]))
         elif topic is None:
             unknown.setdefault(partition.topic, []).append((partition.partition, directory))
@@ -130,7 +130,7 @@ def _is_being_deleted(
     if topic not in deletions or topic in known:
         return False
     deleted_id = deletions[topic]
-    # No id on either side: the name is all there is to go by.
+    # Neither side has an id: only the name can be compared.
     return deleted_id is None or directory.topic_id in (None, deleted_id)
 
 

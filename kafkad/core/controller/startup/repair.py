@@ -1,6 +1,6 @@
-"""What an earlier incarnation left half done in the coordination store, and what only the disks know: put right.
+"""Completes what an earlier incarnation left half done in the coordination store, and adds what only the disks have.
 
-Each function may be cut short and repeated; it writes only what is missing.
+Each function may be interrupted and repeated; it writes only what is missing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -30,7 +30,7 @@ class _Adoption:
 def identify(
     tree: MetadataTree, topics: Mapping[str, StoredTopic], new_topic_id: Callable[[], UUID]
 ) -> dict[str, StoredTopic]:
-    """Give an id to topics that were written by someone who knew none."""
+    """Give an id to topics that were written without one (by an old broker)."""
     identified = {}
     for name, topic in topics.items():
         if topic.id == NO_TOPIC_ID:
@@ -46,7 +46,7 @@ def extend(
     located: Mapping[TopicPartition, int],
     broker_id: int,
 ) -> tuple[str, ...]:
-    """Topics with more partitions on disk than in the store get them all; their names are given back."""
+    """Topics with more partitions on disk than in the store get all of them; returns the names of these topics."""
     extended = set()
     for partition in located:
         topic = topics.get(partition.topic)
@@ -66,7 +66,7 @@ def adopt(
     settings: ControllerSettings,
     new_topic_id: Callable[[], UUID],
 ) -> dict[str, StoredTopic]:
-    """Topics that only the disks know become topics of the store."""
+    """Topics that are only on the disks become topics of the store."""
     adoptions = [
         _Adoption(
             each.name,
@@ -86,9 +86,9 @@ def adopt(
 
 
 def configs_of_adopted(name: str, internal_topics: Mapping[str, NewTopic]) -> dict[str, str]:
-    """Nobody knows how long its records were to be kept: for ever, until somebody says otherwise.
+    """The retention of an adopted topic is unknown: its records are kept until its config is changed.
 
-    An internal topic has the configuration that it is made with.
+    An internal topic gets the configuration with which it is created.
     """
     if name in internal_topics:
         fitted_topic = fitted(internal_topics[name], brokers=1)
@@ -104,7 +104,7 @@ def complete_states(
     electorate: Electorate,
     broker_id: int,
 ) -> dict[TopicPartition, PartitionState]:
-    """The state of every partition: missing ones are made, leaders that are not there are replaced."""
+    """The state of every partition: missing ones are created, leaders that are not alive are replaced."""
     others = electorate.without(broker_id)
     states: dict[TopicPartition, PartitionState] = {}
     created: dict[TopicPartition, PartitionState] = {}
@@ -114,7 +114,7 @@ def complete_states(
             partition = TopicPartition(name, index)
             stored = topic.states.get(index)
             if stored is None:
-                # Appends to an adopted log go on in an epoch that no batch on disk has.
+                # Appends to an adopted log use an epoch that no batch on disk has.
                 epoch = leader_epochs.get(partition, FIRST_LEADER_EPOCH - 1) + 1
                 created[partition] = states[partition] = electorate.first_state(partition, replicas, epoch)
                 continue

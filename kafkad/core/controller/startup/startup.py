@@ -1,7 +1,7 @@
-"""How a controller begins: from what the store and the log directories hold to the first metadata image.
+"""How a controller starts: from the store and the log directories to the first metadata image.
 
-Whatever the incarnation before left half done is completed here: topics without partition states, deletions, leaders
-of partitions that came back. The shell carries out what `Started` lists before it lets clients in.
+It completes what the last incarnation left half done: topics without partition states, deletions, leaders of partitions
+that came back. The shell carries out what `Started` lists before it lets clients in.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ class StartRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
-    """The log directories as the shell found them, by their index in log.dirs."""
+    """The log directories that the shell found, by their index in log.dirs."""
 
     found: tuple[FoundDirectory, ...]
     online: frozenset[int]
@@ -44,7 +44,7 @@ class Directories:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedMemoryState:
-    """What a controller process that is restarted takes over from the other processes, which live on."""
+    """What a restarted controller process takes over from the other processes, which are still running."""
 
     image: MetadataImage
     slots_ever_used: int
@@ -52,14 +52,14 @@ class SharedMemoryState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """`reconciliation`: `deleting`, `leftovers`, `stray` are for the shell to do, the rest for its log."""
+    """`reconciliation`: the shell carries out `deleting`, `leftovers` and `stray`, and logs the rest."""
 
     controller: Controller
     reconciliation: Reconciliation
     extended: tuple[str, ...]
-    """Topics that had more partitions on disk than in the store; they have them all now."""
+    """Topics that had more partitions on disk than in the store, and have all of them now."""
     emptied: tuple[TopicPartition, ...] = ()
-    """Made in an earlier incarnation of the broker, and in no log directory of today: they begin anew."""
+    """Created in an earlier incarnation of the broker, and in no log directory of today: they start empty."""
 
 
 def start(
@@ -114,7 +114,7 @@ def start(
 
 
 def _finish_deletions(controller: Controller) -> None:
-    """Of topics that have left no directory."""
+    """Finish the deletions of topics that have no directories left."""
     for name in list(controller.deletions):
         controller.partitions_deleted(name, ())
     while controller.has_unfinished_deletions:
@@ -122,7 +122,7 @@ def _finish_deletions(controller: Controller) -> None:
 
 
 def _with_features(image: MetadataImage, tree: MetadataTree) -> MetadataImage:
-    """With the levels that the cluster has agreed on; a new one begins with what this version is for."""
+    """With the finalized levels of the cluster; a new cluster gets the levels of this version."""
     known = tree.load_features()
     if known is None:
         known = first_levels(), tree.set_features(first_levels())
@@ -143,7 +143,7 @@ def _refuse_duplicates(result: Reconciliation) -> None:
 def _unavailable(
     topics: Mapping[str, StoredTopic], result: Reconciliation, directories: Directories
 ) -> list[TopicPartition]:
-    # A partition without a state was never opened, so it is on no disk and may be made anywhere.
+    # A partition without a state was never opened, so it is on no disk and can be created anywhere.
     if not directories.offline:
         return []
     return [each for each in result.missing if each.partition in topics[each.topic].states]
@@ -163,7 +163,7 @@ def _place(
     directories: Directories,
     inherited: SharedMemoryState | None,
 ) -> tuple[Placement, dict[TopicPartition, Place]]:
-    """Those that live processes know first, then those on disk, then new ones where there is most room."""
+    """First the partitions that live processes have, then those on disk; new ones go where there is most room."""
     places = _inherited_places(topics, result, settings.workers, inherited)
     ever_used = inherited.slots_ever_used if inherited else 0
     slots = SlotTable((place.slot for place in places.values()), ever_used=ever_used)

@@ -1,7 +1,7 @@
-"""Is this broker the controller? The paths that must be there, the registration of the broker, and the claim.
+"""Is this broker the controller? The paths that must exist, the registration of the broker, and the claim.
 
-A controller process that was restarted inside the same session finds its own /controller node; raising the epoch
-fences whatever its previous incarnation still had in flight.
+A controller process that was restarted inside the same session finds its own /controller node; increasing the epoch
+fences all writes of its previous incarnation.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PLAINTEXT = "PLAINTEXT"
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One reign of a controller; every write to the tree carries `guard`."""
+    """The time in which a broker is the controller; every write to the tree carries `guard`."""
 
     epoch: int
     guard: Check
@@ -34,7 +34,7 @@ def ensure_paths(store: CoordinationStore) -> None:
 
 
 def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
-    """The id of the cluster; `proposed` becomes it when there is none yet."""
+    """The id of the cluster; a new cluster gets `proposed`."""
     try:
         store.create(nodes.CLUSTER_ID, nodes.encode(nodes.ClusterIdNode(id=proposed)))
     except NodeExists:
@@ -45,12 +45,12 @@ def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
 def register_broker(
     store: CoordinationStore, broker_id: int, listeners: Mapping[str, Listener], rack: str | None, now_ms: int
 ) -> Broker:
-    """Make or renew the ephemeral registration; another session's of the same id is an error."""
+    """Create or renew the ephemeral registration; if another session has registered the same id it is an error."""
     path = f"{nodes.BROKER_IDS}/{broker_id}"
     data = nodes.encode(_registration(listeners, rack, now_ms))
     stat = store.exists(path)
     if stat is None:
-        # Two writes as Kafka's: the data is then at version 1, like that of any other broker.
+        # Two writes, like Kafka: so the data has version 1, like that of any other broker.
         store.transaction([Create(path, b"", ephemeral=True), SetData(path, data)])
         stat = store.get(path).stat
     elif stat.ephemeral_owner == store.session_id:

@@ -1,7 +1,7 @@
-"""Where things are in the coordination store, and what their nodes hold: Apache Kafka's paths and JSON.
+"""The nodes of the coordination store: Apache Kafka's paths and JSON.
 
-The shapes are those of Kafka 3.9 in ZooKeeper mode, so that a cluster of both reads one tree. The only addition is
-the content of /admin/delete_topics/<topic>, which Kafka leaves empty and does not read.
+The shapes are those of Kafka 3.9 in ZooKeeper mode, so that a cluster of both reads one tree. The only addition is the
+content of /admin/delete_topics/<topic>, which Kafka leaves empty and does not read.
 """
 
 import base64
@@ -45,7 +45,7 @@ PERSISTENT_PATHS = (
     PRODUCER_ID_BLOCK,
     "/log_dir_event_notification",
 )
-"""Made at start, parents before children."""
+"""Created at start, parents before children."""
 
 
 def topic_path(topic: str) -> str:
@@ -73,7 +73,7 @@ def broker_config_path(broker: str) -> str:
 
 
 def group_config_path(group_id: str) -> str:
-    """A group's id may have any character, a slash too."""
+    """A group id may have any character, also a slash."""
     return f"{GROUP_CONFIGS}/{base64.urlsafe_b64encode(group_id.encode()).decode()}"
 
 
@@ -131,7 +131,7 @@ class ProducerIdBlockNode(Struct, frozen=True, kw_only=True):
 
 
 class FeatureNode(Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """The finalized level of each feature; `status` 1: they are in use."""
+    """The finalized level of each feature; `status` 1: enabled."""
 
     features: dict[str, int] = field(default_factory=dict)
     version: int = 2

@@ -1,7 +1,7 @@
-"""What becomes of a change that the coordination store has no room for?
+"""A change for which the coordination store has no room is refused as a whole.
 
-It is refused as a whole: the first write of each verb is checked here, and nothing has changed when that fails. A
-verb that can't go on after its first write ends the controller; the next one completes what it finds.
+The first write of each verb is checked here, and nothing has changed when it fails. A verb that can't go on after its
+first write ends the controller; the next one completes the change.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ class HalfStored(Exception):
 
 @contextmanager
 def stored_or_refused() -> Iterator[None]:
-    """Around the first write of a verb. Raises KAFKA_STORAGE_ERROR, after which clients try again."""
+    """Use this around the first write of a verb. Raises KAFKA_STORAGE_ERROR, after which clients retry."""
     try:
         yield
     except NoSpaceLeft as error:

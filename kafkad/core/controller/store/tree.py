@@ -1,8 +1,7 @@
-"""Topics and configurations as they are written to and read from the coordination store.
+"""Topics and configurations in the coordination store.
 
-The order of writes is Kafka's, and each state between two writes is one that `load` understands: a topic without
-partition states is completed, a topic whose deletion is recorded does not exist any more. Writes carry the guard of
-the term.
+The order of writes is Kafka's, and `load` understands each state between two writes: a topic without partition states
+is completed, a topic whose deletion is recorded does not exist any more. Writes carry the guard of the term.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +26,7 @@ from kafkad.core.coordination_store import (
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
-# ZooKeeper takes 1 MB a request (jute.maxbuffer); a topic node of 100,000 partitions alone comes near it.
+# ZooKeeper accepts 1 MB a request (jute.maxbuffer); a topic node of 100,000 partitions alone comes near it.
 _TRANSACTION_BYTES = 512 * 1024
 _NOTIFICATIONS_KEPT = 100
 
@@ -44,7 +43,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTopic:
-    """`id` NO_TOPIC_ID: written by someone who knew none. A missing state: the creation was cut short."""
+    """`id` NO_TOPIC_ID: an old broker wrote the topic without one. A missing state: the creation was interrupted."""
 
     name: str
     id: UUID
@@ -54,7 +53,7 @@ class StoredTopic:
 
 
 class TopicToWrite(Protocol):
-    """What is written of a new topic."""
+    """A new topic, as the tree writes it."""
 
     @property
     def name(self) -> str: ...
@@ -68,7 +67,7 @@ class TopicToWrite(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecordedDeletion:
-    """`topic_id` None: recorded by a broker that leaves the node empty, the topic node gone."""
+    """`topic_id` None: recorded by a broker that leaves the node empty, and the topic node is gone."""
 
     topic_id: UUID | None
     partitions: int
@@ -118,7 +117,7 @@ class MetadataTree:
         )
 
     def create_topics(self, topics: Sequence[TopicToWrite]) -> None:
-        """Topic and configuration nodes, whole topics at a time; the states follow by `create_states`."""
+        """Write topic and configuration nodes, whole topics at a time; `create_states` writes the states later."""
         batches: list[list[Change]] = [[]]
         size = 0
         for topic in topics:
@@ -134,7 +133,7 @@ class MetadataTree:
         self._commit_each([batch for batch in batches if batch])
 
     def create_states(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """The state nodes and their parents; those that are there already stay as they are."""
+        """Create the state nodes and their parents; existing ones stay as they are."""
         changes: list[Change] = []
         seen: set[str] = set()
         for partition, state in states.items():
@@ -147,7 +146,7 @@ class MetadataTree:
         self._pipeline(changes, NodeExists)
 
     def set_states(self, states: Mapping[TopicPartition, PartitionState]) -> None:
-        """Each at the partition epoch it was decided on; the new one is one higher."""
+        """Each write expects the partition epoch on which it was decided; the new epoch is one higher."""
         changes: list[Change] = [
             SetData(
                 nodes.state_path(partition.topic, partition.partition),
@@ -162,30 +161,30 @@ class MetadataTree:
         self._commit([SetData(nodes.topic_path(name), _topic_data(topic_id, assignments))])
 
     def set_config(self, path: str, entity: str, configs: Mapping[str, str]) -> None:
-        """The configuration, and the notification that other brokers watch for."""
+        """Write the configuration, and the notification that other brokers watch."""
         notification = nodes.encode(nodes.ConfigChangeNode(entity_path=entity))
         self._commit([self._config_change(path, configs), Create(nodes.CONFIG_CHANGE, notification, sequence=True)])
 
     def load_features(self) -> tuple[dict[str, int], int] | None:
-        """The levels of the cluster, and how often they were changed; None in a new one."""
+        """The feature levels of the cluster, and how often they were changed; None in a new cluster."""
         (node,) = self._store.get_many([nodes.FEATURES])
         return None if node is None else (nodes.decode_features(node.data).features, node.version)
 
     def set_features(self, levels: Mapping[str, int]) -> int:
-        """Returns how often they were changed by now."""
+        """Returns how often the levels have been changed."""
         data = nodes.encode(nodes.FeatureNode(features=dict(levels)))
         is_new = self._store.exists(nodes.FEATURES) is None
         self._commit([Create(nodes.FEATURES, data) if is_new else SetData(nodes.FEATURES, data)])
         return self._store.get(nodes.FEATURES).version
 
     def prune_notifications(self) -> None:
-        """Remove all but the newest config notifications; whoever was away longer reads everything anyway."""
+        """Remove all but the newest config notifications; a broker that was away longer reads everything anyway."""
         names = self._store.children(nodes.CONFIG_CHANGES)
         old = [Delete(f"{nodes.CONFIG_CHANGES}/{name}") for name in names[:-_NOTIFICATIONS_KEPT]]
         self._pipeline(old, NoNode)
 
     def record_deletions(self, topics: Iterable[tuple[str, UUID, int]]) -> None:
-        """From here on the topics are gone, whatever happens: what is left is cleaned up."""
+        """After this the topics are deleted, whatever happens: the rest is cleaned up later."""
         self._commit(
             [
                 Create(
@@ -197,9 +196,10 @@ class MetadataTree:
         )
 
     def finish_deletions(self, topics: Sequence[tuple[str, int]]) -> None:
-        """Every directory of these topics, by name and partitions, is gone: remove the nodes, the records last.
+        """Remove the nodes of these topics, given by name and partitions, and last the records of their deletion.
 
-        May be repeated."""
+        Their directories are gone already. May be repeated.
+        """
         changes: list[Change] = []
         for name, partitions in topics:
             for partition in range(partitions):
@@ -260,7 +260,7 @@ class MetadataTree:
 
     def _config_change(self, path: str, configs: Mapping[str, str]) -> Create | SetData:
         data = nodes.encode(nodes.ConfigNode(config=dict(configs)))
-        # A node without its topic is what a deletion by an older broker leaves behind.
+        # A deletion by an older broker leaves a node without its topic.
         return Create(path, data) if self._store.exists(path) is None else SetData(path, data)
 
     def _commit(self, changes: Sequence[Change]) -> None:

@@ -1,8 +1,8 @@
 """Which brokers hold the replicas of a new partition? Kafka's own algorithm (AdminUtils.assignReplicasToBrokers).
 
-First replicas go round-robin from a start that is drawn, the others follow with a shift that grows by one each lap.
-With racks, brokers are interleaved by rack first, and a rack gets a second replica only when every rack has one.
-The draws are arguments: the same start and shift give the same assignment.
+First replicas go round-robin from a random start, the others follow with a shift that grows by one each lap. With
+racks, brokers are interleaved by rack first, and a rack gets a second replica only when every rack has one. The random
+numbers are arguments: the same start and shift give the same assignment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Assignment = tuple[int, ...]
 
 
 class RandomBelow(Protocol):
-    """A draw from 0 to `limit` - 1, handed in by the shell."""
+    """A random number from 0 to `limit` - 1, drawn by the shell."""
 
     def __call__(self, limit: int) -> int: ...
 
@@ -29,7 +29,7 @@ def assign_replicas(
     shift: int,
     first_partition: int = 0,
 ) -> list[Assignment]:
-    """The assignments of partitions `first_partition` and on. `racks` holds every usable broker."""
+    """The assignments of the partitions from `first_partition` on. `racks` has every usable broker."""
     if replication_factor > len(racks):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -50,7 +50,7 @@ def assign_replicas(
 def validate_manual(
     replicas: Sequence[int], brokers: Mapping[int, object], replication_factor: int | None
 ) -> Assignment:
-    """The assignment a client wrote, if it may be: known brokers, each once, as many as in the other partitions."""
+    """The assignment from a request, checked: known brokers, each once, as many as in the other partitions."""
     prefix = "The manual partition assignment includes"
     if not replicas:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{prefix} an empty replica list.")

@@ -1,6 +1,6 @@
-"""Which topics does a DeleteTopics request delete, and what does it answer to each entry?
+"""Which topics does a DeleteTopics request delete, and what is the answer for each entry? Kafka's checks and order.
 
-Kafka's checks in Kafka's order. The deletion itself, in two phases, is the controller's.
+The controller carries out the deletion, in two phases.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ class DeletedTopic:
 
 
 def delete_topics(controller: Controller, entries: Sequence[TopicToDelete], *, version: int) -> list[DeletedTopic]:
-    """DeleteTopics at the API `version`; the topics without an error are gone from the metadata afterwards."""
+    """DeleteTopics at the API `version`; topics without an error are gone from the metadata afterwards."""
     if not controller.settings.delete_topic_enable:
         # Clients before version 3 do not know the code for it.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED

@@ -1,6 +1,6 @@
-"""How are the internal topics made? As the configuration says, with as many replicas as there are brokers.
+"""Internal topics are created as the configuration says, but with no more replicas than there are brokers.
 
-A single broker must work without being told that it is one; Apache Kafka refuses to make the topics instead.
+A single broker must work without special settings; Apache Kafka refuses to create the topics instead.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ MIN_IN_SYNC = "min.insync.replicas"
 
 
 def fitted(wanted: NewTopic, brokers: int) -> NewTopic:
-    """`wanted` with what `brokers` live brokers can give; the same object when that is all of it."""
+    """`wanted` with as many replicas as `brokers` live brokers allow; the same object when that changes nothing."""
     granted = min(wanted.replication_factor, max(1, brokers))
     if granted == wanted.replication_factor:
         return wanted
@@ -22,5 +22,5 @@ def fitted(wanted: NewTopic, brokers: int) -> NewTopic:
 
 
 def _at_most(value: str | None, replicas: int) -> str | None:
-    """No topic may ask for more replicas in sync than it has: nothing could be written to it."""
+    """min.insync.replicas must not exceed the number of replicas: no write would succeed."""
     return None if value is None else str(min(int(value), replicas))

@@ -1,4 +1,4 @@
-"""Which topic names may be, and which would collide? Kafka's rules and words.
+"""Which topic names are legal, and which collide? Kafka's rules and messages.
 
 Metrics write '.' as '_', so two topics that differ only there would share their metrics.
 """
@@ -46,7 +46,7 @@ def _why_illegal(name: str) -> str | None:
 
 
 class CollisionIndex:
-    """The topics whose names hold '.' or '_', by what they look like in a metric."""
+    """The topics whose names contain '.' or '_', by their name in metrics."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names: dict[str, set[str]] = {}

@@ -1,7 +1,7 @@
-"""Where on this broker does a partition live: slot of the shared table, owning worker, log directory?
+"""The place of a partition on this broker: slot of the shared table, owning worker, log directory.
 
-A slot given back may be handed out again only when every process has passed the metadata version that took
-the partition away (the grace period); until then someone may still look at it under its old meaning.
+A slot that was given back is reused only when every process has passed the metadata version that removed its partition
+(the grace period); until then a process may still use it for the old partition.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from kafkad.core.controller.image import NO_SLOT, Partition
 from kafkad.core.errors import ErrorCode, KafkaError
 
 PARTITION_SLOTS = 1_048_575
-"""Those of the partition table but the last, in which a controller leaves notes to the next one."""
+"""All slots of the partition table but the last, which carries notes from one controller process to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +27,18 @@ class SlotTable:
     """Hands out slot numbers: those given back before those never used."""
 
     def __init__(self, used: Iterable[int] = (), *, ever_used: int = 0, size: int = PARTITION_SLOTS) -> None:
-        """`ever_used`: one more than the highest slot that some process may still hold from before."""
+        """`ever_used`: one more than the highest slot that some process may still use from before."""
         in_use = set(used) - {NO_SLOT}
         self._size = size
         self._next = max(ever_used, max(in_use, default=-1) + 1)
         self._free: deque[int] = deque()
-        # What a controller before this one gave back has no version here: it rests for one more.
+        # The versions in which an earlier controller gave slots back are unknown: they wait for one more version.
         self._resting: deque[tuple[int, tuple[int, ...]]] = deque()
         self._inherited = tuple(slot for slot in range(self._next) if slot not in in_use)
 
     def rest_inherited(self, version: int) -> None:
-        """Unused slots of earlier times are free once `version`, the first one published, is acknowledged."""
+        """Slots that an earlier controller left unused are free when `version`, the first one published, is
+        acknowledged."""
         self.give_back(self._inherited, version)
         self._inherited = ()
 
@@ -49,7 +50,7 @@ class SlotTable:
         return len(self._free) + self._size - self._next
 
     def take(self, count: int) -> list[int]:
-        """`count` slots; the caller has seen that they are available."""
+        """Take `count` slots; the caller has checked that they are available."""
         assert count <= self.available(), f"{count} slots taken, {self.available()} available"
         again = [self._free.popleft() for _ in range(min(count, len(self._free)))]
         new = range(self._next, self._next + count - len(again))
@@ -57,7 +58,7 @@ class SlotTable:
         return [*again, *new]
 
     def give_back(self, slots: Sequence[int], version: int) -> None:
-        """They rest until `version` is acknowledged."""
+        """The slots are free when `version` is acknowledged."""
         kept = tuple(slot for slot in slots if slot != NO_SLOT)
         if kept:
             self._resting.append((version, kept))
@@ -69,7 +70,7 @@ class SlotTable:
 
 
 class Placement:
-    """Slots, and how many partitions each worker and each online log directory has."""
+    """The slots, and how many partitions each worker and each online log directory has."""
 
     def __init__(self, slots: SlotTable, workers: int, online_dirs: Iterable[int]) -> None:
         self._slots = slots
@@ -109,7 +110,7 @@ class Placement:
         return places
 
     def take_in(self, log_dir: int) -> Place:
-        """A place for a partition whose directory is there already."""
+        """A place for a partition whose directory exists already."""
         (slot,) = self._slots.take(1)
         owner = min(self._loads, key=lambda worker: (self._loads[worker], worker))
         place = Place(slot, owner, log_dir)

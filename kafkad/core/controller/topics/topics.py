@@ -1,6 +1,6 @@
-"""May this topic, or these additional partitions, be made, and which brokers hold them? Kafka's rules and words.
+"""May this topic, or these additional partitions, be created, and which brokers hold them? Kafka's rules and messages.
 
-Pure decisions on one topic at a time; writing them down and telling the processes is controller.py's affair.
+Pure decisions on one topic at a time; controller.py writes them down and tells the other processes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ from kafkad.core.errors import ErrorCode, KafkaError
 
 DEFAULT = -1
 MAX_PARTITIONS_PER_REQUEST = 10_000
-"""Apache Kafka 4 refuses more in one request, and so do we."""
+"""Apache Kafka 4 refuses more than this in one request, and so do we."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """What a client asked for; `assignments` are (partition, brokers) in the order they came."""
+    """A topic in CreateTopics; `assignments` are (partition, brokers) in the order of the request."""
 
     name: str
     partitions: int = DEFAULT
@@ -28,7 +28,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPartitions:
-    """`count` is the total afterwards; `assignments` are for the additional ones, None to let us choose."""
+    """`count` is the total afterwards; `assignments` are for the additional ones, None: the broker chooses."""
 
     name: str
     count: int
@@ -45,7 +45,8 @@ class TopicDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicResult:
-    """What became of one topic of a request: `topic` as it is (or would be, validate-only) when no error."""
+    """The result of one topic of a request: without an error `topic` is as created (or as validate-only would create
+    it)."""
 
     name: str
     code: ErrorCode = ErrorCode.NONE
@@ -111,7 +112,7 @@ def configs_to_set(new: NewTopic) -> dict[str, str]:
 
 
 def asks_for_too_many(topics: Sequence[NewTopic], defaults: TopicDefaults) -> bool:
-    """Whether a request makes more partitions than one request may."""
+    """Whether a request creates more partitions than one request may."""
     total = 0
     for topic in topics:
         if topic.assignments:
@@ -153,7 +154,7 @@ def _manual_assignment(new: NewTopic, brokers: Mapping[int, Broker]) -> list[Ass
 
 
 def _continue_assignment(topic: Topic, additional: int, factor: int, brokers: Mapping[int, Broker]) -> list[Assignment]:
-    # As if the topic had been made with all of them: the start is the first replica of partition 0.
+    # As if the topic had been created with all of them: the start is the first replica of partition 0.
     first_replica = topic.partitions[0].replicas[0]
     start = next((at for at, broker in enumerate(sorted(brokers)) if broker >= first_replica), 0)
     return assign_replicas(
