@@ -1,8 +1,8 @@
 """Which bytes of an arena are lent out, and how often.
 
-First fit from the lowest address, so that the same few pages stay warm in the processor's cache. Invariant:
-live and free extents never overlap, together they cover the arena, and two free extents never touch. The
-bytes themselves are somebody else's.
+First fit from the lowest address, so that the same few pages stay warm in the processor's cache. Invariant: live and
+free extents never overlap, together they cover the arena, and two free extents never touch. The bytes themselves are
+kept elsewhere.
 """
 
 from bisect import bisect_left
@@ -36,7 +36,7 @@ class ArenaSpace:
         return not self._live
 
     def reserve(self, length: int) -> int | None:
-        """The offset of `length` free bytes, now with one reference; None when no free extent is as long."""
+        """The offset of `length` free bytes, now with one reference; None when no free extent is so long."""
         needed = (length + 63) & -64 or ALIGNMENT
         if needed > self.free_bytes:
             return None
@@ -62,12 +62,12 @@ class ArenaSpace:
         return offset
 
     def retain(self, offset: int) -> None:
-        """One more holder of the live extent at `offset`."""
+        """Add a reference to the live extent at `offset`."""
         assert offset in self._live, f"no extent is lent out at {offset}"
         self._more_references[offset] = self._more_references.get(offset, 0) + 1
 
     def release(self, offset: int) -> bool:
-        """One holder less; True when it was the last one and the bytes are free again."""
+        """Remove a reference; True when it was the last one and the bytes are free again."""
         more = self._more_references
         if offset in more:
             if more[offset] == 1:
@@ -98,9 +98,9 @@ class ArenaSpace:
             lengths.insert(index, length)
 
     def forget_peak(self) -> None:
-        """Start `peak` again from what is lent out now."""
+        """Start `peak` again from the extents that are lent out now."""
         self.peak = max((offset + length for offset, length in self._live.items()), default=0)
 
     def extents(self) -> dict[int, int]:
-        """Offset and aligned length of everything that is lent out (for tests)."""
+        """Offset and aligned length of all live extents (for tests)."""
         return dict(self._live)

@@ -1,7 +1,7 @@
-"""What a cleanup policy sees of a log, and what it may ask for.
+"""The view that a cleanup policy has of a log, and the effects that it may ask for.
 
-A policy only plans. The cleaner calls it with a summary; the owner of the partition carries its effects out,
-each checked again against the log as it then is, so a plan that came too late does nothing.
+A policy only plans. The cleaner calls it with a summary; the owner of the partition carries its effects out, and checks
+each again against the log as it then is, so a plan that comes too late does nothing.
 """
 
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ class LogSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteSegments:
-    """Drop the segments with base offsets up to and including `up_to_base_offset`.
+    """Delete the segments with base offsets up to and including `up_to_base_offset`.
 
-    When that is all of them a new active segment is started first. Nothing above the high watermark is dropped.
+    When these are all segments a new active segment is started first. Nothing above the high watermark is deleted.
     """
 
     up_to_base_offset: int
@@ -62,4 +62,4 @@ class CleanupPolicy(Protocol):
     def name(self) -> str: ...
 
     def plan(self, log: LogSummary, config: LogConfig, now_ms: int) -> Sequence[CleanupEffect]:
-        """What should happen to `log` now (`now_ms` is the wall clock); nothing is an empty sequence."""
+        """The effects for `log` now (`now_ms` is the wall clock); an empty sequence for none."""

@@ -1,8 +1,8 @@
 """The port to the coordination store: a versioned tree with ephemeral nodes, one-shot watches and a session.
 
-The words and guarantees are ZooKeeper's, because the cluster's store is ZooKeeper; the embedded store of a
-single broker keeps the same contract (tests/adapters/test_coordination_contract.py runs against both).
-One store object is one session: once LOST, it stays lost; whoever needs a new term opens a new store.
+The words and guarantees are ZooKeeper's, because the cluster's store is ZooKeeper; the embedded store of a single
+broker keeps the same contract (tests/adapters/test_coordination_contract.py runs against both). One store object is one
+session: once LOST, it stays lost; a new term needs a new store.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ class NodeStat:
     modified_id: int
     version: int
     ephemeral_owner: int
-    """Session that the node lives as long as; 0 for a persistent node."""
+    """The session with which the node ends; 0 for a persistent node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +135,14 @@ class Check:
 Change = Create | SetData | Delete
 Operation = Change | Check
 Outcome = str | NodeStat | None
-"""Of Create the path made (a sequence number included), of SetData the new stat, of the others None."""
+"""For Create the created path (a sequence number included), for SetData the new stat, else None."""
 
 
 class CoordinationStore(Protocol):
     """Every method raises a `CoordinationError`; a change is durable when the method returns."""
 
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
-        """Make the node, give back its path. `sequence` appends ten digits that grow per parent."""
+        """Create the node, return its path. `sequence` appends ten digits that grow per parent."""
 
     def get(self, path: str, *, watch: bool = False) -> Node:
         """With `watch`: CHANGED or DELETED once. No watch is left when the node is not there."""
@@ -166,26 +166,26 @@ class CoordinationStore(Protocol):
     def pipelined(
         self, changes: Sequence[Change], *, guard: Check | None = None
     ) -> list[Outcome | CoordinationError]:
-        """Each on its own, in order, one result each: bulk that is completed later if it stops half-way.
+        """Each on its own, in order, one result each: for bulk changes that can be completed later.
 
         With `guard` each change is a transaction with that check (fencing by the controller epoch).
         """
 
     def events(self) -> list[Event]:
-        """What happened since the last call, oldest first; never waits."""
+        """The events since the last call, oldest first; never waits."""
 
     def fileno(self) -> int:
-        """Readable while `events` has something to give."""
+        """Readable while `events` has something to return."""
 
     @property
     def state(self) -> SessionState: ...
 
     @property
     def session_id(self) -> int:
-        """The owner that ephemeral nodes of this session carry."""
+        """The owner of ephemeral nodes of this session."""
 
     def close(self) -> None:
-        """Let go of the store. Whether the session ends with it is the implementation's choice; see there."""
+        """Close the store. Whether the session ends with it depends on the implementation; see there."""
 
 
 def parent_of(path: str) -> str:

@@ -1,7 +1,7 @@
-"""Who leads a partition? Kafka's PartitionLeaderElectionAlgorithms, and what a strategy may decide instead.
+"""Leader election: Kafka's PartitionLeaderElectionAlgorithms, and what a strategy may decide instead.
 
-Every rule walks the assignment in its order; the order of the ISR never matters. A leader outside the ISR
-loses records, so it's chosen only where `unclean` allows it, and `elect` holds every strategy to that.
+Every rule walks the assignment in its order; the order of the ISR never matters. A leader outside the ISR loses
+records, so it's chosen only where `unclean` allows it, and `elect` checks every strategy for that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from kafkad.core.types import BrokerId
 
 
 class ElectionReason(Enum):
-    """Why a leader is looked for."""
+    """The reason for an election."""
 
     OFFLINE = "offline"  # a new partition, or one whose leader is gone
     REASSIGNMENT = "reassignment"  # the leader isn't in the new assignment
@@ -35,7 +35,7 @@ class ElectionContext:
 
 
 class LeaderElectionStrategy(Protocol):
-    """A way to choose leaders, chosen itself by name in the configuration."""
+    """A named way to choose leaders; the configuration names the one to use."""
 
     @property
     def name(self) -> str: ...
@@ -54,7 +54,7 @@ class LeaderElectionStrategy(Protocol):
 
 
 class IllegalElection(Exception):
-    """A strategy answered something that would lose data or elect nobody: the strategy is broken."""
+    """A strategy's choice would lose data or is no live replica: the strategy is broken."""
 
 
 def elect(
@@ -65,7 +65,7 @@ def elect(
     live: AbstractSet[BrokerId],
     context: ElectionContext,
 ) -> BrokerId | None:
-    """What `strategy` decides, checked; raises IllegalElection."""
+    """The checked choice of `strategy`; raises IllegalElection."""
     leader = strategy.elect(assignment, isr, live, context)
     if leader is None:
         return None
@@ -87,7 +87,7 @@ def offline_leader(
     *,
     unclean: bool = False,
 ) -> BrokerId | None:
-    """First of the assignment alive and in the ISR; failing that the first alive, if `unclean`."""
+    """First of the assignment that is alive and in the ISR; without one the first alive, if `unclean`."""
     clean = _first(assignment, isr & live)
     return _first(assignment, live) if clean is None and unclean else clean
 
@@ -102,7 +102,7 @@ def reassignment_leader(
 def preferred_leader(
     assignment: Sequence[BrokerId], isr: AbstractSet[BrokerId], live: AbstractSet[BrokerId]
 ) -> BrokerId | None:
-    """The first of the assignment or nobody."""
+    """The first of the assignment, or None."""
     return _first(assignment[:1], isr & live)
 
 
@@ -112,7 +112,7 @@ def controlled_shutdown_leader(
     live: AbstractSet[BrokerId],
     shutting_down: AbstractSet[BrokerId],
 ) -> BrokerId | None:
-    """First of the assignment that is alive, in the ISR and stays."""
+    """First of the assignment that is alive, in the ISR and not shutting down."""
     return _first(assignment, (isr & live) - shutting_down)
 
 

@@ -1,6 +1,6 @@
 """What the owner of a partition publishes about it to every other process of the broker.
 
-The values only; how they are kept in shared memory is the adapter's business.
+Only the values are here; the adapter keeps them in shared memory.
 """
 
 from typing import NamedTuple, Protocol
@@ -16,8 +16,8 @@ class PartitionSlot(NamedTuple):
     """One partition as its owner last published it.
 
     A NamedTuple: it is read for each partition of each fetch, and a dataclass would cost three times as much.
-    `generation` is bumped whenever files that readers may hold change. hw, lso and leo are high watermark,
-    last stable offset and log end, each with its segment's base offset and byte position there.
+    `generation` is bumped whenever files that readers may hold change. hw, lso and leo are high watermark, last stable
+    offset and log end, each with its segment's base offset and byte position there.
     """
 
     topic_id: bytes = bytes(16)
@@ -43,13 +43,13 @@ class PartitionSlot(NamedTuple):
     recovery_point: int = 0
 
     def upper_bound(self, *, committed: bool) -> LogPosition:
-        """Where that ends which consumers may read: at the last stable offset, or at the high watermark."""
+        """The end of what consumers may read: the last stable offset, or the high watermark."""
         if committed:
             return LogPosition(self.lso_offset, self.lso_segment, self.lso_position)
         return LogPosition(self.hw_offset, self.hw_segment, self.hw_position)
 
 
 class SlotReader(Protocol):
-    """Looks at partitions as last published, without asking anybody."""
+    """Reads partitions as last published, without asking their owners."""
 
     def read(self, slot: int) -> PartitionSlot: ...

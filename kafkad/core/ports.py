@@ -1,4 +1,4 @@
-"""What the core asks of the outside, as Protocols; `kafkad.adapters` implements them.
+"""The core's interfaces to the outside, as Protocols; `kafkad.adapters` implements them.
 
 Each port has one contract test suite which its fake and its real implementation both pass.
 """
@@ -18,11 +18,11 @@ class NoSpaceLeft(StorageFailed):
 
 
 class NotInMemory(Exception):
-    """A read would have had to wait for the disk, and who asked for it must not wait."""
+    """A read would have to wait for the disk, and its caller must not wait."""
 
 
 class LogFile(Protocol):
-    """One file of a partition directory. Every method raises `StorageFailed` when the disk does not do it."""
+    """One file of a partition directory. Every method raises `StorageFailed` when the disk fails."""
 
     def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
         """Write all of `buffers` in a row at byte `position`, or raise and leave the old length."""
@@ -35,11 +35,14 @@ class LogFile(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Wait until what was written is on disk. In the owner's thread, or in any on what it has lent."""
+        """Wait until all written bytes are on disk. In the owner's thread, or with a lent handle in any thread."""
 
     def lend(self) -> "LogFile":
-        """What another thread may `sync` until the owner calls `give_back` on it: this file, which stays open so that
-        no error of what was written through it is missed, or another handle when it is not open."""
+        """A handle that another thread may `sync` until the owner calls `give_back` on it.
+
+        It is this file, which stays open so that no error of earlier writes is missed, or another handle when the file
+        is not open.
+        """
 
     def give_back(self) -> None: ...
 
@@ -59,7 +62,7 @@ class SegmentStore(Protocol):
         """The whole of a small file (checkpoint, snapshot). Raises FileNotFoundError."""
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write `name` whole: temporary file, sync, atomic rename."""
+        """Replace `name` as a whole: temporary file, sync, atomic rename."""
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name now."""
@@ -76,9 +79,9 @@ class SegmentStore(Protocol):
 
 
 class Pattern(Protocol):
-    """A regular expression of a client, compiled; `fullmatch` as in the standard library.
+    """A compiled regular expression of a client; `fullmatch` as in the standard library.
 
-    They are RE2's, as in Apache Kafka: Python's own could be made to work on one for years.
+    They are RE2's, as in Apache Kafka: Python's own can be made to run for years.
     """
 
     def fullmatch(self, text: str, /) -> object | None:

@@ -1,14 +1,14 @@
-"""Who asks, over which connection, in which version: what every handler, authorizer and quota may know of a request.
+"""The context of a request for handlers, authorizers and quotas: the client, its connection, the API version.
 
-What stays the same for a connection is made once and shared by its requests. All of it crosses the links between
-processes as it is, so these are Structs: frozen, and made and packed at a tenth of a dataclass's cost.
+The parts that stay the same for a connection are made once and shared by its requests. All of it crosses the links
+between processes as it is, so these are Structs: frozen, and made and packed at a tenth of a dataclass's cost.
 """
 
 from msgspec import Struct
 
 
 class KafkaPrincipal(Struct, frozen=True, array_like=True, gc=False):
-    """Who somebody is, as ACLs name them: `User:alice`."""
+    """A principal, as ACLs name it: `User:alice`."""
 
     type: str
     name: str
@@ -18,20 +18,20 @@ class KafkaPrincipal(Struct, frozen=True, array_like=True, gc=False):
 
 
 ANONYMOUS = KafkaPrincipal("User", "ANONYMOUS")
-"""Whoever comes to a listener without authentication."""
+"""The principal of all clients on a listener without authentication."""
 
 
 class ClientIdentity(Struct, frozen=True, array_like=True, gc=False):
-    """By which a client is known. A request without a client id has the empty one."""
+    """The identity of a client. A request without a client id has the empty one."""
 
     principal: KafkaPrincipal
     client_id: str
     address: str = ""
-    """The peer's, without its port."""
+    """The peer's address, without its port."""
 
 
 class ClientInformation(Struct, frozen=True, array_like=True, gc=False):
-    """The client's software, by its own account (KIP-511)."""
+    """The client's software, as it says itself (KIP-511)."""
 
     software_name: str
     software_version: str
@@ -41,17 +41,17 @@ UNKNOWN_SOFTWARE = ClientInformation("unknown", "unknown")
 
 
 class ConnectionContext(Struct, frozen=True, array_like=True, gc=False):
-    """What is the same for all requests of a connection, whatever their client ids."""
+    """The parts that are the same for all requests of a connection, whatever their client ids."""
 
     listener: str
     security_protocol: str
     advertised: tuple[str, int]
-    """The address at which a client on this connection is told to find this broker."""
+    """The address at which a client of this connection reaches this broker."""
     information: ClientInformation = UNKNOWN_SOFTWARE
 
 
 class RequestContext(Struct, frozen=True, array_like=True, gc=False):
-    """One request, but for its body. `received_ms` is on the monotonic clock, on which deadlines are."""
+    """One request without its body. `received_ms` is on the monotonic clock, like all deadlines."""
 
     client: ClientIdentity
     connection: ConnectionContext
@@ -61,14 +61,14 @@ class RequestContext(Struct, frozen=True, array_like=True, gc=False):
     received_ms: int
 
     def deadline_ms(self, timeout_ms: int) -> int:
-        """Until when its answer may take, with the timeout that the request or its API has."""
+        """The deadline of its answer, with the timeout of the request or its API."""
         return self.received_ms + timeout_ms
 
     @property
     def client_host(self) -> str:
-        """As Java writes an address, and groups show it."""
+        """The address as Java writes it and groups show it."""
         return "/" + self.client.address
 
 
 BROKER_ITSELF = RequestContext(ClientIdentity(ANONYMOUS, ""), ConnectionContext("", "", ("", -1)), -1, 0, 0, 0)
-"""Of what no client asks, but the broker."""
+"""The context of the broker's own requests."""

@@ -1,6 +1,6 @@
-"""The ids, offsets and small values that every other module speaks in.
+"""The ids, offsets and small values that every other module uses. Kafka's words, one meaning each.
 
-Kafka's words, one meaning each. Nothing here has behaviour beyond what its fields say.
+Nothing here has behaviour beyond what its fields say.
 """
 
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from uuid import UUID
 BrokerId = NewType("BrokerId", int)
 
 NO_TOPIC_ID = UUID(int=0)
-"""Instead of a topic id (KIP-516)."""
+"""Stands for no topic id (KIP-516)."""
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
 LARGEST_OFFSET = 2**63 - 1
 LARGEST_PARTITION = 2**31 - 1
-"""What fits into the protocol's fields."""
+"""The largest values of the protocol's fields."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

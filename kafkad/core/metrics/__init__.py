@@ -1,1 +1,1 @@
-"""What is measured and how is it called? Kafka's metric names, and the snapshot that reporters get."""
+"""Metrics: Kafka's names, the counters of processes, and the snapshot that reporters get."""

@@ -1,10 +1,10 @@
-"""Which metrics are there, under which names, and which word of a process's block counts them?
+"""All metrics, their names, and the word of a process's block that counts each.
 
-Names are Apache Kafka's MBeans and what the common exporter rules make of them, so dashboards go on working.
-Each line is one metric; its constant is the index of its first word: `block[MESSAGES_IN] += count`. Where a
-metric has labels, `request_index` and its like say which word. All blocks are summed, unless a row says otherwise.
-What nobody counts yet (replicas out of sync, changes of the ISR, unclean elections) has no row: a 0 would say that all
-is well.
+Names are Apache Kafka's MBeans and what the common exporter rules make of them, so dashboards go on working. Each line
+is one metric; its constant is the index of its first word: `block[MESSAGES_IN] += count`. Where a metric has labels,
+functions such as `request_index` give the word. All blocks are summed, unless a row says otherwise. Metrics that no
+process counts yet (replicas out of sync, changes of the ISR, unclean elections) have no row: a 0 would say that all is
+well.
 """
 
 from bisect import bisect_left
@@ -18,8 +18,10 @@ ERROR_CODES = 160
 """Room for the protocol to grow; words that stay 0 are not shown."""
 
 FETCH_CONSUMER, FETCH_FOLLOWER = 94, 95
-"""Kafka counts each fetch once more by who fetches; these keys are not the protocol's. Here a fetch is counted
-under one of them only, and the snapshot adds the two up."""
+"""Kafka counts each fetch once more as a consumer's or a follower's; these keys are not the protocol's.
+
+Here a fetch is counted under one of them only, and the snapshot adds the two up.
+"""
 FETCH = 1
 
 LATENCY_LIMITS_MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 5000.0, 30000.0)
@@ -30,7 +32,7 @@ COUNTER, GAUGE, HISTOGRAM = MetricKind
 
 
 class _Block:
-    """Hands out the words of a block, one metric after the other."""
+    """Assigns the words of a block, one metric after the other."""
 
     def __init__(self) -> None:
         self.rows: list[MetricRow] = []
@@ -229,14 +231,14 @@ CONSUMER_REBALANCES = _block.add(
 )
 
 COUNTERS: tuple[MetricRow, ...] = tuple(_block.rows)
-"""Every row that processes count, by index."""
+"""All rows with counters in the blocks, by index."""
 
 BLOCK_WORDS = 4096
-"""Words of one process's block (u64): what the catalogue needs, and room to grow."""
+"""Words of one process's block (u64): those of the catalogue, and room to grow."""
 assert _block.next_index <= BLOCK_WORDS
 
 GAUGE_INDEXES: tuple[int, ...] = tuple(row.index for row in COUNTERS if row.kind is GAUGE)
-"""What a restarted process sets to 0; everything else goes on counting."""
+"""The words that a restarted process sets to 0; all others go on counting."""
 
 
 _COUNTED_AS = [FETCH_CONSUMER if key == FETCH else key for key in range(API_KEYS)]
@@ -244,7 +246,7 @@ _REQUEST_WORDS = [REQUESTS + key * API_VERSIONS for key in _COUNTED_AS]
 
 
 def request_index(api_key: int, version: int) -> int:
-    """The word of `REQUESTS` for one API and version; what is beyond the room counts as its last version.
+    """The word of `REQUESTS` for one API and version; versions beyond the room count as the last one.
 
     A Fetch is a consumer's, unless `api_key` is `FETCH_FOLLOWER`.
     """
@@ -271,13 +273,13 @@ _TIME_SUM = _TIME_WORDS - 1
 
 
 def observe_total_time(block: Block, api_key: int, elapsed_us: int) -> None:
-    """Count one finished request in the histogram of its API; of Fetch as in `request_index`."""
+    """Count one finished request in the histogram of its API; for Fetch as in `request_index`."""
     first = _FIRST_TIME_WORDS[api_key]
     block[first + bisect_left(_LIMITS_US, elapsed_us)] += 1
     block[first + _TIME_SUM] += elapsed_us
 
 
 def observe_rebalance(block: Block, elapsed_ms: int) -> None:
-    """Count one rebalance that is complete."""
+    """Count one completed rebalance."""
     block[REBALANCES + bisect_left(REBALANCE_LIMITS_MS, elapsed_ms)] += 1
     block[REBALANCES + len(REBALANCE_LIMITS_MS) + 1] += max(0, elapsed_ms)

@@ -1,7 +1,7 @@
-"""What is a metric here, and what does a reporter get?
+"""Metrics, snapshots of them, and the reporters that show snapshots.
 
-The rows of the catalogue are `kafkad.core.metrics.catalogue`'s, turning counters into a snapshot is
-`kafkad.core.metrics.snapshot`'s. A snapshot is plain data: a reporter never touches shared memory.
+The rows are in `kafkad.core.metrics.catalogue`; `kafkad.core.metrics.snapshot` turns counters into a snapshot. A
+snapshot is plain data: a reporter never touches shared memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRow:
-    """One metric: its names, and for those that processes count, where in a block its words are.
+    """One metric: its names, and its words in a block if processes count it.
 
-    `name` has no `_total`: the format adds it to counters. `index` is -1 if the snapshot computes it.
-    Labels vary fastest at the end: a row with labels (request, version) has all versions of request 0 first.
-    `limits` are a histogram's upper bounds; a series has a word for each, one for what is above, and the sum.
-    A value is the word times `scale`.
+    `name` has no `_total`: the format adds it to counters. `index` is -1 if the snapshot computes it. Labels vary
+    fastest at the end: a row with labels (request, version) has all versions of request 0 first. `limits` are a
+    histogram's upper bounds; a series has a word for each, one for larger values, and the sum. A value is the word
+    times `scale`.
     """
 
     name: str
@@ -102,7 +102,7 @@ class MetricsSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What an HTTP client is answered."""
+    """The answer to an HTTP client."""
 
     content_type: str
     body: bytes
@@ -110,7 +110,7 @@ class Page:
 
 
 class ReporterHost(Protocol):
-    """What the reporter process does for its reporters; safe to call from a reporter's own threads."""
+    """Services of the reporter process for its reporters; safe to call from a reporter's own threads."""
 
     def snapshot(self) -> MetricsSnapshot:
         """The metrics as they are now."""
@@ -120,14 +120,16 @@ class ReporterHost(Protocol):
 
 
 class MetricsReporter(Protocol):
-    """A way to show metrics, switched on by naming it in `kafkad.metrics.reporters`.
+    """A way to show metrics, enabled by its name in `kafkad.metrics.reporters`.
 
     All calls come from the reporter process, one after the other, none of them on the data path.
     """
 
     is_polled: bool
-    """Whether `report` is to be called every `kafka.metrics.polling.interval.secs`; False for those that are
-    asked themselves, so that an idle broker stays idle."""
+    """Whether `report` is called every `kafka.metrics.polling.interval.secs`.
+
+    False for reporters that answer requests, so that an idle broker stays idle.
+    """
 
     @property
     def name(self) -> str: ...
@@ -136,7 +138,7 @@ class MetricsReporter(Protocol):
         """Called once; `settings` are the options as written in the configuration."""
 
     def report(self, snapshot: MetricsSnapshot) -> None:
-        """Show `snapshot`; within a second or so, as the other reporters wait."""
+        """Show `snapshot`; return within a second or so, as the other reporters wait."""
 
     def stop(self) -> None:
         """The broker stops; called once if `start` returned."""

@@ -1,4 +1,4 @@
-"""What does the partition table say about topics and about this broker's replicas?"""
+"""Metrics from the partition table: traffic and size of topics, and counts of this broker's replicas."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from kafkad.core.partition_slot import ROLE_LEADER, STATE_OFFLINE, PartitionSlot
 
 
 class PartitionReading(NamedTuple):
-    """One hosted partition: its slot and its traffic since the slot was given to it."""
+    """One hosted partition: its slot and its traffic since it got the slot."""
 
     topic: str
     slot: PartitionSlot
@@ -35,7 +35,7 @@ class _Totals:
 def partition_families(
     partitions: Iterable[PartitionReading], *, per_partition: bool
 ) -> Iterator[MetricFamily]:
-    """Traffic by topic, size by topic or by partition, and how many replicas are what."""
+    """Traffic by topic, size by topic or by partition, and the number of replicas by state."""
     totals: dict[Labels, _Totals] = defaultdict(_Totals)
     sizes: dict[Labels, _Totals] = defaultdict(_Totals) if per_partition else totals
     hosted = leaders = offline = 0

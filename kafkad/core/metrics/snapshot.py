@@ -1,8 +1,8 @@
-"""What do the counters of all processes and the partition table say, as metrics?
+"""Turns the counters of all processes and the partition table into metrics.
 
-Blocks are summed, partitions are added up by topic (per partition only where the configuration wants it: thousands of
-series hurt whoever stores them), idle shares come from the difference to the snapshot before. Series that never counted
-anything are left out, except where a metric has no labels.
+Blocks are summed, and partitions are added up by topic. They are shown one by one only if the configuration wants it:
+thousands of series are expensive to store. Idle ratios come from the difference to the snapshot before. Series that
+never counted anything are left out, except where a metric has no labels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ class GroupLag(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerReading:
-    """Everything a snapshot is made of. `now_ns` is the monotonic clock, `wall_ms` the wall clock."""
+    """The input of a snapshot. `now_ns` is the monotonic clock, `wall_ms` the wall clock."""
 
     now_ns: int
     wall_ms: int
@@ -71,7 +71,7 @@ _IDLE = (
 
 
 class SnapshotBuilder:
-    """Makes snapshots; remembers only how busy the processes were at the one before."""
+    """Makes snapshots; remembers only how busy the processes were at the last one."""
 
     def __init__(self, request_names: Mapping[int, str]) -> None:
         self._request_names = {
@@ -192,7 +192,7 @@ def _totals(processes: Sequence[ProcessReading]) -> list[int]:
 
 
 def _add_fetches(totals: list[int]) -> None:
-    """All fetches are those of consumers and those of followers."""
+    """All fetches are those of consumers plus those of followers."""
     for row in COUNTERS:
         if row.labels[:1] == ("request",):
             width = row.words // row.shape[0]

@@ -1,1 +1,1 @@
-"""How much a client may send and read per second, and how long it has to wait when it did more."""
+"""Client quotas: how much a client may produce and fetch per second, and how long it is throttled above that."""

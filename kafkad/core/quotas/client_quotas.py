@@ -1,8 +1,8 @@
-"""How long must a client wait, given what it has sent lately? Kafka's ClientQuotaManager, one direction.
+"""How long must a client wait, given its recent traffic? Kafka's ClientQuotaManager, one direction.
 
-A client's quota is one number for the whole broker. Its connections land on several network processes, so
-each tells the others what it counted (`drain_local`, `record_remote`): every one then judges by the sum, at
-most one exchange behind. Dividing the quota by the processes would starve a client with one connection.
+A client's quota is one number for the whole broker, but its connections are spread over several network processes. Each
+tells the others what it counted (`drain_local`, `record_remote`), so every one uses the sum, at most one exchange
+behind. Dividing the quota by the number of processes would starve a client with one connection.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from kafkad.core.quotas.rate import SampledRate
 
 QuotaKey = tuple[str | None, str]
-"""(user, client id); the user is None in limits that go by the client id alone."""
+"""(user, client id); the user is None in limits for a client id alone."""
 
 IDLE_EXPIRY_MS = 3_600_000
 MAX_THROTTLE_MS = 2**31 - 1
-"""What `throttle_time_ms` can carry."""
+"""The largest `throttle_time_ms`."""
 
 
 class ClientQuotas:
@@ -49,7 +49,7 @@ class ClientQuotas:
         return self._limits.get(key, self._default)
 
     def record(self, key: QuotaKey, amount: int, now_ms: int) -> int:
-        """Count `amount` bytes; how many milliseconds until the client is back within its quota."""
+        """Count `amount` bytes; returns the milliseconds until the client is back within its quota."""
         limit = self.limit_of(key)
         if limit is None:
             return 0
@@ -67,12 +67,12 @@ class ClientQuotas:
             self._local[key] = self._local.get(key, 0) - amount
 
     def record_remote(self, key: QuotaKey, amount: int, now_ms: int) -> None:
-        """Count bytes that another process of this broker has seen; they aren't told on."""
+        """Count bytes that another process of this broker has seen; they are not passed on."""
         if amount and self.limit_of(key) is not None:
             self._rate_of(key, now_ms).record(amount, now_ms)
 
     def drain_local(self) -> dict[QuotaKey, int]:
-        """What was counted here since the last call."""
+        """The bytes counted here since the last call."""
         local, self._local = self._local, {}
         return local
 
@@ -93,7 +93,7 @@ class ClientQuotas:
         return rate
 
     def _forget_idle(self, now_ms: int) -> None:
-        """Clients come with ever new ids: those silent for an hour are forgotten."""
+        """Clients may use ever new ids: those silent for an hour are forgotten."""
         self._next_sweep_ms = now_ms + IDLE_EXPIRY_MS // 10
         idle = [key for key, rate in self._rates.items() if now_ms - rate.last_ms >= IDLE_EXPIRY_MS]
         for key in idle:

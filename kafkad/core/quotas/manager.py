@@ -1,4 +1,4 @@
-"""What the broker asks of a quota manager, whichever plugin it came from."""
+"""The quota manager as the broker uses it, whichever plugin it came from."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -9,31 +9,31 @@ from kafkad.core.request_context import ClientIdentity
 class QuotaManager(Protocol):
     """Counts what clients produce and fetch, and says how long to leave a connection unread.
 
-    One object per network process (it is copied by the fork), called from that process's loop only: no locks.
-    `now_ms` is the monotonic clock. A `client` has a principal, a client id and an address: which of them a limit goes
-    by is the manager's choice.
+    One object per network process (it is copied by the fork), called from that process's loop only: no locks. `now_ms`
+    is the monotonic clock. A `client` has a principal, a client id and an address: the manager chooses which of them
+    its limits use.
     """
 
     is_unlimited: bool
-    """No client has any limit: nothing else is called then. A plain attribute, read on every request."""
+    """Whether no client has a limit: then nothing else is called. A plain attribute, read on every request."""
 
     @property
     def name(self) -> str: ...
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Take over the broker's options, as text; again whenever they have changed. Counts are kept."""
+        """Take over the broker's options, as text; called again when they have changed. Counts are kept."""
 
     def record_produce(self, client: ClientIdentity, size: int, now_ms: int) -> int:
-        """Count `size` bytes of a Produce; milliseconds to throttle, 0 for none."""
+        """Count `size` bytes of a Produce; returns milliseconds to throttle, 0 for none."""
 
     def record_fetch(self, client: ClientIdentity, size: int, now_ms: int) -> int:
-        """Count `size` bytes about to be answered to a Fetch; milliseconds to throttle, 0 for none."""
+        """Count `size` bytes that a Fetch is about to return; returns milliseconds to throttle, 0 for none."""
 
     def unrecord_fetch(self, client: ClientIdentity, size: int, now_ms: int) -> None:
-        """Take back what `record_fetch` counted: a throttled Fetch is answered empty."""
+        """Undo `record_fetch`: a throttled Fetch is answered without records."""
 
     def max_fetch_bytes(self, client: ClientIdentity) -> int | None:
-        """More than this in one answer is throttled whatever came before; None for no limit."""
+        """A larger answer is throttled even after a long silence; None for no limit."""
 
     def drain_local(self) -> list[tuple[ClientIdentity, int, int]]:
         """(client, produced, fetched) counted here since the last call, for the other processes.
@@ -42,4 +42,4 @@ class QuotaManager(Protocol):
         """
 
     def record_remote(self, client: ClientIdentity, produced: int, fetched: int, now_ms: int) -> None:
-        """Count what another network process has told of; throttles nobody by itself."""
+        """Count the traffic of another network process; this call throttles no client."""

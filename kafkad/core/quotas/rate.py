@@ -1,7 +1,7 @@
-"""How fast has something gone lately? Kafka's sampled rate: a sum over a few windows, by their length.
+"""Kafka's sampled rate: a sum over a few windows, divided by their length.
 
-The length is never less than all windows but the last: a client that has just started isn't judged by its
-first second alone. `num_samples + 1` are kept, the oldest overlapping the edge of what is observed.
+The length is never less than all windows but the last: a client that has just started is not judged by its first second
+alone. `num_samples + 1` are kept, the oldest overlapping the edge of the observed time.
 """
 
 
@@ -38,12 +38,12 @@ class SampledRate:
         self._current = 0
         self._total = 0
         self._oldest_ms = now_ms
-        # Until then no sample grows too old, and total and oldest needn't be gathered from all of them.
+        # Until then no sample is too old, so total and oldest need not be computed from all of them.
         self._review_ms = now_ms
         self.last_ms = now_ms
 
     def record(self, amount: int, now_ms: int) -> None:
-        """Count `amount` now; a negative one takes back what was counted for nothing."""
+        """Count `amount` now; a negative one takes back an earlier count."""
         sample = self._samples[self._current]
         if now_ms - sample.start_ms >= self._window_ms:
             sample = self._next_sample(now_ms)
@@ -53,7 +53,7 @@ class SampledRate:
         self.last_ms = now_ms
 
     def measure(self, now_ms: int) -> tuple[int, int]:
-        """What was counted, and over how many milliseconds: the rate is their quotient."""
+        """The sum, and its milliseconds: the rate is their quotient."""
         if now_ms >= self._review_ms:
             self._review(now_ms)
         elapsed_ms = now_ms - self._oldest_ms

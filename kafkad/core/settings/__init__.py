@@ -1,1 +1,1 @@
-"""How is an option declared, read and limited? Types of values, limits, rows of the table."""
+"""How options are declared, parsed and validated: types of values, limits, rows of the table."""

@@ -1,7 +1,4 @@
-"""Which values may an option have?
-
-Each limit answers with Kafka's own message, because tools print it to people who search for it.
-"""
+"""The values that an option may have. Each limit uses Kafka's own message: people search for it when tools print it."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +8,7 @@ from kafkad.core.settings.values import Value, value_text
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A number from `least` to `most`; None is open."""
+    """A number from `least` to `most`; None: no bound."""
 
     least: float | int | None
     most: float | int | None = None
@@ -52,7 +49,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class EachOneOf:
-    """A list of some words; which order, and how often, does not matter."""
+    """A list of some words, in any order, also repeatedly."""
 
     words: tuple[str, ...]
 
@@ -68,7 +65,7 @@ class EachOneOf:
 
 @dataclass(frozen=True, slots=True)
 class GzipLevel:
-    """zlib's levels, or -1 for its own choice."""
+    """zlib's levels, or -1 for zlib's default."""
 
     def problem(self, value: Value) -> tuple[str, str] | None:
         if isinstance(value, int) and value != -1 and not 1 <= value <= 9:
@@ -81,7 +78,7 @@ class GzipLevel:
 
 @dataclass(frozen=True, slots=True)
 class NotEmpty:
-    """A text or list that says something."""
+    """A text or list that is not empty."""
 
     def problem(self, value: Value) -> tuple[str, str] | None:
         return ("", "String must be non-empty") if value in ("", ()) else None

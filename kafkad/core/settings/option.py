@@ -1,7 +1,7 @@
-"""What one configuration option is, and what its text means?
+"""One configuration option, and how its text becomes a value.
 
-A `Setting` is a row of the table that every domain declares next to its code. Text becomes a value exactly as
-Apache Kafka does it, and a refused value is worded as Kafka words it. Where text comes from is left to kafkad.config.
+A `Setting` is a row of the table that every domain declares next to its code. Text becomes a value exactly as Apache
+Kafka does it, and refusals use Kafka's wording. Reading files and arguments is the work of kafkad.config.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Importance(Enum):
 
 
 class UpdateMode(Enum):
-    """Who may change an option while the broker runs."""
+    """Whether an option can change while the broker runs, and for single brokers or the whole cluster."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -47,7 +47,7 @@ class Support(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How far this broker honours an option; `harmless` values of a refused option are accepted."""
+    """How far this broker supports an option; `harmless` values of a refused option are accepted."""
 
     support: Support
     reason: str = ""
@@ -74,7 +74,7 @@ class InvalidSetting(ValueError):
 
 class Validator(Protocol):
     def problem(self, value: Value) -> tuple[str, str] | None:
-        """The offending part of `value` as text, and what is wrong with it; None when it is fine."""
+        """The wrong part of `value` as text, and the problem; None when the value is fine."""
 
     def __str__(self) -> str:
         """The allowed values, for the docs."""
@@ -127,7 +127,7 @@ class Setting:
         return self.type is SettingType.PASSWORD
 
 
-# Java's String.trim: everything up to and including the blank, and nothing else.
+# Java's String.trim: removes all characters up to and including the blank, and no others.
 _TRIMMED = "".join(map(chr, range(33)))
 
 

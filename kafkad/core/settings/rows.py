@@ -1,7 +1,7 @@
-"""How is a row of the settings table written down?
+"""Short names and one constructor for rows of the settings table.
 
-Short names and one positional constructor, so that a domain's rows read as a table: name, type, default, limits,
-importance, who may change it while running, one sentence.
+All arguments are positional, so that a domain's rows read as a table: name, type, default, limits, importance, who may
+change it while running, one sentence.
 """
 
 from kafkad.core.settings.option import WORKING, Importance, Setting, SettingType, Status, UpdateMode, Validator

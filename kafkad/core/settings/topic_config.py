@@ -1,7 +1,7 @@
-"""What is a topic config that a plugin brings?
+"""Topic configs of plugins.
 
-Its author says name, type, default, limits and one sentence. The broker then does with it whatever it does with
-Kafka's own: checks it when it is set, keeps it with the topic, shows it.
+The plugin gives name, type, default, limits and one sentence. The broker treats it like one of Kafka's own: it checks
+the value when it is set, stores it with the topic and shows it.
 """
 
 import re
@@ -12,13 +12,13 @@ from kafkad.core.settings.rows import CLUSTER_WIDE, MEDIUM, STRING, row
 from kafkad.core.settings.values import Value, value_text
 
 PLUGIN_PREFIX = "kafkad.plugin."
-"""No option of Kafka will ever begin so."""
+"""No option of Kafka begins with this."""
 _NAME = re.compile(re.escape(PLUGIN_PREFIX) + r"[a-zA-Z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """A config that topics may have. `name` begins with `kafkad.plugin.`; `default` is what the others have."""
+    """A config that topics may have. `name` begins with `kafkad.plugin.`; topics without a value have `default`."""
 
     name: str
     type: SettingType
@@ -28,13 +28,13 @@ class TopicConfig:
 
 
 def setting_of(config: TopicConfig) -> Setting:
-    """The row of the table that this is for the broker."""
+    """The row of the settings table for this config."""
     limits = _Guarded(config.name, config.validator) if config.validator is not None else None
     return row(config.name, config.type, config.default, limits, MEDIUM, CLUSTER_WIDE, config.documentation)
 
 
 def problem_of(config: TopicConfig) -> str | None:
-    """Why this can't be registered, if it can't."""
+    """Why this can't be registered; None when it can."""
     if not _NAME.fullmatch(config.name):
         return f"expected a name of letters, digits, '.', '_' and '-' that begins with {PLUGIN_PREFIX}"
     if not isinstance(config.type, SettingType):
@@ -53,18 +53,18 @@ def problem_of(config: TopicConfig) -> str | None:
 
 
 def is_of_plugin(name: str) -> bool:
-    """Whether an option may be a plugin's, be it loaded or not."""
+    """Whether `name` is that of a plugin's config, loaded or not."""
     return name.startswith(PLUGIN_PREFIX)
 
 
 def of_unloaded_plugin(name: str) -> Setting:
-    """The row for a config that a topic still has, while nobody knows any more what it means."""
+    """The row for a config that a topic still has although its plugin is not loaded."""
     return row(name, STRING, None, None, MEDIUM, CLUSTER_WIDE, "Config of a plugin that is not loaded.")
 
 
 @dataclass(frozen=True, slots=True)
 class _Guarded:
-    """Limits that are somebody else's code: if it fails, the value is refused, and the broker goes on."""
+    """Limits in a plugin's code: if it fails the value is refused, and the broker goes on."""
 
     name: str
     limits: Validator

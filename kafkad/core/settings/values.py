@@ -1,4 +1,4 @@
-"""How does Kafka read and write the value of one option?
+"""Parses and prints the value of one option like Kafka.
 
 Numbers are Java's: no underscores, no hexadecimal, 16, 32 or 64 bits; doubles print as Double.toString prints them.
 """
@@ -25,7 +25,7 @@ def parse_boolean(text: str) -> bool:
 
 def parse_integer(text: str, type_name: str) -> int:
     limit = 1 << (_BITS[type_name] - 1)
-    # Nobody writes 30 digits, and int() of very long text costs time that grows with its square.
+    # No real number has 30 digits, and int() of very long text takes time that grows with its square.
     if len(text) <= 30 and _INTEGER.fullmatch(text):
         number = int(text)
         if -limit <= number < limit:
@@ -41,12 +41,12 @@ def parse_double(text: str) -> float:
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    # Not by a pattern of blanks around a comma: a long run of blanks without one costs time that grows with its square.
+    # No pattern of blanks around a comma: on a long run of blanks without one its time grows with the square.
     return tuple(part.strip(_BLANK) for part in text.split(",")) if text else ()
 
 
 def value_text(value: Value) -> str | None:
-    """The text that Kafka's tools are shown."""
+    """The text that Kafka's tools show."""
     match value:
         case None:
             return None

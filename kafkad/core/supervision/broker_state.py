@@ -55,11 +55,11 @@ _KNOWN = frozenset(BrokerState)
 
 
 class IllegalTransition(Exception):
-    """The broker was told to go where it can't go from its state."""
+    """The requested state can't follow the present one."""
 
 
 def is_legal(current: int, new: int) -> bool:
-    """Numbers that are not Kafka's are custom states; whoever uses them knows where they may go."""
+    """Numbers that are not Kafka's are custom states; the code that uses them knows what may follow."""
     if current not in _KNOWN or new not in _KNOWN:
         return 0 <= new <= 127
     return BrokerState(new) in _NEXT[BrokerState(current)]

@@ -1,26 +1,26 @@
-"""How many files may a process of the broker have open, and what does it share them out to?
+"""How many files a process of the broker may have open, and how they are divided.
 
-The limit is one for each process (RLIMIT_NOFILE). Sockets of clients come first in a network process, segment files in
-a worker; both have to leave room for what every process has open for the others.
+The limit applies to each process (RLIMIT_NOFILE). Client sockets come first in a network process, segment files in a
+worker; both have to leave room for the links and locks of every process.
 """
 
 from dataclasses import dataclass
 
 FEWEST_CONNECTIONS = 16
-"""A network process that could have fewer serves nobody."""
+"""A network process with fewer connections is useless."""
 USUAL_CONNECTIONS = 1000
-"""What a broker should have room for, unless max.connections is lower."""
+"""The connections for which a broker should have room, unless max.connections is lower."""
 _FILES_SHARE = 4
-"""A network process lets that part of its descriptors be segment files."""
+"""The divisor for the part of a network process's descriptors that is for segment files."""
 SEARCHES = 4
-"""Threads of a network process that look into logs, each with files of its own."""
+"""Threads of a network process that search logs, each with its own open files."""
 _FILES_OF_PARTITION = 3
-"""The last segment with its two indexes. Files that find no room are opened again for each use."""
+"""The last segment with its two indexes. Files beyond the limit are opened again for each use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFiles:
-    """`limit` in each of so many processes, the supervisor included."""
+    """`limit` for each of `processes`, the supervisor included."""
 
     limit: int
     processes: int
@@ -32,12 +32,12 @@ class OpenFiles:
 
     @property
     def connections(self) -> int:
-        """What a network process has room for; less than one: none."""
+        """The connections of a network process; less than one: no room for any."""
         return self.limit - self.limit // _FILES_SHARE - self.besides
 
     @property
     def files_of_network(self) -> int:
-        """Beside those of searches."""
+        """The segment files of a network process, besides those of searches."""
         return max(1, self.limit // _FILES_SHARE - SEARCHES * self.files_of_search)
 
     @property
@@ -50,14 +50,14 @@ class OpenFiles:
 
     @property
     def least(self) -> int:
-        """The limit below which no broker of so many processes is any use."""
+        """The limit below which a broker with so many processes is useless."""
         return self._limit_for(FEWEST_CONNECTIONS)
 
     def wanted(self, *, networks: int, workers: int, connections: int, partitions: int) -> int:
-        """The limit that is enough for all of that, shared out evenly."""
+        """The limit that is enough for all of these, divided evenly."""
         for_files = self.besides + _FILES_OF_PARTITION * -(-partitions // workers)
         return max(self.least, for_files, self._limit_for(-(-connections // networks)))
 
     def _limit_for(self, connections: int) -> int:
-        """The lowest that gives a network process so many."""
+        """The lowest limit with which a network process has so many connections."""
         return (connections + self.besides - 1) * _FILES_SHARE // (_FILES_SHARE - 1) + 1

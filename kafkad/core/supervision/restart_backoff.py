@@ -1,9 +1,9 @@
-"""When is a process that died started again, and when is its broker hopeless?
+"""When is a dead process started again, and when is the broker given up?
 
-The first restart is immediate, each further one waits twice as long, and ten seconds in which an incarnation serves
-make up for one death. So whoever is killed now and then is back at once, and whoever dies over and over, of a request
-that its clients send again, leaves the machine to the others most of the time. Only a start can fail for it: a broker
-that has served goes on with what lives.
+The first restart is immediate, each further one waits twice as long, and ten seconds of service make up for one death.
+So a process that is killed now and then is back at once. A process that dies over and over, of a request that its
+clients send again, leaves the machine to the others most of the time. The broker is given up only while it starts: once
+it has served it goes on with the processes that live.
 """
 
 from collections import deque
@@ -12,25 +12,25 @@ from dataclasses import dataclass, field
 FIRST_DELAY_MS = 100
 LONGEST_DELAY_MS = 10_000
 MADE_UP_AFTER_MS = 10_000
-"""An incarnation that has served for this long makes up for one death, one of twice that for two."""
+"""An incarnation that has served for this long makes up for one death, for twice as long for two."""
 LOOK_BACK_MS = 600_000
 FAILURES_ALLOWED = 10
 _MOST_COUNTED = 9
-"""Whoever has died so often waits for the longest time; more would only take longer to be made up for."""
+"""After so many deaths the delay is the longest; counting more would only prolong the recovery."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Begin the next incarnation at `at_ms`."""
+    """Start the next incarnation at `at_ms`."""
 
     at_ms: int
     recent_deaths: int
-    """Within ten minutes, this one included."""
+    """Deaths within ten minutes, this one included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashLoop:
-    """Give up: that many incarnations ended, and the broker has not come up."""
+    """Give up: so many incarnations have ended, and the broker has not come up."""
 
     failures: int
 
@@ -42,7 +42,7 @@ class RestartBackoff:
     failures_allowed: int = FAILURES_ALLOWED
     _ready_at_ms: int | None = None
     _counted: int = 0
-    """Deaths that nothing has made up for yet."""
+    """Deaths without enough service since to make up for them."""
     _failures: int = 0
     _deaths_ms: deque[int] = field(default_factory=deque)
 
@@ -51,7 +51,7 @@ class RestartBackoff:
         self._ready_at_ms = now_ms
 
     def died(self, now_ms: int, *, has_served: bool) -> Restart | CrashLoop:
-        """The present incarnation is over and reaped. `has_served`: all processes have been ready once."""
+        """The present incarnation is dead and reaped. `has_served`: all processes have been ready once."""
         ready_at_ms, self._ready_at_ms = self._ready_at_ms, None
         if not has_served:
             self._failures += 1
@@ -66,7 +66,8 @@ class RestartBackoff:
         return Restart(at_ms=now_ms + _delay_ms(self._counted), recent_deaths=len(self._deaths_ms))
 
     def not_begun(self, now_ms: int) -> int:
-        """The machine has no room for the next incarnation; when to try again. No death, but no hurry either."""
+        """The machine can't start the next incarnation; returns when to try again. Not a death, but it adds to the
+        delay."""
         self._counted = min(_MOST_COUNTED, max(1, self._counted) + 1)
         return now_ms + _delay_ms(self._counted)
 

@@ -1,8 +1,8 @@
-"""In which order do the processes of a broker stop, and how long may each take?
+"""The order in which the processes of a broker stop, and how long each may take.
 
-Networks first: listeners close and replies in flight leave. Then the cleaners, so that no log changes under
-the workers; the workers flush and checkpoint; the controller gives its store back; the reporter shows all
-of that. A stage begins when nobody of the one before is left.
+Networks first: listeners close and replies in flight leave. Then the cleaners, so that no log changes under the
+workers; the workers flush and checkpoint; the controller closes its store; the reporter can show all of that. A stage
+begins when the processes of the one before have ended.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,8 +14,8 @@ STAGE_MS = {
     "network": 15_000,
     "fetcher": 5_000,
     "cleaner": 10_000,
-    # Flushing thousands of logs to a slow disk: only a loss of the clean-shutdown marker is at stake, but then
-    # all of them are scanned at the next start, which takes longer still.
+    # Flushing thousands of logs to a slow disk takes long. A worker killed here only loses the clean-shutdown marker,
+    # but then the next start scans all logs, which takes longer still.
     "worker": 120_000,
     "controller": 15_000,
     "reporter": 5_000,
@@ -24,7 +24,7 @@ STAGE_MS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRole:
-    """Tell the live processes of `role` to stop, and kill at `deadline_ms` who has not."""
+    """Tell the live processes of `role` to stop, and kill those that are left at `deadline_ms`."""
 
     role: str
     deadline_ms: int
@@ -32,7 +32,7 @@ class StopRole:
 
 @dataclass(slots=True, kw_only=True)
 class StopSequence:
-    """How far a stop has come. `current` is None before the first stage and after the last."""
+    """The progress of a stop. `current` is None before the first stage and after the last."""
 
     stage_ms: Mapping[str, int] = field(default_factory=lambda: STAGE_MS)
     current: StopRole | None = None
@@ -40,7 +40,7 @@ class StopSequence:
     _next_stage: int = 0
 
     def advance(self, live_roles: Iterable[str], now_ms: int) -> StopRole | None:
-        """The next stage, once the present one has nobody left; None if there is nothing new to do."""
+        """The next stage when the present one has ended; None if there is nothing new to do."""
         live = set(live_roles)
         if self.is_over or (self.current is not None and self.current.role in live):
             return None

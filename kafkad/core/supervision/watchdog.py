@@ -1,34 +1,34 @@
-"""Has a process hung? Judged by its beat, a number that changes at each turn of its loop, at rest every two seconds.
+"""Has a process hung? Its heartbeat, a number that changes at each turn of its loop, is checked every two seconds.
 
-A silence counts from the first look at which the beat had not moved, so that neither a late look nor a machine
-that was suspended makes anybody guilty. Whoever still uses the CPU, or waits for a disk, is given longer: the
-next incarnation would have the same work to do, and SIGKILL would wait for the same disk.
+Silence counts from the first check at which the heartbeat had not moved, so a late check or a machine that was
+suspended blames no process. A process that still uses the CPU, or waits for a disk, gets longer: its next incarnation
+would have the same work to do, and SIGKILL would wait for the same disk.
 """
 
 from dataclasses import dataclass
 
 LOOK_MS = 2_500
-"""How often it is looked: a beat must fall between two looks."""
+"""Interval of checks: the heartbeat must move between two of them."""
 SILENT_MS = 5_000
 WORKING_MS = 30_000
-"""The same for one that works or waits for a disk."""
+"""The limit for a process that works or waits for a disk."""
 UNKILLABLE_MS = 10_000
-"""Whoever was killed for its silence is gone by then, or can't be helped by killing."""
+"""A process killed for its silence is gone by then, or SIGKILL can't end it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Watchdog:
-    """What is known of one incarnation: `look` at its beat, and `judge` by its activity when the beat has not moved."""
+    """One incarnation: `look` checks its heartbeat, and `judge` its activity when the heartbeat has not moved."""
 
     _heartbeat: int | None = None
     _since_ms: int = 0
     _looked_ms: int = 0
     _cpu_ticks: int | None = None
     killed_ms: int | None = None
-    """When it was killed for having hung."""
+    """When it was killed because it had hung."""
 
     def look(self, heartbeat: int, now_ms: int) -> bool:
-        """True when the beat has not moved since the look before."""
+        """True when the heartbeat has not moved since the last check."""
         was_late = now_ms - self._looked_ms > 2 * LOOK_MS
         self._looked_ms = now_ms
         if heartbeat != self._heartbeat or was_late:
@@ -38,7 +38,7 @@ class Watchdog:
         return True
 
     def judge(self, now_ms: int, *, cpu_ticks: int, waits_for_disk: bool, may_work_on: bool) -> bool:
-        """True when it has hung. `may_work_on`: while it works it is given any time."""
+        """True when it has hung. `may_work_on`: there is no limit while it works."""
         is_working = waits_for_disk or self._cpu_ticks != cpu_ticks
         self._cpu_ticks = cpu_ticks
         silent_ms = now_ms - self._since_ms
@@ -47,5 +47,5 @@ class Watchdog:
         return not is_working or (silent_ms >= WORKING_MS and not may_work_on)
 
     def outlives_kill(self, now_ms: int) -> bool:
-        """True when it was killed, and should have been gone for long."""
+        """True when it was killed long ago and should be gone."""
         return self.killed_ms is not None and now_ms - self.killed_ms >= UNKILLABLE_MS
