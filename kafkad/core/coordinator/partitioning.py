@@ -37,12 +37,12 @@ def _fold(number: int, bits: int, factor: int, masks: int) -> int:
 
 @lru_cache(maxsize=32)
 def _masks(lanes: int, width: int) -> int:
-    """What keeps the lower half, `width` bytes, of each lane."""
+    """The mask for the lower half, `width` bytes, of each lane."""
     return int.from_bytes((bytes(width) + b"\xff" * width) * lanes, "big")
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """Long keys are hashed each time: thousands that a stranger makes up would fill the memory."""
+    """Results for long keys are not cached: thousands of keys from an attacker would fill the memory."""
     if len(key) > _LONGEST_REMEMBERED:
         return _partition(java_hash(key), partitions)
     return _remembered(key, partitions)

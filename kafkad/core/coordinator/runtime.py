@@ -36,7 +36,8 @@ class CoordinatorLog(Protocol):
 
     @property
     def most_bytes(self) -> int | None:
-        """A larger batch is refused if it is as large when it is written; None: it is compressed before."""
+        """The largest uncompressed batch that `append` takes; None when batches are compressed before they are
+        checked."""
 
     def append(self, batch: bytearray, moment: Moment) -> int:
         """Append one batch and return its base offset; raises `KafkaError` when nothing was appended."""

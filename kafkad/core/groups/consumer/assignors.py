@@ -124,7 +124,7 @@ def range_assignment(members: Mapping[str, AssigningMember], partitions: Mapping
     decided: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in members}
     different = {member.topics for member in ordered}
     for topic in frozenset().union(*different):
-        # Mostly all have the same topics: thousands of topics times thousands of members need not be looked at.
+        # Usually all have the same topics: that avoids thousands of topics times thousands of members.
         subscribers = ordered if len(different) == 1 else [member for member in ordered if topic in member.topics]
         least, one_more = divmod(partitions[topic], len(subscribers))
         start = 0

@@ -244,7 +244,7 @@ class ConsumerGroup:
         if before is not None:
             self._release(before)
         if before is None or before.topics is not member.topics:
-            # First in, then out: what a member names again stays the same list.
+            # Add before remove: so an unchanged list stays the same object.
             member = replace(member, topics=self.subscribed.add(member.topics))
             if before is not None:
                 self.subscribed.remove(before.topics)

@@ -27,8 +27,8 @@ from kafkad.core.groups.records import (
 )
 
 SUBSCRIBED_BYTES = 16 << 20
-"""Of the names that the members of a group subscribe to, each list of them once. They stay in memory, and are looked
-at when somebody joins."""
+"""The limit for the distinct name lists that the members of a group subscribe to. They stay in memory, and each join
+reads them."""
 
 
 class AssignmentFailed(KafkaError):
@@ -213,7 +213,7 @@ def drop_unused_patterns(update: GroupUpdate) -> None:
 
 
 def _resolve_again(update: GroupUpdate, pattern: ConsumerGroupRegularExpression) -> None:
-    """One that takes too long for the topics that there are now stays as it was."""
+    """A pattern that takes too long for the present topics keeps its earlier matches."""
     try:
         resolved = _resolved(update, pattern.regular_expression)
     except KafkaError:

@@ -1,4 +1,4 @@
-"""Which topics do the members of a group name? Most members name the same ones, which are kept once.
+"""The topic names that the members of a group subscribe to; equal lists are stored once.
 
 So a heartbeat costs no more in a group of a thousand members than in one of ten, and thousands of names take little
 memory.
@@ -9,17 +9,17 @@ from collections.abc import Iterator
 Names = tuple[str, ...]
 
 _NAME_BYTES = 32
-"""What a name takes besides its letters, about half of it."""
+"""The approximate memory of a name without its letters, about half of it."""
 
 
 class SubscribedNames:
-    """The different lists of names of a group's members; `bytes` is what they take, about."""
+    """The distinct name lists of a group's members; `bytes` is their approximate memory."""
 
     __slots__ = ("_by_names", "bytes")
 
     def __init__(self) -> None:
         self._by_names: dict[Names, tuple[Names, int]] = {}
-        """The list that is kept, and how many members have it."""
+        """The stored list, and how many members have it."""
         self.bytes = 0
 
     def __iter__(self) -> Iterator[Names]:
@@ -35,11 +35,11 @@ class SubscribedNames:
         return other
 
     def bytes_with(self, names: Names) -> int:
-        """What it would be if one more member had these."""
+        """`bytes` if one more member had these names."""
         return self.bytes if names in self._by_names else self.bytes + _bytes_of(names)
 
     def add(self, names: Names) -> Names:
-        """One more member has these; the list that it shares with others."""
+        """One more member has these names; returns the stored list."""
         kept, members = self._by_names.get(names, (names, 0))
         if not members:
             self.bytes += _bytes_of(names)
@@ -47,7 +47,7 @@ class SubscribedNames:
         return kept
 
     def remove(self, names: Names) -> None:
-        """A member that had these has not any more."""
+        """One member less has these names."""
         kept, members = self._by_names[names]
         if members > 1:
             self._by_names[kept] = kept, members - 1

@@ -26,7 +26,7 @@ class Subscriptions:
         self.topics = topics
         self.version = version
         self._compile = lru_cache(maxsize=256)(compile_pattern)
-        # Each heartbeat of a member that joins asks the same of thousands of names.
+        # Each heartbeat of a joining member asks the same of thousands of names.
         self._matching = lru_cache(maxsize=_REMEMBERED)(self._matching_as_of)
         self._ids = lru_cache(maxsize=_REMEMBERED)(self._ids_as_of)
         self._hash = lru_cache(maxsize=_REMEMBERED)(self._hash_as_of)

@@ -134,7 +134,7 @@ class _Distribution:
 
 
 def _subscribers(members: Sequence[AssigningMember]) -> dict[UUID, list[str]]:
-    """By topic. Where all members have the same topics it is one list for all of them."""
+    """The subscribers of each topic. If all members have the same topics they are one list for all topics."""
     if members and all(member.topics == members[0].topics for member in members):
         everybody = [member.member_id for member in members]
         return dict.fromkeys(members[0].topics, everybody)

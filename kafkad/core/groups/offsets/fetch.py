@@ -16,7 +16,7 @@ from kafkad.core.groups.offsets.store import Topics as CommittedTopics
 from kafkad.core.types import NO_TOPIC_ID
 
 MANY = 5_000
-"""A group with more offsets is told of all of them in steps: there may be a million."""
+"""In a group with more offsets the answer is built in steps: there may be a million."""
 
 
 def fetch_group(
@@ -70,7 +70,7 @@ class _Unstable:
 
 
 class CommittedRows(Collection[FetchedPartition]):
-    """What is committed in a topic now, whatever is committed while it is looked at."""
+    """The present offsets of a topic, also when commits come while the caller iterates."""
 
     __slots__ = ("_packed", "_partitions", "_unstable")
 

@@ -94,7 +94,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchedTopic(NamedTuple):
-    """Where a group has very many offsets its partitions are made as they are looked at."""
+    """In a group with very many offsets each row of `partitions` is made only when it is read."""
 
     name: str
     topic_id: UUID
