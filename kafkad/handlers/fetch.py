@@ -247,7 +247,7 @@ class FetchEvaluator:
             row, published = finding.row, finding.published
             data = self._data(finding, measure)
             has_records = data.records is not None
-            tell = row.must_tell(data.error, data.high_watermark, data.log_start_offset, has_records=has_records)
+            tell = row.must_include(data.error, data.high_watermark, data.log_start_offset, has_records=has_records)
             if full or tell or finding.diverging is not None:
                 topics.setdefault(row.key[0], []).append(data)
             elif data.records is not None:

@@ -1,4 +1,4 @@
-"""Which bytes are lent out: never twice, never lost, lowest first."""
+"""Which bytes are lent out: none twice, none lost, lowest addresses first."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -1,4 +1,4 @@
-"""The four election rules, and what a strategy is held to."""
+"""The four election rules, and the checks on a strategy's choice."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet

@@ -1,4 +1,4 @@
-"""What a request brings with it beside its body."""
+"""The context of a request."""
 
 from kafkad.core.request_context import ANONYMOUS
 from tests.contexts import a_client, a_context

@@ -12,11 +12,11 @@ OTHERS = "other addresses"
 
 
 class _Minute:
-    __slots__ = ("ends_ms", "unsaid")
+    __slots__ = ("ends_ms", "suppressed")
 
     def __init__(self, ends_ms: int) -> None:
         self.ends_ms = ends_ms
-        self.unsaid = 0
+        self.suppressed = 0
 
 
 class PeerComplaints:
@@ -25,12 +25,12 @@ class PeerComplaints:
     def __init__(self, most_peers: int = MOST_PEERS) -> None:
         self._most_peers = most_peers
         self._minutes: dict[str, _Minute] = {}
-        self._unsaid = 0
+        self._suppressed = 0
 
     def __len__(self) -> int:
         return len(self._minutes)
 
-    def may_say(self, host: str, now_ms: int) -> bool:
+    def may_log(self, host: str, now_ms: int) -> bool:
         """Whether this complaint is logged; if not, it is counted. Call `over` first."""
         peer = network_of(host)
         minute = self._minutes.get(peer)
@@ -40,8 +40,8 @@ class PeerComplaints:
         if minute is None:
             self._minutes[peer] = _Minute(now_ms + QUIET_MS)
             return True
-        minute.unsaid += 1
-        self._unsaid += 1
+        minute.suppressed += 1
+        self._suppressed += 1
         return False
 
     def over(self, now_ms: int) -> list[tuple[str, int]]:
@@ -60,10 +60,10 @@ class PeerComplaints:
 
     def _forget(self, peer: str, minute: _Minute) -> list[tuple[str, int]]:
         del self._minutes[peer]
-        self._unsaid -= minute.unsaid
-        return [(peer, minute.unsaid)] if minute.unsaid else []
+        self._suppressed -= minute.suppressed
+        return [(peer, minute.suppressed)] if minute.suppressed else []
 
     @property
     def next_ms(self) -> int | None:
         """When the next counts may be due; None while every complaint was logged."""
-        return next(iter(self._minutes.values())).ends_ms if self._unsaid else None
+        return next(iter(self._minutes.values())).ends_ms if self._suppressed else None

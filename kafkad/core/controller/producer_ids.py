@@ -10,7 +10,7 @@ BLOCK_SIZE = 1000
 _IDS_A_MS = 1000
 
 
-def avoid_strangers(store: CoordinationStore, broker_id: int, wall_ms: int) -> None:
+def start_above_foreign_ids(store: CoordinationStore, broker_id: int, wall_ms: int) -> None:
     """Start above all producer ids in existing logs. They come from another store when this one has given none.
 
     Otherwise the sequences of those producers would be taken for ours. Apache Kafka counts from 0, and a store that was

@@ -50,7 +50,7 @@ class MarkerRequest(NamedTuple):
     slots: list[tuple[int, int]]
 
 
-class Finished(NamedTuple):
+class MarkersComplete(NamedTuple):
     """For the shard of the internal partition in slot `source`: all partitions are done."""
 
     source: int
@@ -58,7 +58,7 @@ class Finished(NamedTuple):
     producer_epoch: int
 
 
-class Advanced(NamedTuple):
+class MarkersAdvanced(NamedTuple):
     """These partitions have their markers or are gone; other partitions of the transaction are still missing."""
 
     source: int
@@ -83,8 +83,8 @@ class Marking:
         self._fresh: list[tuple[_Order, set[Partition]]] = []
         self._again: list[tuple[_Order, set[Partition]]] = []
         """Partitions that wait for `retry_at_ms`."""
-        self._finished: list[Finished] = []
-        self._advanced: list[Advanced] = []
+        self._finished: list[MarkersComplete] = []
+        self._advanced: list[MarkersAdvanced] = []
         self._next_id = 1
         self.retry_at_ms: int | None = None
         self._tries = 0
@@ -175,11 +175,11 @@ class Marking:
             sent = self._sent.pop(marker_id)
             self._retry(sent.order, set(sent.partitions), now_ms)
 
-    def take_finished(self) -> list[Finished]:
+    def take_finished(self) -> list[MarkersComplete]:
         finished, self._finished = self._finished, []
         return finished
 
-    def take_advanced(self) -> list[Advanced]:
+    def take_advanced(self) -> list[MarkersAdvanced]:
         advanced, self._advanced = self._advanced, []
         return advanced
 
@@ -198,10 +198,10 @@ class Marking:
         if order.missing:
             if done:
                 whose = (order.source, wanted.transactional_id, wanted.producer_epoch)
-                self._advanced.append(Advanced(*whose, frozenset(done)))
+                self._advanced.append(MarkersAdvanced(*whose, frozenset(done)))
         elif self._is_current(order):
             del self._orders[order.source, wanted.transactional_id]
-            self._finished.append(Finished(order.source, wanted.transactional_id, wanted.producer_epoch))
+            self._finished.append(MarkersComplete(order.source, wanted.transactional_id, wanted.producer_epoch))
 
 
 _TRY_AGAIN = frozenset(

@@ -1,8 +1,7 @@
 """The runtime of one shard carries out outcomes: append, replay, wait for the high watermark, answer.
 
-Every request that `begin` announced is answered exactly once: by the shard, by a refusal, or by `unload`. An answer
-never says anything that a crash could undo: answers without records wait until the log as it was when they were made is
-safe.
+Every request that `begin` announced is answered exactly once: by the shard, by a refusal, or by `unload`. No answer
+says anything that a crash could undo: answers without records wait until the log that they were made from is safe.
 """
 
 from collections import deque
@@ -36,8 +35,7 @@ class CoordinatorLog(Protocol):
 
     @property
     def most_bytes(self) -> int | None:
-        """The largest uncompressed batch that `append` takes; None when batches are compressed before they are
-        checked."""
+        """A larger batch is refused if it is written as it is; None: the log compresses it before the check."""
 
     def append(self, batch: bytearray, moment: Moment) -> int:
         """Append one batch and return its base offset; raises `KafkaError` when nothing was appended."""
@@ -147,7 +145,7 @@ class Runtime(Generic[Record]):
         return bool(self._collected)
 
     @property
-    def has_held(self) -> bool:
+    def has_deferred(self) -> bool:
         """Whether something waits for the high watermark."""
         return bool(self._deferred) or bool(self._decided)
 

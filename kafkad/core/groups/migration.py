@@ -106,7 +106,7 @@ def classic_metadata(session_timeout_ms: int, protocols: Iterable[tuple[str, byt
     return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=spoken)
 
 
-def spoken_protocols(classic: ClassicMemberMetadata) -> tuple[tuple[str, bytes], ...]:
+def supported_protocols(classic: ClassicMemberMetadata) -> tuple[tuple[str, bytes], ...]:
     return tuple((row.name, row.metadata) for row in classic.supported_protocols)
 
 
@@ -130,7 +130,7 @@ def downgraded(
 
 def _as_classic(member: ConsumerMember, target: Assignment, protocol: str, topics: Topics) -> GroupMember:
     assert member.classic is not None
-    metadata = dict(spoken_protocols(member.classic))[protocol]
+    metadata = dict(supported_protocols(member.classic))[protocol]
     return GroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

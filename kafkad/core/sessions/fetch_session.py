@@ -51,7 +51,7 @@ class CachedPartition:
         self.high_watermark = UNKNOWN
         self.log_start_offset = UNKNOWN
 
-    def must_tell(self, error: int, high_watermark: int, log_start_offset: int, *, has_records: bool) -> bool:
+    def must_include(self, error: int, high_watermark: int, log_start_offset: int, *, has_records: bool) -> bool:
         """Whether an incremental response has to contain the partition; remembers the values of that response."""
         tell = has_records or error != 0
         if self.high_watermark != high_watermark:
@@ -102,7 +102,7 @@ class FetchSession:
         self.listeners: list[dict[PartitionKey, None]] = []
         """Each collects the partitions that change while a request evaluates the session in steps."""
 
-    def read_as(self, *, committed: bool) -> None:
+    def set_isolation(self, *, committed: bool) -> None:
         """Set the isolation level of the session. Each request has one; in practice it never changes."""
         if committed != self.reads_committed:
             self.reads_committed = committed

@@ -102,7 +102,7 @@ class SessionCache:
         else:
             self._remove(session.session_id)
 
-    def living_id(self, session: FetchSession) -> int:
+    def reply_session_id(self, session: FetchSession) -> int:
         """The session id to answer with: none when the session ended or was evicted while its request waited."""
         is_living = self._sessions.get(session.session_id) is session
         return session.session_id if is_living else NO_SESSION

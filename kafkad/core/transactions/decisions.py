@@ -19,7 +19,7 @@ from kafkad.core.types import NO_PRODUCER_ID
 
 Result = Outcome[AnyTransactionRecord]
 Timers = list[tuple[Hashable, int | None]]
-Tell = Callable[[TransactionRecord], list[tuple[int, object]]]
+Replies = Callable[[TransactionRecord], list[tuple[int, object]]]
 """The replies for when the decision is safe, computed from the future record of the completed transaction."""
 
 COMPLETION_RETRY_MS = 100
@@ -82,13 +82,13 @@ class Decisions:
     # Deciding.
 
     def decide(
-        self, current: TransactionRecord, is_commit: bool, client_version: int, moment: Moment, tell: Tell
+        self, current: TransactionRecord, is_commit: bool, client_version: int, moment: Moment, replies: Replies
     ) -> Result:
         """Raises KafkaError before anything is changed."""
         self.check_client(client_version)
         state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
         record = self._prepare(current, state, client_version, moment)
-        return self._write_decision(record, None, tell(transitions.completed(record, moment.wall_ms)), [])
+        return self._write_decision(record, None, replies(transitions.completed(record, moment.wall_ms)), [])
 
     def abort_open(self, current: TransactionRecord, moment: Moment, *, retries: bool = False) -> Result:
         """The coordinator itself aborts an open transaction and fences its producer. Raises KafkaError.

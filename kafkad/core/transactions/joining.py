@@ -15,7 +15,7 @@ from kafkad.core.transactions.state import TransactionState
 Results = tuple[PartitionResult, ...]
 
 
-def kept_out(partitions: Sequence[Partition], topics: Topics, closed: Set[str]) -> Results | None:
+def refusals(partitions: Sequence[Partition], topics: Topics, closed: Set[str]) -> Results | None:
     """The results when partitions don't exist, or the client may not use their topic (`closed`); None: all may join."""
     known = {topic: topics.partitions_of(topic) or 0 for topic, _ in partitions}
     codes = []
@@ -49,7 +49,7 @@ def verify(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> Results:
     )
 
 
-def who_joins(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> TransactionRecord | None:
+def record_to_extend(cache: TransactionMetadataCache, asked: PartitionsToAdd) -> TransactionRecord | None:
     """The record to which the partitions have to be added; None: it has them already. Raises KafkaError."""
     _check_id(asked.transactional_id)
     if cache.is_pending(asked.transactional_id):

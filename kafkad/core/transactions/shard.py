@@ -17,7 +17,7 @@ from kafkad.core.transactions.decisions import Decisions, Result, timeout_key, t
 from kafkad.core.transactions.ending import Verdict, judge
 from kafkad.core.transactions.expiration import EXPIRATION_KEY, expire
 from kafkad.core.transactions.initializing import check_producer, check_request, next_record
-from kafkad.core.transactions.joining import Results, kept_out, same_for_all, verify, who_joins
+from kafkad.core.transactions.joining import Results, record_to_extend, refusals, same_for_all, verify
 from kafkad.core.transactions.metadata_cache import TransactionMetadataCache
 from kafkad.core.transactions.records import AnyTransactionRecord, TransactionRecord
 from kafkad.core.transactions.requests import (
@@ -108,7 +108,7 @@ class TransactionShard:
         rows: list[tuple[str, Results]] = []
         closed = frozenset() if client_version else _CLOSED_TO_CLIENTS
         for each in asked:
-            results = kept_out(each.partitions, self._topics, closed)
+            results = refusals(each.partitions, self._topics, closed)
             if results is None:
                 results = self._join_or_verify(each, client_version, moment, outcome)
             rows.append((each.transactional_id, results))
@@ -125,7 +125,7 @@ class TransactionShard:
         return same_for_all(asked.partitions, ErrorCode.NONE)
 
     def _join(self, asked: PartitionsToAdd, client_version: int, moment: Moment, onto: Result) -> None:
-        current = who_joins(self._cache, asked)
+        current = record_to_extend(self._cache, asked)
         if current is None:
             return
         self._decisions.check_client(client_version)

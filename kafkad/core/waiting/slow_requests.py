@@ -16,8 +16,11 @@ STUCK_BYTES = 256 * 1024
 R = TypeVar("R", bound=Hashable)
 
 
-class Begun(NamedTuple, Generic[R]):
-    """A partly received request: the `number`-th of `who`, with `got` bytes here, taking `held` bytes of memory."""
+class Transfer(NamedTuple, Generic[R]):
+    """A request that is being received, or replies that are being sent: `got` bytes have moved so far.
+
+    It is the `number`-th of `who`, and takes `held` bytes of memory.
+    """
 
     who: R
     number: int
@@ -27,10 +30,10 @@ class Begun(NamedTuple, Generic[R]):
     """It waits for memory, or for requests before it, so it is not read."""
 
 
-class Seen(NamedTuple, Generic[R]):
-    """A request that had begun at the check before."""
+class CheckedTransfer(NamedTuple, Generic[R]):
+    """A transfer that had begun at the check before."""
 
-    begun: Begun[R]
+    begun: Transfer[R]
     progress: int
     is_slow: bool
 
@@ -43,12 +46,12 @@ class SlowRequests(Generic[R]):
         self._seen: dict[R, tuple[int, int, int]] = {}
         """For each: number, bytes received, and the check at which it was first seen."""
 
-    def look(self, begun: Iterable[Begun[R]], came: int) -> list[Seen[R]]:
+    def look(self, begun: Iterable[Transfer[R]], came: int) -> list[CheckedTransfer[R]]:
         """The requests of the last check that are still incomplete: those being read first, then by progress and age.
 
         `came` is the number of bytes of all requests that have arrived since the last check.
         """
-        seen, found = self._seen, list[Seen[R]]()
+        seen, found = self._seen, list[CheckedTransfer[R]]()
         now: dict[R, tuple[int, int, int]] = {}
         self._seen = now
         self._looks += 1
@@ -61,7 +64,7 @@ class SlowRequests(Generic[R]):
             now[each.who] = (each.number, each.got, before[2])
             progress = each.got - before[1]
             is_slow = progress < SLOW_BYTES and (is_stuck or not each.is_waiting)
-            found.append(Seen(each, progress, is_slow))
+            found.append(CheckedTransfer(each, progress, is_slow))
         found.sort(key=lambda one: (one.begun.is_waiting, one.progress // 1024, now[one.begun.who][2]))
         return found
 
@@ -70,9 +73,9 @@ class SlowRequests(Generic[R]):
         self._seen = {}
 
 
-def enough_of(slow: Sequence[Begun[R]], needed: int) -> list[Begun[R]]:
+def enough_of(slow: Sequence[Transfer[R]], needed: int) -> list[Transfer[R]]:
     """The first ones that together hold `needed` bytes."""
-    taken: list[Begun[R]] = []
+    taken: list[Transfer[R]] = []
     for each in slow:
         if needed <= 0:
             break

@@ -7,7 +7,7 @@ from typing import Any
 from kafkad.core.coordinator.shard import Asked, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.consumer.assignors import Assignment
-from kafkad.core.groups.consumer.messages import ConsumerHeard, ConsumerHeartbeat
+from kafkad.core.groups.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatReply
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
 from kafkad.wire.messages.consumer_replies import pack_consumer_heartbeat
@@ -35,7 +35,7 @@ def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Out
     return shard.consumer.heartbeat(heartbeat, asked.token, moment)
 
 
-def pack(reply: ConsumerHeard, version: int) -> bytes:
+def pack(reply: ConsumerHeartbeatReply, version: int) -> bytes:
     return pack_consumer_heartbeat(
         reply.code,
         reply.message,
@@ -47,7 +47,7 @@ def pack(reply: ConsumerHeard, version: int) -> bytes:
 
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
-    return pack(ConsumerHeard(code=code), version)
+    return pack(ConsumerHeartbeatReply(code=code), version)
 
 
 def _owned(rows: Iterable[Any] | None) -> Assignment | None:

@@ -20,7 +20,7 @@ from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.config import BrokerConfig
 from kafkad.core.controller.controller import Controller, ControllerSettings, RandomSource
 from kafkad.core.controller.image import Listener
-from kafkad.core.controller.producer_ids import avoid_strangers
+from kafkad.core.controller.producer_ids import start_above_foreign_ids
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, Reconciliation, parse_directory
 from kafkad.core.controller.startup.startup import Directories, Started, start
 from kafkad.core.controller.startup.term import claim, ensure_cluster_id, ensure_paths, register_broker
@@ -89,7 +89,7 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     seen, offline = _scan_all(directories, failed, topics)
     if seen:
         # Before any topic is taken over: a crash in between would make them look like ours.
-        avoid_strangers(store, context.config.node_id, wall_clock_ms())
+        start_above_foreign_ids(store, context.config.node_id, wall_clock_ms())
     started = _start(context, store, cluster_id, random_source, failover_state, seen, offline)
     _report(started, directories)
     return Opened(

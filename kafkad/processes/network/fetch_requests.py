@@ -101,7 +101,7 @@ class FetchRequests:
         except KafkaError as error:
             self._refuse(reply, error.code)
             return
-        session.read_as(committed=request.isolation_level == READ_COMMITTED)
+        session.set_isolation(committed=request.isolation_level == READ_COMMITTED)
         self._begin(WaitingFetch(reply, connection, request, session, is_full=is_full), now_ms)
 
     def _refuse(self, reply: Reply, code: int) -> None:
@@ -121,7 +121,7 @@ class FetchRequests:
             connection.exclusive_in_flight = False
             self._refuse(reply, error.code)
             return
-        session.read_as(committed=request.isolation_level == READ_COMMITTED)
+        session.set_isolation(committed=request.isolation_level == READ_COMMITTED)
         fetch = WaitingFetch(reply, connection, request, session, is_full=resumed is None)
         self._begin(fetch, self._now_ms)
         if not fetch.is_in_steps:
@@ -285,7 +285,7 @@ class FetchRequests:
             topics = self._evaluator.answer(session, measure, full=fetch.is_full)
             self._counts.answered(measure, measure.findings)
             header = fetch.reply.context
-            self.answer(fetch, pack_response(header.version, topics, session_id=self._cache.living_id(session)))
+            self.answer(fetch, pack_response(header.version, topics, session_id=self._cache.reply_session_id(session)))
 
     def is_throttled(self, fetch: WaitingFetch) -> bool:
         """True when it was answered that its client has read too much; else its session is open."""
@@ -295,7 +295,7 @@ class FetchRequests:
             pause_ms = self._throttle.fetched(connection, header.client, measure.bytes_found, self._now_ms)
             if pause_ms > 0:
                 # Empty, as in Apache Kafka: a session keeps what it had to say, a full request gets none.
-                session_id = self._cache.living_id(fetch.session)
+                session_id = self._cache.reply_session_id(fetch.session)
                 self.answer(fetch, pack_response(header.version, [], throttle_ms=pause_ms, session_id=session_id))
                 return True
         if fetch.is_full:
@@ -327,7 +327,7 @@ class FetchRequests:
 
     def release(self, fetch: WaitingFetch) -> None:
         """A fetch without a session leaves nothing behind; neither does one whose session has ended."""
-        if not self._cache.living_id(fetch.session):
+        if not self._cache.reply_session_id(fetch.session):
             self._large.unbind(fetch.session)
             self._block[FETCH_SESSIONS] = len(self._cache)
 

@@ -206,7 +206,7 @@ class LargeFetches:
                 if self._is_over(fetch, news):
                     _release(row.records for rows in topics.values() for row in rows)
                     return
-            version, session_id = fetch.reply.context.version, self._cache.living_id(session)
+            version, session_id = fetch.reply.context.version, self._cache.reply_session_id(session)
             body = yield from pack_in_steps(version, list(topics.items()), session_id=session_id)
             if self._is_over(fetch, news):
                 _release(body)

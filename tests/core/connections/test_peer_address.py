@@ -1,4 +1,4 @@
-"""Which addresses one stranger has."""
+"""The addresses that one peer can use."""
 
 from kafkad.core.connections.peer_address import network_of
 

@@ -1,23 +1,23 @@
-"""One line for a peer and minute, a count of the others, and no more memory than that takes."""
+"""One log line per peer and minute, a count of the others, and bounded memory."""
 
 from kafkad.core.connections.peer_complaints import MOST_PEERS, OTHERS, QUIET_MS, PeerComplaints
 
 
 def test_first_complaint_of_a_minute_is_said_and_the_others_are_counted() -> None:
     complaints = PeerComplaints()
-    assert [complaints.may_say("10.0.0.1", now) for now in (5, 6, QUIET_MS + 4)] == [True, False, False]
-    assert complaints.may_say("10.0.0.2", 7)
+    assert [complaints.may_log("10.0.0.1", now) for now in (5, 6, QUIET_MS + 4)] == [True, False, False]
+    assert complaints.may_log("10.0.0.2", 7)
     assert complaints.over(QUIET_MS + 4) == []
     assert complaints.next_ms == QUIET_MS + 5
     assert complaints.over(QUIET_MS + 5) == [("10.0.0.1", 2)]
     assert complaints.next_ms is None
-    assert complaints.may_say("10.0.0.1", QUIET_MS + 5)
+    assert complaints.may_log("10.0.0.1", QUIET_MS + 5)
 
 
 def test_nobody_has_to_wake_up_for_peers_of_whom_everything_was_said() -> None:
     complaints = PeerComplaints()
     for number in range(10):
-        assert complaints.may_say(f"10.0.0.{number}", 0)
+        assert complaints.may_log(f"10.0.0.{number}", 0)
     assert complaints.next_ms is None
     assert complaints.over(QUIET_MS) == []
     assert len(complaints) == 0
@@ -25,20 +25,20 @@ def test_nobody_has_to_wake_up_for_peers_of_whom_everything_was_said() -> None:
 
 def test_stranger_with_a_whole_ipv6_network_has_one_line_and_one_entry() -> None:
     complaints = PeerComplaints()
-    said = [complaints.may_say(f"2001:db8::{number:x}", 0) for number in range(1, 5000)]
+    said = [complaints.may_log(f"2001:db8::{number:x}", 0) for number in range(1, 5000)]
     assert (said.count(True), len(complaints)) == (1, 1)
 
 
 def test_more_strangers_than_are_kept_apart_share_a_line_until_there_is_room() -> None:
     complaints = PeerComplaints()
-    said = [complaints.may_say(f"10.{number >> 8}.{number & 255}.1", 0) for number in range(5 * MOST_PEERS)]
+    said = [complaints.may_log(f"10.{number >> 8}.{number & 255}.1", 0) for number in range(5 * MOST_PEERS)]
     assert (said.count(True), len(complaints)) == (MOST_PEERS + 1, MOST_PEERS + 1)
     assert complaints.over(QUIET_MS) == [(OTHERS, 4 * MOST_PEERS - 1)]
-    assert complaints.may_say("10.200.0.1", QUIET_MS)
+    assert complaints.may_log("10.200.0.1", QUIET_MS)
 
 
 def test_end_tells_of_what_was_not_said_yet() -> None:
     complaints = PeerComplaints()
     for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
-        complaints.may_say(host, 0)
+        complaints.may_log(host, 0)
     assert (complaints.end(), len(complaints), complaints.next_ms) == ([("10.0.0.1", 1)], 0, None)

@@ -1,4 +1,4 @@
-"""Every change is cut short after each write to the store; the broker restarts, and the store must make sense."""
+"""Every change is interrupted after each write to the store; after a restart the store must be consistent."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Levels of features: which may be finalized, in Apache Kafka's words, and that they outlive the controller."""
+"""Feature levels: which may be finalized, Apache Kafka's messages, and that levels survive the controller."""
 
 import pytest
 

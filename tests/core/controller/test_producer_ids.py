@@ -1,4 +1,4 @@
-"""Producer ids: each is given once, whatever happened before this store began."""
+"""Producer ids: each is given once, whatever happened before this store existed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
-from kafkad.core.controller.producer_ids import BLOCK_SIZE, ProducerIdControlManager, avoid_strangers
+from kafkad.core.controller.producer_ids import BLOCK_SIZE, ProducerIdControlManager, start_above_foreign_ids
 from kafkad.core.controller.startup.term import ensure_paths
 
 NOW = 1_700_000_000_000
@@ -31,13 +31,13 @@ def test_what_a_process_had_left_of_its_block_is_not_given_again(store: Embedded
 
 
 def test_ids_of_somebody_else_are_kept_clear_of(store: EmbeddedStore) -> None:
-    avoid_strangers(store, 1, NOW)
-    avoid_strangers(store, 1, NOW + 5)
+    start_above_foreign_ids(store, 1, NOW)
+    start_above_foreign_ids(store, 1, NOW + 5)
     ids = ProducerIdControlManager(store, 1)
     assert [ids.allocate(), ids.allocate()] == [NOW * 1000, NOW * 1000 + 1]
 
 
 def test_a_store_that_has_given_ids_goes_on_where_it_was(store: EmbeddedStore) -> None:
     ProducerIdControlManager(store, 1).allocate()
-    avoid_strangers(store, 1, NOW)
+    start_above_foreign_ids(store, 1, NOW)
     assert ProducerIdControlManager(store, 1).allocate() == BLOCK_SIZE

@@ -1,4 +1,4 @@
-"""A broker reduced to what its controller sees: a store in memory, disks that are dictionaries, fixed draws."""
+"""A broker as its controller sees it: a store in memory, disks that are dictionaries, fixed random numbers."""
 
 import itertools
 from collections.abc import Mapping, Sequence

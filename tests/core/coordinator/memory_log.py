@@ -1,4 +1,4 @@
-"""A coordinator's world in memory: a log that can refuse, lag and be read again, and a bed on which a shard works.
+"""The surroundings of a coordinator in memory: a log that can refuse, lag and be read again, and a shard's test bed.
 
     bed = Bed(lambda: MyShard(config), my_codec)
     token = bed.ask(lambda asked: my_handler.handle(request, asked, bed.shard, bed.moment), version=5)

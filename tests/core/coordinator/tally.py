@@ -1,4 +1,4 @@
-"""The smallest shard that has everything: numbered sums, some in transactions, waiting requests, timers, markers."""
+"""The smallest shard with every feature: numbered sums, some in transactions, waiting requests, timers, markers."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Markers are asked for until each partition has its own or is gone; whoever dies is asked again."""
+"""Markers are requested until each partition has its own or is gone; the successor of a dead worker is asked again."""
 
 from random import Random
 
@@ -6,9 +6,9 @@ from kafkad.core.coordinator.marking import (
     MAX_RETRY_MS,
     PATIENT_TRIES,
     RETRY_MS,
-    Advanced,
-    Finished,
     MarkerRequest,
+    MarkersAdvanced,
+    MarkersComplete,
     Marking,
     Place,
 )
@@ -61,10 +61,10 @@ def test_an_order_is_finished_with_its_last_marker_and_told_once() -> None:
     first, second = marking.take_requests(0)
     marking.answered(first.marker_id, [0] * len(first.slots), 0)
     assert marking.take_finished() == []
-    assert marking.take_advanced() == [Advanced(SOURCE, "t", 4, frozenset({("a", 0), ("b", 0)}))]
+    assert marking.take_advanced() == [MarkersAdvanced(SOURCE, "t", 4, frozenset({("a", 0), ("b", 0)}))]
     marking.answered(second.marker_id, [0] * len(second.slots), 0)
     assert marking.take_advanced() == []
-    assert marking.take_finished() == [Finished(SOURCE, "t", 4)]
+    assert marking.take_finished() == [MarkersComplete(SOURCE, "t", 4)]
     assert marking.take_finished() == []
     assert len(marking) == 0
 
@@ -112,14 +112,14 @@ def test_partitions_of_deleted_topics_need_no_marker() -> None:
     cluster.places["a", 0] = None
     marking.answered(request.marker_id, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], 0)
     assert marking.take_requests(RETRY_MS) == []
-    assert marking.take_finished() == [Finished(SOURCE, "t", 4)]
+    assert marking.take_finished() == [MarkersComplete(SOURCE, "t", 4)]
 
 
 def test_a_transaction_without_partitions_is_finished_at_once() -> None:
     marking = Marking(two_workers().find)
     marking.order(SOURCE, MarkersWanted("t", 7, 4, 1, False, frozenset()))
     assert marking.take_requests(0) == []
-    assert marking.take_finished() == [Finished(SOURCE, "t", 4)]
+    assert marking.take_finished() == [MarkersComplete(SOURCE, "t", 4)]
 
 
 def test_a_partition_that_knows_a_newer_epoch_is_no_reason_to_hang() -> None:
@@ -127,7 +127,7 @@ def test_a_partition_that_knows_a_newer_epoch_is_no_reason_to_hang() -> None:
     marking.order(SOURCE, wanted("t", 4, ("a", 0)))
     (request,) = marking.take_requests(0)
     marking.answered(request.marker_id, [ErrorCode.INVALID_PRODUCER_EPOCH], 0)
-    assert marking.take_finished() == [Finished(SOURCE, "t", 4)]
+    assert marking.take_finished() == [MarkersComplete(SOURCE, "t", 4)]
     assert marking.refused == ["t: no marker in a-0: INVALID_PRODUCER_EPOCH"]
 
 
@@ -139,7 +139,7 @@ def test_orders_of_a_shard_that_left_are_forgotten() -> None:
     marking.forget(SOURCE)
     for request in requests:
         marking.answered(request.marker_id, [0], 0)
-    assert marking.take_finished() == [Finished(SOURCE + 1, "t", 9)]
+    assert marking.take_finished() == [MarkersComplete(SOURCE + 1, "t", 9)]
 
 
 def test_a_partition_that_stays_away_is_asked_less_and_less_often() -> None:
@@ -171,7 +171,7 @@ def _play(random: Random) -> None:
     cluster = two_workers()
     marking = Marking(cluster.find)
     open_errands: list[MarkerRequest] = []
-    finished: list[Finished] = []
+    finished: list[MarkersComplete] = []
     ordered: list[str] = []
     codes = (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT)
     now_ms = 0

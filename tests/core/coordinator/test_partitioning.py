@@ -1,4 +1,4 @@
-"""Java's String.hashCode, by values that Java gives, and the partition that Kafka makes of it."""
+"""Java's String.hashCode, compared with values from Java, and Kafka's partition for it."""
 
 import tracemalloc
 

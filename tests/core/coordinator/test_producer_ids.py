@@ -1,4 +1,4 @@
-"""Producer ids of transactions: each once, a block asked for before the last one is used up, and once at a time."""
+"""Producer ids of transactions: each is given once, and blocks are requested early and one at a time."""
 
 from random import Random
 

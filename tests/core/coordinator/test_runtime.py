@@ -92,7 +92,7 @@ def test_replies_wait_for_the_high_watermark_in_their_order() -> None:
     first = bed.ask(lambda asked: bed.shard.add(asked, "a", 3))
     second = bed.ask(lambda asked: bed.shard.read(asked, "a"))
     assert bed.answers == {}
-    assert bed.runtime.has_held
+    assert bed.runtime.has_deferred
     bed.replicate()
     assert list(bed.answers.items()) == [(first, ("added", 3)), (second, ("sum", 3))]
 

@@ -1,4 +1,4 @@
-"""Timers of several shards that are due at once, carried out a few at a time."""
+"""Timers of several shards that are due at once are carried out a few at a time."""
 
 from itertools import count
 

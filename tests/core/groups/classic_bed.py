@@ -1,4 +1,4 @@
-"""A shard of groups on the bed of all coordinators, and what classic members ask it, in a word each."""
+"""A shard of groups on the coordinator test bed, with one short method for each request of classic members."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count

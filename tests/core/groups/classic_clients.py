@@ -1,7 +1,7 @@
-"""Members of a classic group as their clients behave: joining, syncing, assigning, and all the ways not to.
+"""Members of a classic group that behave like clients: they join, sync and assign, and fail to in every way.
 
-A client is stepped: it looks whether it was answered, and does what a client does next. The bed that they live on
-knows what they must never be told.
+Each step of a client looks for an answer, and does what a real client does next. The test bed checks for answers that a
+client must never get.
 """
 
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Members of KIP-848 groups on the bed of all coordinators: each behaves as a client does, a heartbeat at a time."""
+"""Members of KIP-848 groups on the coordinator test bed: each behaves like a client, one heartbeat at a time."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
 from kafkad.core.groups.consumer.group import ConsumerGroup
 from kafkad.core.groups.consumer.member import LEFT, LEFT_FOR_NOW
-from kafkad.core.groups.consumer.messages import ConsumerHeard, ConsumerHeartbeat
+from kafkad.core.groups.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatReply
 from tests.core.coordinator.memory_log import Refused
 from tests.core.groups.classic_bed import ClassicBed
 
@@ -24,16 +24,16 @@ class ConsumerBed(ClassicBed):
         self.consumer_config = replace(self.consumer_config, assignment_interval_ms=interval_ms)
         self.crash()
 
-    def say(self, heartbeat: ConsumerHeartbeat) -> ConsumerHeard:
+    def say(self, heartbeat: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
         answer = self.try_to_say(heartbeat)
         assert answer is not None, "the log has refused it"
         return answer
 
-    def try_to_say(self, heartbeat: ConsumerHeartbeat) -> ConsumerHeard | None:
+    def try_to_say(self, heartbeat: ConsumerHeartbeat) -> ConsumerHeartbeatReply | None:
         """None: the log has refused what it led to."""
         token = self.ask(lambda asked: self.shard.consumer.heartbeat(heartbeat, asked.token, self.moment))
         answer = self.answers[token]
-        assert isinstance(answer, ConsumerHeard | Refused), answer
+        assert isinstance(answer, ConsumerHeartbeatReply | Refused), answer
         return None if isinstance(answer, Refused) else answer
 
     @property
@@ -69,7 +69,7 @@ class Client:
         self.owned: Assignment = NOTHING
         self.asked: Assignment = NOTHING
         self.is_slow = False
-        self.last: ConsumerHeard = ConsumerHeard()
+        self.last: ConsumerHeartbeatReply = ConsumerHeartbeatReply()
         self._says_all = True
 
     def first(self) -> ConsumerHeartbeat:
@@ -83,13 +83,13 @@ class Client:
             owned=NOTHING,
         )
 
-    def beat(self, *, lose_answer: bool = False) -> ConsumerHeard:
+    def beat(self, *, lose_answer: bool = False) -> ConsumerHeartbeatReply:
         """One heartbeat, and what the client does about the answer."""
         heard = self.try_beat(lose_answer=lose_answer)
         assert heard is not None, "the log has refused it"
         return heard
 
-    def try_beat(self, *, lose_answer: bool = False) -> ConsumerHeard | None:
+    def try_beat(self, *, lose_answer: bool = False) -> ConsumerHeartbeatReply | None:
         """The same where the log may refuse it, which the client says all again for."""
         if not self.is_slow:
             self.owned = self.asked
@@ -113,7 +113,7 @@ class Client:
         self._hear(heard)
         return heard
 
-    def _hear(self, heard: ConsumerHeard) -> None:
+    def _hear(self, heard: ConsumerHeartbeatReply) -> None:
         self.last = heard
         if heard.code in BEGIN_ANEW:
             self.epoch, self.owned, self.asked, self._says_all = 0, NOTHING, NOTHING, True
@@ -127,12 +127,12 @@ class Client:
     def subscribe(self, *topics: str) -> None:
         self.topics, self._says_all = topics, True
 
-    def leave(self, *, for_now: bool = False) -> ConsumerHeard:
+    def leave(self, *, for_now: bool = False) -> ConsumerHeartbeatReply:
         heard = self.try_to_leave(for_now=for_now)
         assert heard is not None, "the log has refused it"
         return heard
 
-    def try_to_leave(self, *, for_now: bool = False) -> ConsumerHeard | None:
+    def try_to_leave(self, *, for_now: bool = False) -> ConsumerHeartbeatReply | None:
         heartbeat = ConsumerHeartbeat(
             group_id=self.group_id,
             member_id=self.member_id,

@@ -1,4 +1,4 @@
-"""A shard that only keeps offsets, on the bed of all coordinators: the real registry of groups, the real rules."""
+"""A shard that only keeps offsets, on the coordinator test bed, with the real group registry and the real rules."""
 
 from collections.abc import Hashable
 from uuid import UUID

@@ -1,8 +1,9 @@
-"""Thousands of lives of a classic group: whatever its members, its coordinator and its log do, the rules hold.
+"""Thousands of random runs of a classic group: whatever its members, coordinator and log do, the rules hold.
 
-After every event: nobody is answered twice, one leader assigns a generation, a partition has one owner in it, the
-group's sums are those of its members, and whoever is waited for has a timer. When everybody behaves for long enough
-the group is stable, all its members have all partitions, and nobody waits. KAFKAD_GROUP_SEEDS sets how many lives.
+After every event: no request is answered twice, one leader assigns a generation, a partition has one owner in it, the
+group's counters agree with its members, and there is a timer for every member that the group waits for. After a time
+without faults the group is stable, all its members have all partitions, and no request waits. KAFKAD_GROUP_SEEDS sets
+the number of runs.
 """
 
 import os

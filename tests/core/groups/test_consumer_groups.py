@@ -1,4 +1,4 @@
-"""Groups of KIP-848, a rule a sentence; Apache Kafka's codes and texts where a client sees them."""
+"""KIP-848 groups, one test for each rule; Apache Kafka's codes and texts where a client sees them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -178,7 +178,7 @@ def test_what_a_member_does_not_want_any_more_it_gives_up_before_partitions_are_
     assert client.beat().assignment == {PAYMENTS: frozenset({0, 1})}
     assert (client.epoch, bed.consumers.state_name) == (2, "Assigning")
     client.beat()
-    assert not bed.consumers.is_held(ORDERS, 0)
+    assert not bed.consumers.is_owned(ORDERS, 0)
     client.subscribe("orders", "payments")
     assert client.beat().assignment == {PAYMENTS: frozenset({0, 1})}
     bed.advance(1_000)

@@ -1,7 +1,7 @@
-"""Lives of KIP-848 groups under a virtual clock: never two owners of a partition, nobody stuck, no crash
-felt, and no append that was refused.
+"""Random runs of KIP-848 groups under a virtual clock.
 
-KAFKAD_SIMULATION_SEEDS sets how many lives; a life that fails is repeated with its seed.
+A partition never has two owners, no member gets stuck, members do not notice a crash, and no append is refused.
+KAFKAD_SIMULATION_SEEDS sets the number of runs; a failed run is repeated with its seed.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.core.groups.consumer_bed import Client, ConsumerBed
 SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
 TOPICS = {"orders": 5, "payments": 2, "refunds": 3}
 STEPS = 120
-REPLAYED = tuple(name for name in ConsumerGroup.__slots__ if name not in ("seen_version", "told_to_join"))
+REPLAYED = tuple(name for name in ConsumerGroup.__slots__ if name not in ("seen_version", "asked_to_rejoin"))
 """Of a group: the rest is in no record."""
 
 
@@ -124,7 +124,7 @@ class Incarnation:
                     for index in indexes:
                         other = owners.setdefault((topic, index), member.member_id)
                         assert other == member.member_id, f"{topic}-{index}: {other} and {member.member_id}"
-        assert owners == group.held
+        assert owners == group.owners
         self._check_readers(owners)
 
     def check_log(self) -> None:

@@ -1,4 +1,4 @@
-"""A group goes from the classic to the consumer protocol and back with its members in it."""
+"""A group with members changes from the classic to the consumer protocol and back."""
 
 from dataclasses import replace
 

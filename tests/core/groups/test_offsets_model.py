@@ -1,4 +1,4 @@
-"""Lives of committed offsets at random, beside a naive model: nothing committed is lost, nothing aborted is seen.
+"""Random runs of committed offsets, compared with a naive model: no committed offset is lost, no aborted one is seen.
 
 Plain and transactional commits of several producers, markers, deletions, deleted topics, time and crashes.
 """

@@ -1,4 +1,4 @@
-"""A group shard as a whole: what it is after a restart, when it is given up, and how groups and offsets go together."""
+"""A group shard as a whole: after a restart, when it is unloaded, and groups together with their offsets."""
 
 from collections.abc import Callable
 

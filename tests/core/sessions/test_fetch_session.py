@@ -1,4 +1,4 @@
-"""A fetch session remembers what was asked and told, and looks only at what may have something to say."""
+"""A fetch session remembers requests and answers, and looks only at partitions that may have news."""
 
 import pytest
 
@@ -54,10 +54,10 @@ def test_a_request_changes_what_it_names_and_has_it_looked_at() -> None:
 def test_a_change_keeps_what_was_told_and_where_the_partition_is() -> None:
     made = session(A)
     made.bind(made.partitions[A], 7)
-    assert made.partitions[A].must_tell(0, 10, 0, has_records=False)
+    assert made.partitions[A].must_include(0, 10, 0, has_records=False)
     made.update([row(A, offset=5)], [])
     assert made.partitions[A].slot == 7
-    assert not made.partitions[A].must_tell(0, 10, 0, has_records=False)
+    assert not made.partitions[A].must_include(0, 10, 0, has_records=False)
 
 
 def test_forgotten_partitions_give_their_slots_back() -> None:
@@ -91,21 +91,21 @@ def test_a_partition_that_moved_to_another_slot_is_not_found_by_the_old_one() ->
 
 def test_a_partition_is_told_of_when_its_numbers_changed() -> None:
     cached = row(A)
-    assert cached.must_tell(0, 10, 0, has_records=False)
-    assert not cached.must_tell(0, 10, 0, has_records=False)
-    assert cached.must_tell(0, 11, 0, has_records=False)
-    assert cached.must_tell(0, 11, 5, has_records=False)
-    assert cached.must_tell(0, 11, 5, has_records=True)
-    assert not cached.must_tell(0, 11, 5, has_records=False)
+    assert cached.must_include(0, 10, 0, has_records=False)
+    assert not cached.must_include(0, 10, 0, has_records=False)
+    assert cached.must_include(0, 11, 0, has_records=False)
+    assert cached.must_include(0, 11, 5, has_records=False)
+    assert cached.must_include(0, 11, 5, has_records=True)
+    assert not cached.must_include(0, 11, 5, has_records=False)
 
 
 def test_an_error_is_repeated_and_so_is_its_end_told() -> None:
     cached = row(A)
-    cached.must_tell(0, 10, 0, has_records=False)
-    assert cached.must_tell(6, -1, -1, has_records=False)
-    assert cached.must_tell(6, -1, -1, has_records=False)
-    assert cached.must_tell(0, 10, 0, has_records=False)
-    assert not cached.must_tell(0, 10, 0, has_records=False)
+    cached.must_include(0, 10, 0, has_records=False)
+    assert cached.must_include(6, -1, -1, has_records=False)
+    assert cached.must_include(6, -1, -1, has_records=False)
+    assert cached.must_include(0, 10, 0, has_records=False)
+    assert not cached.must_include(0, 10, 0, has_records=False)
 
 
 @pytest.mark.parametrize(("epoch", "following"), [(0, 1), (1, 2), (2**31 - 1, 1), (-1, -1)])

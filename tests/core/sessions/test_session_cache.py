@@ -1,4 +1,4 @@
-"""Who gets a fetch session, who loses it, and what a stale one is told (KIP-227)."""
+"""Which fetch sessions are created and evicted, and the errors for stale ones (KIP-227)."""
 
 from collections.abc import Iterable
 
@@ -87,10 +87,10 @@ def test_a_full_request_closes_the_session_that_it_names() -> None:
 def test_a_session_that_lost_its_last_partition_ends() -> None:
     cache = a_cache()
     made = opened(cache)
-    assert cache.living_id(resumed(cache, 1, 1)) == 1
+    assert cache.reply_session_id(resumed(cache, 1, 1)) == 1
     made.update([], [("topic", 0)])
     cache.updated(made, 0)
-    assert (len(cache), cache.living_id(made)) == (0, 0)
+    assert (len(cache), cache.reply_session_id(made)) == (0, 0)
     assert refusal(cache, 1, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -101,7 +101,7 @@ def test_a_full_cache_gives_up_the_session_that_was_unused_for_long() -> None:
     made = a_session()
     assert not cache.open(made, 0, EVICTION_MS)
     assert cache.open(made, 0, EVICTION_MS + 1)
-    assert (cache.take_evicted(), cache.take_evicted(), cache.living_id(old)) == ([old], [], 0)
+    assert (cache.take_evicted(), cache.take_evicted(), cache.reply_session_id(old)) == ([old], [], 0)
     assert set(cache) == {used, made}
 
 
@@ -187,7 +187,7 @@ def test_session_that_grows_beyond_what_there_is_room_for_ends() -> None:
     growing, quiet = opened(cache, 4), opened(cache, 4)
     growing.update([CachedPartition(("other", index), 0, 100) for index in range(3)], [])
     cache.updated(growing, 0)
-    assert (cache.living_id(growing), cache.living_id(quiet)) == (0, quiet.session_id)
+    assert (cache.reply_session_id(growing), cache.reply_session_id(quiet)) == (0, quiet.session_id)
     assert resumed(cache, quiet.session_id, 1) is quiet
     opened(cache, 6)
 

@@ -1,4 +1,4 @@
-"""Broker states: Kafka's numbers, and only Kafka's ways between them."""
+"""Broker states: Kafka's numbers, and only Kafka's transitions."""
 
 import pytest
 

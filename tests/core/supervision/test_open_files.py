@@ -1,4 +1,4 @@
-"""How a limit of open files is shared out, and which is enough."""
+"""How a limit of open files is divided, and which limit is enough."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""When a dead process is started again, under a clock that is an argument."""
+"""When a dead process is started again; the clock is an argument."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The order of a stop."""
+"""The order in which processes stop."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When a process that does not beat is taken for hung."""
+"""When a process whose heartbeat stands still counts as hung."""
 
 from kafkad.core.supervision.watchdog import LOOK_MS, SILENT_MS, UNKILLABLE_MS, WORKING_MS, Watchdog
 

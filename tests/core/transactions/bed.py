@@ -1,4 +1,7 @@
-"""A transaction coordinator in memory, asked as its handlers ask it. Topic "t" has ten partitions, "u" has two."""
+"""A transaction coordinator in memory, called like its handlers call it.
+
+Topic "t" has ten partitions, "u" has two.
+"""
 
 from dataclasses import replace
 from typing import Any

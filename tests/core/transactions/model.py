@@ -1,7 +1,7 @@
-"""Partitions and producers around a transaction coordinator, as simple as they can be, and everything that goes wrong.
+"""The simplest partitions and producers around a transaction coordinator, with every fault.
 
-A transaction has a name ("x/0/3": the third of the first producer with id x), and every record carries it. So each
-partition can be asked what became of it. `World` draws what happens next.
+A transaction has a name ("x/0/3": the third of the first producer with id x), and every record carries it, so each
+partition knows the fate of each transaction. `World` draws what happens next.
 """
 
 from collections import defaultdict

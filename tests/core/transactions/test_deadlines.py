@@ -1,4 +1,4 @@
-"""What time does: overdue transactions are aborted and their producers fenced, unused ids are forgotten."""
+"""Timeouts: overdue transactions are aborted and their producers fenced, unused transactional ids expire."""
 
 import pytest
 

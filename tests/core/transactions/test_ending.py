@@ -1,4 +1,4 @@
-"""EndTxn: the decision, before and since transaction version 2 (KIP-98, 890), and who may make it."""
+"""EndTxn: the decision, before and since transaction version 2 (KIP-98, 890), and which producers may make it."""
 
 import pytest
 

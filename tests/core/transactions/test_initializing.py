@@ -1,4 +1,4 @@
-"""InitProducerId of a transactional producer: ids and epochs, who is fenced, what is refused (KIP-98, 360)."""
+"""InitProducerId of a transactional producer: ids and epochs, fencing, refusals (KIP-98, 360)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn, verification: what joins, what is refused, and that it is all or nothing."""
+"""AddPartitionsToTxn, AddOffsetsToTxn, verification: which partitions join, refusals, and that it is all or nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: what is shown, and every filter (KIP-664, 994, 1152)."""
+"""DescribeTransactions and ListTransactions: their fields, and every filter (KIP-664, 994, 1152)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A decision is carried out, whatever happens on the way: failed appends, crashes, markers told twice or too late."""
+"""A decision is carried out despite failed appends, crashes, and markers that are reported twice or too late."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Thousands of lives of transactions: zombies, crashes, lost and doubled requests, slow replicas, markers that fail.
+"""Thousands of random runs of transactions: zombies, crashes, lost and doubled requests, slow replicas, failed markers.
 
-After every event no partition may contradict another, and nobody who was fenced may write. When all is quiet again
-every transaction is decided, the same everywhere, as its producer was told. KAFKAD_TRANSACTION_SEEDS sets how many.
+After every event no partition may contradict another, and no fenced producer may write. At the end every transaction is
+decided, the same everywhere, as its producer was told. KAFKAD_TRANSACTION_SEEDS sets the number of runs.
 """
 
 import os

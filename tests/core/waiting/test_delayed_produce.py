@@ -1,4 +1,4 @@
-"""Produce with acks=all: the answer waits for the high watermark, or says per partition what went wrong."""
+"""Produce with acks=all: the answer waits for the high watermark, or has an error for each partition."""
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.waiting.delayed_partitions import PendingPartition

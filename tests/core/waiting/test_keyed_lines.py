@@ -1,4 +1,4 @@
-"""Work with several keys keeps its order for each of them, and waits for nothing else."""
+"""Work with several keys keeps the order of each key, and waits for nothing else."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Operations leave the purgatory exactly once, whatever comes first; checked against a naive model too."""
+"""Operations leave the purgatory exactly once, whichever event comes first; also compared with a naive model."""
 
 from collections.abc import Hashable, Sequence
 

@@ -1,4 +1,4 @@
-"""Who may take room while others wait for some."""
+"""Which requests may take memory while others wait for it."""
 
 from kafkad.core.waiting.room_line import RoomLine
 

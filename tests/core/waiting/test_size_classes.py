@@ -1,4 +1,4 @@
-"""Large requests are not all in work at once, and none is forgotten."""
+"""Only some large requests are processed at once, and none is forgotten."""
 
 from kafkad.core.waiting.size_classes import SizeClasses
 

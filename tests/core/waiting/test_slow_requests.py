@@ -1,13 +1,20 @@
-"""Which requests that have begun come too slowly."""
+"""Which requests arrive too slowly."""
 
-from kafkad.core.waiting.slow_requests import SLOW_BYTES, STUCK_BYTES, Begun, Seen, SlowRequests, enough_of
+from kafkad.core.waiting.slow_requests import (
+    SLOW_BYTES,
+    STUCK_BYTES,
+    CheckedTransfer,
+    SlowRequests,
+    Transfer,
+    enough_of,
+)
 
 
-def _begun(who: str, got: int, *, number: int = 1, held: int = 100, is_waiting: bool = False) -> Begun[str]:
-    return Begun(who, number, got, held, is_waiting)
+def _begun(who: str, got: int, *, number: int = 1, held: int = 100, is_waiting: bool = False) -> Transfer[str]:
+    return Transfer(who, number, got, held, is_waiting)
 
 
-def _slow(seen: list[Seen[str]]) -> list[str]:
+def _slow(seen: list[CheckedTransfer[str]]) -> list[str]:
     return [each.begun.who for each in seen if each.is_slow]
 
 

@@ -11,7 +11,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.ports import NoSpaceLeft
 
 
-class HalfStored(Exception):
+class PartlyStored(Exception):
     """The store has the beginning of a change, and no room for the rest."""
 
 

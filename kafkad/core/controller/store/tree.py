@@ -11,7 +11,7 @@ from uuid import UUID
 
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.storing import HalfStored
+from kafkad.core.controller.store.storing import PartlyStored
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.coordination_store import (
     Change,
@@ -273,7 +273,7 @@ class MetadataTree:
             except NoSpaceLeft as error:
                 if number == 0:
                     raise
-                raise HalfStored(f"{number} of {len(batches)} parts of a change are stored: {error}") from error
+                raise PartlyStored(f"{number} of {len(batches)} parts of a change are stored: {error}") from error
 
     def _pipeline(self, changes: Iterable[Change], fine: type[CoordinationError] | None = None) -> None:
         for outcome in self._store.pipelined(list(changes), guard=self._term.guard):

@@ -5,7 +5,7 @@ from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.classic.messages import NO_MEMBER_ID, Heartbeat, LeaveGroup, LeavingMember, Left, LeftMember
 from kafkad.core.groups.classic.rebalance import complete_if_all_joined, prepare_rebalance
 from kafkad.core.groups.classic.state import ClassicState
-from kafkad.core.groups.classic.step import Step, some_of
+from kafkad.core.groups.classic.step import Step, first_names
 
 
 def heartbeat(group: ClassicGroup, request: Heartbeat, token: int, step: Step) -> None:
@@ -38,7 +38,7 @@ def leave(group: ClassicGroup, request: LeaveGroup, token: int, step: Step) -> N
     if not gone:
         return
     if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-        prepare_rebalance(group, f"left: {some_of(gone)}", step)
+        prepare_rebalance(group, f"left: {first_names(gone)}", step)
     else:
         complete_if_all_joined(group, step)
 

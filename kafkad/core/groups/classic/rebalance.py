@@ -12,7 +12,7 @@ from kafkad.core.groups.classic.member import NO_ASSIGNMENT, ClassicMember
 from kafkad.core.groups.classic.messages import Synced
 from kafkad.core.groups.classic.records import group_record
 from kafkad.core.groups.classic.state import ClassicState
-from kafkad.core.groups.classic.step import Step, joined, some_of
+from kafkad.core.groups.classic.step import Step, first_names, joined
 
 _GENERATION_MADE = (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
 
@@ -99,7 +99,7 @@ def sync_wait_ended(group: ClassicGroup, step: Step) -> None:
     silent = sorted(group.pending_sync)
     for member_id in silent:
         step.remove(group, member_id)
-    prepare_rebalance(group, f"no sync within the rebalance timeout from {some_of(silent)}", step)
+    prepare_rebalance(group, f"no sync within the rebalance timeout from {first_names(silent)}", step)
 
 
 def session_ended(group: ClassicGroup, member_id: str, step: Step) -> None:

@@ -77,7 +77,7 @@ def _write_new_id(back: _Return, step: Step) -> None:
     def written(code: ErrorCode, moment: Moment) -> Outcome[GroupRecord]:
         after = Step(config, moment)
         if code is ErrorCode.NONE:
-            _welcome(back, after)
+            _answer_return(back, after)
         else:
             _take_back(back, code, after)
         return after.outcome
@@ -86,7 +86,7 @@ def _write_new_id(back: _Return, step: Step) -> None:
     step.outcome.after = written
 
 
-def _welcome(back: _Return, step: Step) -> None:
+def _answer_return(back: _Return, step: Step) -> None:
     group, member = back.group, back.member
     if group.state is not ClassicState.STABLE:
         # A rebalance began meanwhile: the join waits for it like the others, or was answered by it.

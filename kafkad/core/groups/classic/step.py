@@ -91,7 +91,7 @@ class Step:
         self.outcome.log_lines.append(line)
 
 
-def some_of(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """The first names, for a log line: a group may lose a thousand members at once."""
     shown = ", ".join(names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

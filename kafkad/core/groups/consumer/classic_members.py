@@ -40,7 +40,7 @@ from kafkad.core.groups.consumer.timers import ConsumerTimer, ConsumerTimerKey
 from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.embedded_protocol import MalformedProtocol, Subscription, read_subscription
 from kafkad.core.groups.group import Group
-from kafkad.core.groups.migration import by_id, classic_metadata, embedded_assignment, spoken_protocols
+from kafkad.core.groups.migration import by_id, classic_metadata, embedded_assignment, supported_protocols
 from kafkad.core.groups.records import GroupRecord
 
 GroupOutcome = Outcome[GroupRecord]
@@ -94,7 +94,7 @@ class ClassicInConsumer:
         if not goes_back or update.group.assignment_epoch >= update.group.epoch:
             member = move_on(update, updated, owned, is_subscribed_anew=changed)
         # Also when the log refuses its records: the member joined in time. It gets a new limit when told to join again.
-        group.told_to_join.discard(member.member_id)
+        group.asked_to_rejoin.discard(member.member_id)
         if goes_back:
             outcome = self._fencing.replace(update, group)
         else:
@@ -175,7 +175,7 @@ class ClassicInConsumer:
 def _check_protocols(group: ConsumerGroup, request: JoinGroup) -> None:
     """Raises INCONSISTENT_GROUP_PROTOCOL unless this is a consumer that shares a protocol with all classic members."""
     names = set(request.protocol_names)
-    spoken = [dict(spoken_protocols(each.classic)) for each in group.members.values() if each.classic is not None]
+    spoken = [dict(supported_protocols(each.classic)) for each in group.members.values() if each.classic is not None]
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not names or (spoken and not names.intersection(*spoken)):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
@@ -251,15 +251,15 @@ def _should_join_again(group: ConsumerGroup, member: ConsumerMember, *, is_due: 
 
 def _join_again(group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> list[tuple[Hashable, int | None]]:
     """The member is told to join again: its rebalance timeout runs from the first time."""
-    if member.member_id in group.told_to_join:
+    if member.member_id in group.asked_to_rejoin:
         return []
-    group.told_to_join.add(member.member_id)
+    group.asked_to_rejoin.add(member.member_id)
     return [_after(ConsumerTimer.JOIN, group, member, member.rebalance_timeout_ms, moment)]
 
 
 def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
     wanted = without(group.target.get(member.member_id, NOTHING), member.assigned)
-    return any(group.is_held(topic, index) for topic, indexes in wanted.items() for index in indexes)
+    return any(group.is_owned(topic, index) for topic, indexes in wanted.items() for index in indexes)
 
 
 def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:

@@ -20,7 +20,7 @@ from kafkad.core.groups.consumer.heartbeat import GroupUpdate, bump, drop_unused
 from kafkad.core.groups.consumer.member import ConsumerMember
 from kafkad.core.groups.consumer.timers import no_timers
 from kafkad.core.groups.consumer.topics import Subscriptions
-from kafkad.core.groups.migration import downgraded, spoken_protocols
+from kafkad.core.groups.migration import downgraded, supported_protocols
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.registry import Groups
 
@@ -110,7 +110,7 @@ def _restore_protocols(group: ClassicGroup, member: ClassicMember, was: Consumer
     if member.join_token is None and was.classic is not None:
         group.update(
             member,
-            spoken_protocols(was.classic),
+            supported_protocols(was.classic),
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             session_timeout_ms=member.session_timeout_ms,
             join_token=None,

@@ -68,19 +68,19 @@ class ConsumerGroup:
     """A `Group`. Slotted and mutable: `replay` changes it; rules try their records on a `copy`."""
 
     __slots__ = (
+        "asked_to_rejoin",
         "assignment_epoch",
         "assignment_timestamp",
         "epoch",
         "group_id",
-        "held",
         "members",
         "metadata_hash",
+        "owners",
         "patterns",
         "seen_version",
         "static",
         "subscribed",
         "target",
-        "told_to_join",
     )
 
     type: ClassVar = GroupType.CONSUMER
@@ -99,23 +99,23 @@ class ConsumerGroup:
         """Member id by instance id."""
         self.subscribed = SubscribedNames()
         self.target: dict[str, Assignment] = {}
-        self.held: dict[tuple[UUID, int], str] = {}
+        self.owners: dict[tuple[UUID, int], str] = {}
         """The member that owns a partition or has not revoked it yet."""
         self.patterns: dict[str, ConsumerGroupRegularExpression] = {}
         self.seen_version = -1
         """The metadata version for which subscriptions were resolved; not in records, so resolved again after a
         load."""
-        self.told_to_join: set[str] = set()
+        self.asked_to_rejoin: set[str] = set()
         """Classic members that were told to join again and have a time limit for it; not in records either."""
 
     def copy(self) -> "ConsumerGroup":
         other = ConsumerGroup(self.group_id)
         for name in ("epoch", "metadata_hash", "assignment_epoch", "assignment_timestamp", "seen_version"):
             setattr(other, name, getattr(self, name))
-        for name in ("members", "static", "target", "held", "patterns"):
+        for name in ("members", "static", "target", "owners", "patterns"):
             setattr(other, name, dict(getattr(self, name)))
         other.subscribed = self.subscribed.copy()
-        other.told_to_join = set(self.told_to_join)
+        other.asked_to_rejoin = set(self.asked_to_rejoin)
         return other
 
     # The methods of `Group`.
@@ -254,7 +254,7 @@ class ConsumerGroup:
         for assignment in (member.assigned, member.pending_revocation):
             for topic, indexes in assignment.items():
                 for index in indexes:
-                    self.held[topic, index] = member.member_id
+                    self.owners[topic, index] = member.member_id
 
     def _drop(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
@@ -269,13 +269,13 @@ class ConsumerGroup:
         for assignment in (member.assigned, member.pending_revocation):
             for topic, indexes in assignment.items():
                 for index in indexes:
-                    if self.held.get((topic, index)) == member.member_id:
-                        del self.held[topic, index]
+                    if self.owners.get((topic, index)) == member.member_id:
+                        del self.owners[topic, index]
 
     # Questions of the rules.
 
-    def is_held(self, topic: UUID, partition: int) -> bool:
-        return (topic, partition) in self.held
+    def is_owned(self, topic: UUID, partition: int) -> bool:
+        return (topic, partition) in self.owners
 
     def subscribed_names(self) -> frozenset[str]:
         used = {member.regex for member in self.members.values()}

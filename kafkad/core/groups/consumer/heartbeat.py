@@ -284,7 +284,7 @@ def move_on(
         epoch=group.assignment_epoch,
         assignment=group.target.get(member.member_id, NOTHING),
         subscribed=update.subscriptions.ids_of(group.topics_of(member)),
-        is_held=group.is_held,
+        is_owned=group.is_owned,
     )
     moved = reconcile(member, target, owned, is_subscribed_anew=is_subscribed_anew)
     known = group.members.get(member.member_id)

@@ -32,7 +32,7 @@ class ConsumerHeartbeat:
         return self.member_epoch == 0 or (self.rebalance_timeout_ms != -1 and says_topics and self.owned is not None)
 
     @property
-    def says_nothing_new(self) -> bool:
+    def is_unchanged(self) -> bool:
         return (
             self.member_epoch > 0
             and self.rebalance_timeout_ms == -1
@@ -44,7 +44,7 @@ class ConsumerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerHeard:
+class ConsumerHeartbeatReply:
     """The answer. `assignment` is None when it is unchanged."""
 
     code: ErrorCode = ErrorCode.NONE

@@ -30,8 +30,8 @@ from kafkad.core.groups.consumer.heartbeat import (
 )
 from kafkad.core.groups.consumer.member import JOINING, LEFT, LEFT_FOR_NOW, ConsumerMember, MemberState, places
 from kafkad.core.groups.consumer.messages import (
-    ConsumerHeard,
     ConsumerHeartbeat,
+    ConsumerHeartbeatReply,
     DescribedConsumer,
     DescribedConsumerGroup,
 )
@@ -79,7 +79,7 @@ class ConsumerProtocol:
                 return self._leave(request, token, moment)
             return self._heartbeat(request, token, moment)
         except KafkaError as error:
-            heard = ConsumerHeard(code=error.code, message=error.message)
+            heard = ConsumerHeartbeatReply(code=error.code, message=error.message)
             lines = [error.line] if isinstance(error, AssignmentFailed) else []
             return Outcome(replies=[(token, heard)], log_lines=lines)
 
@@ -106,7 +106,7 @@ class ConsumerProtocol:
             outcome.timers.append(_revocation(group.group_id, member, moment))
         outcome.after = self._heard(group.group_id, member.member_id, outcome.after)
         has_changed = member.assigned != before.assigned
-        heard = ConsumerHeard(
+        heard = ConsumerHeartbeatReply(
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=self.config.heartbeat_interval_of(group.group_id),
@@ -141,7 +141,7 @@ class ConsumerProtocol:
         return (
             request.member_epoch == member.epoch == group.assignment_epoch == group.epoch
             and member.state is MemberState.STABLE
-            and request.says_nothing_new
+            and request.is_unchanged
             and request.instance_id in (None, member.instance_id)
             and (request.client_id, request.client_host) == (member.client_id, member.client_host)
             and member.classic is None
@@ -150,7 +150,7 @@ class ConsumerProtocol:
         )
 
     def _usual(self, group: ConsumerGroup, member: ConsumerMember, token: int, moment: Moment) -> GroupOutcome:
-        heard = ConsumerHeard(
+        heard = ConsumerHeartbeatReply(
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=self.config.heartbeat_interval_of(group.group_id),
@@ -210,7 +210,7 @@ class ConsumerProtocol:
             check_static(existing, request)
             assert existing is not None
             member = existing
-        heard = ConsumerHeard(member_id=request.member_id, member_epoch=request.member_epoch)
+        heard = ConsumerHeartbeatReply(member_id=request.member_id, member_epoch=request.member_epoch)
         if request.member_epoch == LEFT_FOR_NOW:
             # The member that replaces it has had its partitions from the first epoch on (KIP-1251).
             since = dict.fromkeys(places(member.assigned), 0)

@@ -14,7 +14,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.consumer.assignors import NOTHING, Assignment
 from kafkad.core.groups.consumer.member import ConsumerMember, MemberState, common, places, together, without
 
-IsHeld = Callable[[UUID, int], bool]
+IsOwned = Callable[[UUID, int], bool]
 """Whether a member has the partition, or has not revoked it yet."""
 
 
@@ -26,7 +26,7 @@ class Target:
     assignment: Assignment
     subscribed: Collection[UUID]
     """The topics that the member is subscribed to now, if they exist."""
-    is_held: IsHeld
+    is_owned: IsOwned
 
 
 def reconcile(
@@ -78,7 +78,7 @@ def _next(member: ConsumerMember, epoch: int, target: Target, owned: Assignment 
     own = member.pending_revocation
     held = {
         topic: frozenset(
-            index for index in indexes if target.is_held(topic, index) and index not in own.get(topic, frozenset())
+            index for index in indexes if target.is_owned(topic, index) and index not in own.get(topic, frozenset())
         )
         for topic, indexes in missing.items()
     }

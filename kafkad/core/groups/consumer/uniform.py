@@ -27,7 +27,7 @@ def uniform_assignment(members: Mapping[str, AssigningMember], partitions: Mappi
         sharing.keep_all()
         sharing.hand_out()
         sharing.balance()
-    return {member_id: _by_topic(places) for member_id, places in sharing.held.items()}
+    return {member_id: _by_topic(places) for member_id, places in sharing.target.items()}
 
 
 class _Distribution:
@@ -36,7 +36,7 @@ class _Distribution:
     def __init__(self, members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]) -> None:
         self._members = [members[member_id] for member_id in sorted(members)]
         self._partitions = partitions
-        self.held: dict[str, dict[Place, None]] = {member.member_id: {} for member in self._members}
+        self.target: dict[str, dict[Place, None]] = {member.member_id: {} for member in self._members}
         self._free: dict[Place, None] = {}
         self._subscribers = _subscribers(self._members)
         # Topics with the fewest subscribers first, before other topics fill up these members.
@@ -59,7 +59,7 @@ class _Distribution:
 
     def _take(self, member_id: str, place: Place) -> None:
         del self._free[place]
-        self.held[member_id][place] = None
+        self.target[member_id][place] = None
 
     def keep_all(self) -> None:
         for member in self._members:
@@ -87,7 +87,7 @@ class _Distribution:
                 continue
             if self._subscribers[topic] is not subscribers:
                 subscribers = self._subscribers[topic]
-                loads = [(len(self.held[member_id]), member_id) for member_id in subscribers]
+                loads = [(len(self.target[member_id]), member_id) for member_id in subscribers]
                 heapify(loads)
             for place in free:
                 load, member_id = heappop(loads)
@@ -102,33 +102,33 @@ class _Distribution:
 
     def _balance_topic(self, topic: UUID) -> bool:
         subscribers = self._subscribers[topic]
-        own = {member_id: [place for place in self.held[member_id] if place[0] == topic] for member_id in subscribers}
-        fullest = [(-len(self.held[member_id]), member_id) for member_id in subscribers if own[member_id]]
-        emptiest = [(len(self.held[member_id]), member_id) for member_id in subscribers]
+        own = {member_id: [place for place in self.target[member_id] if place[0] == topic] for member_id in subscribers}
+        fullest = [(-len(self.target[member_id]), member_id) for member_id in subscribers if own[member_id]]
+        emptiest = [(len(self.target[member_id]), member_id) for member_id in subscribers]
         heapify(fullest)
         heapify(emptiest)
         has_moved = False
         while fullest:
             negative, giver = heappop(fullest)
-            if -negative != len(self.held[giver]) or not own[giver]:
+            if -negative != len(self.target[giver]) or not own[giver]:
                 continue
             load, taker = self._emptiest(emptiest)
             if -negative - load <= 1:
                 break
             place = own[giver].pop()
-            del self.held[giver][place]
-            self.held[taker][place] = None
+            del self.target[giver][place]
+            self.target[taker][place] = None
             heappop(emptiest)
             for member_id in (giver, taker):
-                heappush(emptiest, (len(self.held[member_id]), member_id))
-            heappush(fullest, (-len(self.held[giver]), giver))
+                heappush(emptiest, (len(self.target[member_id]), member_id))
+            heappush(fullest, (-len(self.target[giver]), giver))
             own[taker].append(place)
-            heappush(fullest, (-len(self.held[taker]), taker))
+            heappush(fullest, (-len(self.target[taker]), taker))
             has_moved = True
         return has_moved
 
     def _emptiest(self, emptiest: list[tuple[int, str]]) -> tuple[int, str]:
-        while emptiest[0][0] != len(self.held[emptiest[0][1]]):
+        while emptiest[0][0] != len(self.target[emptiest[0][1]]):
             heappop(emptiest)
         return emptiest[0]
 

@@ -15,7 +15,7 @@ class PeerLog:
 
     def warn(self, host: str, now_ms: int, message: str, *args: object) -> None:
         self.tick(now_ms)
-        if self._complaints.may_say(host, now_ms):
+        if self._complaints.may_log(host, now_ms):
             log.warning(message, *args)
 
     def closing(self, host: str, now_ms: int, peer: str, reason: str) -> None:

@@ -9,7 +9,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from kafkad.adapters.operating_system.process_limits import give_back_free_memory
-from kafkad.core.waiting.slow_requests import LOOK_MS, STUCK_BYTES, Begun, Seen, SlowRequests, enough_of
+from kafkad.core.waiting.slow_requests import (
+    LOOK_MS,
+    STUCK_BYTES,
+    CheckedTransfer,
+    SlowRequests,
+    Transfer,
+    enough_of,
+)
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
 from kafkad.processes.network.connections.unread_replies import names
@@ -18,7 +25,7 @@ log = logging.getLogger(__name__)
 
 SAID_AGAIN_MS = 60_000
 
-_Begun = Begun[Connection]
+_Transfer = Transfer[Connection]
 
 
 class SlowRequestEviction:
@@ -62,7 +69,7 @@ class SlowRequestEviction:
             self._give_up(given_up)
             reader.places.is_short = False
 
-    def _begun(self) -> Iterator[_Begun]:
+    def _begun(self) -> Iterator[_Transfer]:
         space = self._reader.space
         for connection in {**dict.fromkeys(self._reader.unfinished), **dict.fromkeys(space.holders)}:
             filling = connection.filling
@@ -73,9 +80,9 @@ class SlowRequestEviction:
             else:
                 got = filling.got
                 held = space.held_by(connection) if filling.arena_extent is None else filling.total
-            yield Begun(connection, connection.frames_read, got, held, not connection.is_read)
+            yield Transfer(connection, connection.frames_read, got, held, not connection.is_read)
 
-    def _clear_arena(self, seen: Sequence[Seen[Connection]]) -> list[_Begun]:
+    def _clear_arena(self, seen: Sequence[CheckedTransfer[Connection]]) -> list[_Transfer]:
         """Move out what is slow, and whatever takes long if whole requests wait; those for which there is no room."""
         reader = self._reader
         given_up = []
@@ -87,14 +94,14 @@ class SlowRequestEviction:
                 given_up.append(begun)
         return given_up
 
-    def _clear_private(self, seen: Sequence[Seen[Connection]]) -> list[_Begun]:
+    def _clear_private(self, seen: Sequence[CheckedTransfer[Connection]]) -> list[_Transfer]:
         space = self._reader.space
         if not space.is_short:
             return []
         slow = [each.begun._replace(held=space.held_by(each.begun.who)) for each in seen if each.is_slow]
         return enough_of([begun for begun in slow if begun.held], space.surplus)
 
-    def _give_up(self, given_up: Sequence[_Begun]) -> None:
+    def _give_up(self, given_up: Sequence[_Transfer]) -> None:
         if given_up:
             log.warning(
                 "closing %d connections whose requests come too slowly while others wait for memory: %s",
@@ -104,7 +111,7 @@ class SlowRequestEviction:
         for begun in given_up:
             self._close(begun.who, None)
 
-    def _say(self, begun: Sequence[_Begun], now_ms: int) -> None:
+    def _say(self, begun: Sequence[_Transfer], now_ms: int) -> None:
         """Once, and again when it goes on for long."""
         if not begun or (self._said_at_ms is not None and now_ms - self._said_at_ms < SAID_AGAIN_MS):
             return

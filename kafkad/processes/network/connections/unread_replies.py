@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from kafkad.adapters.operating_system.process_limits import give_back_free_memory
-from kafkad.core.waiting.slow_requests import LOOK_MS, STUCK_BYTES, Begun, SlowRequests, enough_of
+from kafkad.core.waiting.slow_requests import LOOK_MS, STUCK_BYTES, SlowRequests, Transfer, enough_of
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.wire.api_table import API_VERSIONS, FETCH, PRODUCE
 
@@ -53,7 +53,7 @@ class UnreadReplies:
         self.waiting[connection] = None
         return True
 
-    def _holders(self) -> list[Begun[Connection]]:
+    def _holders(self) -> list[Transfer[Connection]]:
         """Who has how much unread. What several have is counted for one of them."""
         counted: set[int] = set()
         holders = []
@@ -65,7 +65,7 @@ class UnreadReplies:
                 if isinstance(piece, bytes) and id(piece) not in counted:
                     counted.add(id(piece))
                     held += len(piece)
-            holders.append(Begun(connection, 0, -connection.out_bytes, held, False))
+            holders.append(Transfer(connection, 0, -connection.out_bytes, held, False))
         return holders
 
     def begin_pass(self) -> bool:
@@ -99,7 +99,7 @@ class UnreadReplies:
             close(begun.who, None)
 
 
-def names(begun: Sequence[Begun[Connection]]) -> str:
+def names(begun: Sequence[Transfer[Connection]]) -> str:
     """Those that hold most, and how much."""
     most = sorted(begun, key=lambda each: each.held, reverse=True)
     named = ", ".join(f"{each.who.peer} {each.held} bytes" for each in most[:NAMED])

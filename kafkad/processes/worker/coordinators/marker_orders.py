@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
-from kafkad.core.coordinator.marking import Advanced, MarkerRequest, Marking, Place
+from kafkad.core.coordinator.marking import MarkerRequest, MarkersAdvanced, Marking, Place
 from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.shard import TransactionShard
@@ -89,7 +89,7 @@ class MarkerOrders:
         for line in refused:
             log.warning("%s", line)
 
-    def _tell(self, advanced: Advanced) -> None:
+    def _tell(self, advanced: MarkersAdvanced) -> None:
         def rule(asked: Asked, shard: TransactionShard, _moment: Moment) -> Outcome[AnyTransactionRecord]:
             return shard.markers_advanced(
                 asked.token, advanced.transactional_id, advanced.producer_epoch, advanced.partitions

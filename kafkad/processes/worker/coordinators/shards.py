@@ -91,7 +91,7 @@ class Coordinating:
         """When replicas that lag are given up. With one replica nothing is held beyond a pass."""
         if not self._may_hold:
             return None
-        self._may_hold = {slot: row for slot, row in self._may_hold.items() if row.runtime.has_held}
+        self._may_hold = {slot: row for slot, row in self._may_hold.items() if row.runtime.has_deferred}
         held = (row.runtime.next_deadline_ms for row in self._may_hold.values())
         return min((deadline for deadline in held if deadline is not None), default=None)
 
@@ -296,7 +296,7 @@ class Coordinating:
     def advanced(self, owned: OwnedPartition) -> None:
         """The high watermark of a partition may have moved."""
         coordinator = self._by_slot.get(owned.slot)
-        if coordinator is not None and coordinator.runtime.has_held:
+        if coordinator is not None and coordinator.runtime.has_deferred:
             coordinator.runtime.advanced(moment_now())
 
     def transaction_ended(self, owned: OwnedPartition, producer_id: int, is_commit: bool, offset: int) -> None:

@@ -1,10 +1,10 @@
-"""A store without room: what does not fit is refused as a whole, and nothing else happens."""
+"""A store without room: a change that does not fit is refused as a whole, and nothing else happens."""
 
 import pytest
 
 from kafkad.core.controller.admin import alter_configs, auto_create_topics, create_partitions
 from kafkad.core.controller.configs import Alteration, AlterEntry, ResourceType
-from kafkad.core.controller.store.storing import HalfStored
+from kafkad.core.controller.store.storing import PartlyStored
 from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.controller.topics.topics import NewPartitions
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -64,5 +64,5 @@ def test_topics_that_are_stored_by_half_are_made_by_the_next_controller(full: Wo
 def test_topics_that_do_not_all_fit_are_not_refused_as_if_none_was_made(full: World) -> None:
     names = [f"{'x' * 200}{number}" for number in range(2_000)]
     full.store.left = 1
-    with pytest.raises(HalfStored):
+    with pytest.raises(PartlyStored):
         full.create(*names)

@@ -1,4 +1,4 @@
-"""Internal topics are made with what the cluster can give."""
+"""Internal topics get as many replicas as the cluster allows."""
 
 from kafkad.core.controller.topics.internal_topics import fitted
 from kafkad.core.controller.topics.topics import NewTopic

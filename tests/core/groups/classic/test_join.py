@@ -1,4 +1,4 @@
-"""Who may join a classic group, as whom, and what is answered at once."""
+"""Which clients may join a classic group, under which member id, and which answers come at once."""
 
 import pytest
 

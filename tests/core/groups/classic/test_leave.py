@@ -1,4 +1,4 @@
-"""Heartbeats and leaves: who is told what, and what a group does when members go."""
+"""Heartbeats and leaves: their answers, and what a group does when members leave."""
 
 import pytest
 

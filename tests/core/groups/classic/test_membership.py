@@ -1,4 +1,4 @@
-"""The sums of a membership against counting anew, after whatever happens to its members."""
+"""The counters of a membership are compared with a full count after random changes of its members."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule

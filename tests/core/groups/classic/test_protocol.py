@@ -1,4 +1,4 @@
-"""Classic requests about groups of another type: where they go, and when such a group becomes a classic one."""
+"""Classic requests about groups of another type: their answers, and when such a group becomes a classic one."""
 
 from collections.abc import Hashable
 

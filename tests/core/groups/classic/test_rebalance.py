@@ -1,4 +1,4 @@
-"""When a classic group rebalances, how long it waits for whom, and who is out afterwards."""
+"""When a classic group rebalances, how long it waits for which members, and which are removed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What consumers say that they want, in the bytes of the clients themselves."""
+"""The subscriptions of consumers, read from bytes of real clients."""
 
 from io import BytesIO
 from struct import pack

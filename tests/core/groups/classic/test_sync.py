@@ -1,4 +1,4 @@
-"""When members get their assignment, and what happens when it can't be kept."""
+"""When members get their assignment, and what happens when it can't be written."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Range and uniform assignments: every partition has one owner who asked for it, balanced, little moved."""
+"""Range and uniform assignments: every partition has one subscribed owner, balanced, with few moves."""
 
 from collections.abc import Mapping
 from uuid import UUID

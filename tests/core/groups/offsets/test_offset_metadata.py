@@ -1,4 +1,4 @@
-"""Committed offsets: who is told what, when; what transactions hide; what time and deleted topics take away."""
+"""Committed offsets: answers and their time, pending offsets of transactions, removal by time and deleted topics."""
 
 from typing import Any
 from uuid import UUID
