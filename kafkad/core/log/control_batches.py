@@ -1,7 +1,7 @@
-"""How does a control batch come into a segment? After what readers must find once they can see it.
+"""How is a control batch written to a segment?
 
-The entry of an aborted transaction is in the index before the marker is in the log, and is taken back when there is no
-room for the marker (decision 010).
+The index gets the entry of an aborted transaction before the log gets the marker, so a reader that sees the marker
+finds the entry. When the disk has no room for the marker, the entry is removed again (decision 010).
 """
 
 from kafkad.core.log.producers.producer_state import EndMarker, ProducerStates
@@ -14,7 +14,7 @@ from kafkad.core.ports import NoSpaceLeft
 def write_control(
     segment: Segment, producers: ProducerStates, batch: memoryview, header: BatchHeader, base_offset: int
 ) -> EndMarker | None:
-    """Write `batch` to the end of `segment`; returns the marker that it holds, for the producers to hear of."""
+    """Write `batch` to the end of `segment`; returns the marker in it, which the producer state needs."""
     marker = read_end_marker(batch)
     aborted = None
     if marker is not None and header.producer_id >= 0:

@@ -1,7 +1,7 @@
-"""What do coordinators write into a partition? The ends of transactions, and their own records in one.
+"""What do coordinators write into a partition? Transaction markers, and their own records.
 
-Both are judged by other rules than a client's batches: neither has sequences, and a marker needs no transaction to
-end. The codes of a refusal are those that Apache Kafka gives its coordinators.
+The rules differ from those for a client's batches: neither has sequences, and a marker is accepted even where no
+transaction is open. The codes of a refusal are those that Apache Kafka gives its coordinators.
 """
 
 from kafkad.core.log.partition_log import AppendInfo, PartitionLog
@@ -53,7 +53,7 @@ def append_coordinated(
 
 
 def _own_batch(records: memoryview, config: LogConfig, now_ms: int) -> ValidatedBatch:
-    """What this process has made a moment ago is as it should be; only the topic may want it otherwise."""
+    """This process has just made the batch, so it is valid; only `compression.type` of the topic may change it."""
     header = read_header(records)
     if config.message_timestamp_type == "LogAppendTime" or target_codec(header, config) != header.codec_bits:
         return validate_produce(records, config, now_ms, produce_version=_NEWEST_PRODUCE)

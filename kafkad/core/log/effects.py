@@ -27,12 +27,12 @@ class FlushLog:
             try:
                 file.sync()
             except FileNotFoundError:
-                # Retention removed the segment since: what is gone need not be kept.
+                # Retention has removed the segment since, so it needs no sync.
                 continue
         self.store.sync_directory()
 
     def release(self) -> None:
-        """In the owner's thread, once, when it was performed."""
+        """Called once, in the owner's thread, after the effect was performed."""
         for file in self.files:
             file.give_back()
         for file in self.finished:

@@ -1,8 +1,8 @@
 """Which offsets did each leader epoch write?
 
-The leader-epoch cache: epochs and start offsets, both strictly growing. It answers where an epoch ended,
-so that a follower knows where its log and the leader's part. The text of `leader-epoch-checkpoint` is made
-and read here; writing the file is the owner's.
+The leader-epoch cache: epochs and start offsets, both strictly growing. It answers where an epoch ended, so that a
+follower knows where its log and the leader's part. The text of `leader-epoch-checkpoint` is made and read here; the
+owner writes the file.
 """
 
 from bisect import bisect_left, bisect_right
@@ -27,7 +27,7 @@ class CorruptCheckpoint(Exception):
 
 
 class LeaderEpochCache:
-    """The epochs of one log. The verbs that change it say whether the checkpoint must be written."""
+    """The epochs of one log. Methods that change it return whether the checkpoint must be written."""
 
     __slots__ = ("_epochs", "_starts")
 
@@ -50,7 +50,7 @@ class LeaderEpochCache:
         return EpochEntry(self._epochs[-1], self._starts[-1]) if self._epochs else None
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """`epoch` begins at `start_offset`; entries that contradict this go. False if it was known."""
+        """Record that `epoch` begins at `start_offset` and drop entries that contradict it. False if it was known."""
         epochs, starts = self._epochs, self._starts
         if epochs and epochs[-1] == epoch and start_offset >= starts[-1]:
             return False
@@ -79,7 +79,7 @@ class LeaderEpochCache:
         return self._epochs[higher - 1], self._starts[higher]
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """The log now ends at `end_offset`: epochs that begin there or later wrote nothing that is left."""
+        """The log now ends at `end_offset`: drop the epochs that begin there or later."""
         if end_offset < 0:
             return False
         keep = bisect_left(self._starts, end_offset)
@@ -88,7 +88,7 @@ class LeaderEpochCache:
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """The log now starts at `start_offset`: the epoch in force there starts there, older ones go."""
+        """The log now starts at `start_offset`: the epoch of that offset starts there, and older ones are dropped."""
         passed = bisect_right(self._starts, start_offset)
         if passed == 0 or (passed == 1 and self._starts[0] == start_offset):
             return False

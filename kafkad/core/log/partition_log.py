@@ -1,9 +1,9 @@
 """The log of one partition, as its only writer sees it: append, roll, flush, watermarks.
 
-Everything is checked before anything changes: a refused batch or a full disk leaves the log as it was. Effects
-are what the owner does later: syncing off its loop (`take_flush`), unlinking after the readers moved on.
-Removing and truncating is `removal`'s; how a log comes into memory, `loading`'s; what coordinators write,
-`coordinated`'s; who may write, `replication`'s.
+Everything is checked before anything changes: a refused batch or a full disk leaves the log as it was. Effects are
+what the owner does later: it syncs off its loop (`take_flush`) and unlinks files after the readers have moved on.
+Other modules remove and truncate (`removal`), load a log (`loading`) and append what coordinators write
+(`coordinated`).
 """
 
 from collections import deque
@@ -27,11 +27,11 @@ from kafkad.core.ports import LogFile, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP, LogPosition
 
 _REMEMBERED_POSITIONS = 32
-"""Followers report offsets of the last few batches: their places are then known without looking into a file."""
+"""Followers report offsets of the last few batches, so their positions are kept in memory."""
 
 
 class AppendInfo(NamedTuple):
-    """What an append was answered with. A tuple: one is made per produced batch."""
+    """The result of an append. A tuple, because one is made per produced batch."""
 
     base_offset: int
     last_offset: int
@@ -108,8 +108,9 @@ class PartitionLog:
 
     @property
     def last_stable(self) -> LogPosition:
-        """Readers with read_committed see up to here: the high watermark, or the oldest transaction that is open
-        or not replicated to its end. Of a transaction whose beginning was deleted, only the rest counts."""
+        """Readers with read_committed see up to here: the high watermark, or the oldest transaction that is open or
+        not replicated to its end. If the beginning of a transaction was deleted, the rest of it counts.
+        """
         transactions = self.producers.transactions
         unstable = transactions.first_unstable
         if unstable is None or unstable >= self.high_watermark.offset:
@@ -124,7 +125,7 @@ class PartitionLog:
         return self.segments.size_bytes
 
     def advance_high_watermark(self, offset: int) -> LogPosition:
-        """Everything below `offset` is committed. It never goes back here; truncation alone lowers it."""
+        """Everything below `offset` is committed. Only truncation lowers it."""
         assert offset <= self.log_end_offset, f"high watermark {offset} is beyond the end {self.log_end_offset}"
         if offset > self.high_watermark.offset or self.high_watermark.segment_base != self._active_base:
             self.high_watermark = self.position_of(max(offset, self.high_watermark.offset))
@@ -212,7 +213,7 @@ class PartitionLog:
         return AppendInfo(first_offset, self.log_end_offset - 1, NO_TIMESTAMP, self.log_start_offset, False)
 
     def _write(self, batch: memoryview, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """One batch to the end of the active segment, and then into everything that is derived from it."""
+        """Append one batch to the active segment, then update everything that is derived from the log."""
         last_offset = base_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
         segment = self.segments.active
@@ -242,7 +243,7 @@ class PartitionLog:
             self._pending_flush.hold_back(base_offset, end, self.recovery_point, flush_messages, now_ms)
 
     def forget_tail(self) -> None:
-        """The log was cut: remembered places and snapshots may be gone."""
+        """The log was truncated: remembered positions and snapshots may be gone."""
         self._recent.clear()
         self.held_back.clear()
         self._stable = LogPosition(-1, 0, 0)
@@ -251,7 +252,7 @@ class PartitionLog:
         self._assigned_epoch = self.epochs.latest_epoch
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """On file before the first batch of the epoch; in memory only once it is on file."""
+        """Write the epoch to its file before the first batch of the epoch, and to memory after the file."""
         if epoch == self._assigned_epoch:
             return
         epochs = LeaderEpochCache(self.epochs.entries)
@@ -264,7 +265,7 @@ class PartitionLog:
         self._assigned_epoch = epoch
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Complete the active segment and go on in a new one that begins at `base_offset` (at least the end)."""
+        """Complete the active segment and start a new one at `base_offset` (at least the log end)."""
         active = self.segments.active
         base_offset = max(base_offset, self.log_end_offset)
         if active.size == 0 and active.base_offset == base_offset:
@@ -286,7 +287,7 @@ class PartitionLog:
         return self.recovery_point < self.log_end_offset and waited >= self.config.flush_ms
 
     def request_flush(self, now_ms: int, up_to: int | None = None) -> None:
-        """Everything below `up_to` (default: all) is to be synced, with its derived files; see `take_flush`."""
+        """Ask for a sync of everything below `up_to` (default: all), with its derived files; see `take_flush`."""
         self._pending_flush.request(self.log_end_offset if up_to is None else up_to, now_ms)
 
     @property
@@ -294,12 +295,12 @@ class PartitionLog:
         return self._pending_flush.is_wanted
 
     def take_flush(self) -> FlushLog | None:
-        """What is to be synced now: one sync for all that was asked for. Raises `StorageFailed`, FileNotFoundError."""
+        """The one sync that serves all requests so far. Raises `StorageFailed`, FileNotFoundError."""
         up_to = self._pending_flush.take(self.recovery_point)
         return None if up_to is None else self.flush_effect(min(up_to, self.log_end_offset))
 
     def flush_effect(self, up_to: int) -> FlushLog:
-        """What has to be synced before recovery may begin at `up_to`."""
+        """The files that must be synced before recovery may begin at `up_to`."""
         files: list[LogFile] = []
         for segment in self.segments.from_offset(self.recovery_point):
             if segment.base_offset < up_to:
@@ -328,13 +329,13 @@ class PartitionLog:
         self.config = config
 
     def close(self) -> None:
-        """A clean stop: everything written and synced, no open file."""
+        """A clean stop: write and sync everything, close all files."""
         if effect := self.complete():
             self.flush(effect)
         self.abandon()
 
     def complete(self) -> FlushLog | None:
-        """Nothing more is appended: indexes and a snapshot up to the end; what there is to be synced then."""
+        """After the last append: write the indexes and a snapshot; returns what must be synced then."""
         if self.recovery_point >= self.log_end_offset and self._snapshot_offset >= self.log_end_offset:
             return None
         self.segments.active.complete()
@@ -343,7 +344,7 @@ class PartitionLog:
         return self.flush_effect(self.log_end_offset)
 
     def abandon(self) -> None:
-        """Give all files back without writing anything: the directory failed, or the process ends."""
+        """Close all files without writing anything: the directory failed, or the process ends."""
         for segment in self.segments:
             segment.close()
         for file in self._pending_flush.take_written():

@@ -1,7 +1,7 @@
-"""What of a log has still to be synced, and which appends last until then?
+"""Which part of a log must still be synced, and which appends wait for that?
 
-Requests are only noted: whoever syncs takes one effect for all of them when it is about to begin. With
-`flush.messages` Apache Kafka flushes within the append; here the batch is held back until a thread has synced it.
+Requests are only noted: one effect serves all of them when a sync begins. With `flush.messages` Apache Kafka flushes
+within the append; here the batch is held back until a thread has synced it.
 """
 
 from collections import deque
@@ -33,14 +33,15 @@ class PendingFlush:
         self._up_to = max(self._up_to, up_to)
 
     def take(self, recovery_point: int) -> int | None:
-        """Up to where to sync, for all that was asked for; None if all of that is done."""
+        """The offset up to which a sync is wanted; None if all requests are done."""
         up_to, self._up_to = self._up_to, _NOTHING
         is_done = up_to == _NOTHING or (up_to <= recovery_point and not self._written)
         return None if is_done else up_to
 
     def hold_back(self, first_offset: int, end: int, recovery_point: int, flush_messages: int, now_ms: int) -> None:
-        """The append of a batch lasts until it is on disk, unless what waits for that already leaves fewer records
-        unsynced than `flush_messages`."""
+        """Make the append of a batch wait for the disk, unless the syncs already requested leave fewer records
+        unsynced than `flush_messages`.
+        """
         flushed = self.held_back[-1][1] if self.held_back else recovery_point
         if end - flushed >= flush_messages:
             self.held_back.append((first_offset, end))

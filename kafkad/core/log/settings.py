@@ -54,7 +54,7 @@ class LogConfig:
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
     plugin_configs: Mapping[str, Value] = field(default_factory=dict, hash=False)
-    """What plugins have added, by name; only cleanup policies are given any."""
+    """Configs added by plugins, by name; only cleanup policies get them."""
 
     @property
     def is_compacted(self) -> bool:

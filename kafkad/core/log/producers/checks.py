@@ -1,8 +1,7 @@
-"""May this batch, or this end of a transaction, come after what the producer has written so far?
+"""May this batch or marker follow what the producer has written so far?
 
-Apache Kafka's rules and its codes, in its order. Nothing is changed here; what is refused is raised as a
-`KafkaError`. `entry` is None for a producer that is not known, perhaps because it expired; `where` is the partition,
-for the messages.
+Apache Kafka's rules and error codes, in its order. Nothing is changed here; a refusal is raised as a `KafkaError`.
+`entry` is None for an unknown producer, which may have expired; `where` is the partition, for error messages.
 """
 
 from typing import Final
@@ -30,7 +29,7 @@ def check_producer_epoch(where: object, entry: ProducerEntry | None, producer_id
 def check_open_transaction(
     where: object, entry: ProducerEntry | None, header: BatchHeader, *, is_verified: bool
 ) -> None:
-    """A transactional batch must be in a transaction that the coordinator knows to include this partition."""
+    """The coordinator must know that the transaction of a transactional batch includes this partition."""
     if entry is not None and entry.has_open_transaction(header.producer_epoch):
         return
     check_producer_epoch(where, entry, header.producer_id, header.producer_epoch)
@@ -63,7 +62,7 @@ def check_sequence(
 
 
 def check_kind(where: object, entry: ProducerEntry | None, header: BatchHeader) -> None:
-    """Nothing but transactional batches until the transaction has ended."""
+    """Only transactional batches are accepted until the transaction has ended."""
     if entry is None or entry.current_txn_first_offset is None or header.attributes & TRANSACTIONAL_FLAG:
         return
     raise refusal(

@@ -35,7 +35,7 @@ class Appended(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicate:
-    """The batch is in the log already: the answer is the one that its first arrival got."""
+    """The batch is in the log already: the answer is that of its first arrival."""
 
     base_offset: int
     last_offset: int
@@ -70,7 +70,7 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.current_txn_first_offset = current_txn_first_offset
         self.batches = tuple(batches)[-RETAINED_BATCHES:]
-        """A tuple, as an empty deque alone has 760 bytes, and a stranger may make up any number of producer ids."""
+        """A tuple, because an empty deque alone takes 760 bytes, and a client may use any number of producer ids."""
 
     def appended(self, batch: Appended) -> None:
         self.batches = (*self.batches[1 - RETAINED_BATCHES :], batch)
@@ -92,7 +92,7 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def move_to_epoch(self, producer_epoch: int) -> None:
-        """Batches of another epoch are forgotten: sequences start over with each epoch."""
+        """Forget batches of other epochs: sequences start over with each epoch."""
         if producer_epoch != self.producer_epoch:
             self.batches = ()
             self.producer_epoch = producer_epoch

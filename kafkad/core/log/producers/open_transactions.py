@@ -1,7 +1,8 @@
-"""Up to where is everything decided? The transactions of a partition whose outcome is not known or not safe yet.
+"""Which offset bounds read_committed? The transactions of a partition that are open, or whose markers are not
+replicated yet.
 
-A transaction is open from its first batch to its marker, and unreplicated until the high watermark has passed the
-marker: before that a new leader might not know how it ended. The oldest of both kinds bounds what read_committed
+A transaction is open from its first batch to its marker. It is unreplicated until the high watermark has passed the
+marker: before that, a new leader might not know how it ended. The oldest of both kinds bounds what read_committed
 sees.
 """
 
@@ -21,7 +22,7 @@ class OpenTransactions:
         self._completed: dict[int, int] = {}
         """First offset → offset of the marker, which may not be replicated yet."""
         self._places: dict[int, LogPosition] = {}
-        """Where first offsets lie, of those transactions that began since the log was loaded."""
+        """Positions of the first offsets of transactions that began since the log was loaded."""
 
     @property
     def first_open(self) -> int | None:
@@ -68,12 +69,12 @@ class OpenTransactions:
         return dict(self._completed)
 
     def keep_unreplicated(self, before: dict[int, int], log_end_offset: int) -> None:
-        """The log was read again from a snapshot, which knows nothing of transactions that had ended `before`."""
+        """The log was read again from a snapshot, which has no transactions that had ended `before`."""
         kept = {first: last for first, last in before.items() if last < log_end_offset}
         self._completed = dict(sorted({**kept, **self._completed}.items(), key=lambda row: row[1]))
 
     def forget_places(self) -> None:
-        """Files were cut or exchanged."""
+        """The files were truncated or replaced: forget positions in them."""
         self._places.clear()
 
     def clear(self) -> None:

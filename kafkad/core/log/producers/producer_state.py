@@ -1,8 +1,8 @@
 """Is this batch new, a repetition, or out of order for its producer? Which transactions are open?
 
 Kafka's producer state: per producer id the epoch, the last five batches and the open transaction. `check` and its
-kin decide and change nothing; `record_append` and `replay` change and never fail. Snapshot files are
-`producer_snapshot`'s, deciding transactions the coordinator's.
+kin decide and change nothing; `record_append` and `replay` change and never fail. `snapshot` reads and writes
+snapshot files; the coordinator decides transactions.
 """
 
 from collections.abc import Iterable, Iterator
@@ -70,7 +70,7 @@ class ProducerStates:
     def check(self, header: BatchHeader, guard: int | None = None) -> Duplicate | Accept:
         """What to do with a client's batch; raises the `KafkaError` that refuses it. Changes nothing.
 
-        `guard` is what `begin_verification` gave; None: the request has no transactional id.
+        `guard` comes from `begin_verification`; None if the request has no transactional id.
         """
         producer_id = header.producer_id
         is_transactional = header.attributes & TRANSACTIONAL_FLAG
@@ -87,7 +87,7 @@ class ProducerStates:
         if entry is not None and header.producer_epoch == entry.producer_epoch:
             is_plain = not is_transactional and entry.current_txn_first_offset is None
             if is_plain and header.base_sequence == entry.next_sequence and not self.verifications.by_producer:
-                # What nearly every batch of an idempotent producer is: the next one, and so no repetition.
+                # The usual batch of an idempotent producer is the next one, so it is no duplicate.
                 return ACCEPT
             duplicate = entry.find_duplicate(header)
             if duplicate is not None:
@@ -113,8 +113,9 @@ class ProducerStates:
     def begin_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
     ) -> int:
-        """The guard of the question that the coordinator has to be asked before the batch may be appended;
-        NO_GUARD when its transaction is open already. Raises `KafkaError` for an epoch that is over."""
+        """A guard, if the coordinator must verify the transaction before the batch may be appended; NO_GUARD if the
+        transaction is open here already. Raises `KafkaError` for a fenced epoch.
+        """
         entry = self._entries.get(producer_id)
         check_producer_epoch(self._partition, entry, producer_id, producer_epoch)
         if entry is not None and entry.has_open_transaction(producer_epoch):
@@ -148,9 +149,9 @@ class ProducerStates:
                 self.transactions.begin(base_offset, producer_id, place)
 
     def replay(self, header: BatchHeader, marker: EndMarker | None = None) -> CompletedTransaction | None:
-        """Take up a batch that is in the log already (recovery, replication): it is not judged again.
+        """Apply a batch that is in the log already (recovery, replication), without checking it again.
 
-        `marker` is the record of a control batch; a control batch that compaction emptied has none.
+        `marker` is the record of a control batch; one that compaction emptied has none.
         """
         if header.producer_id < 0:
             return None
@@ -162,7 +163,7 @@ class ProducerStates:
         return self.record_end_marker(header, marker, header.base_offset)
 
     def aborted_by(self, producer_id: int, marker: EndMarker, offset: int) -> AbortedTransaction | None:
-        """What has to be indexed when this marker is written at `offset`: nothing if it aborts no record."""
+        """The index entry for this marker at `offset`; None if it aborts no record."""
         entry = self._entries.get(producer_id)
         if marker.commit or entry is None or entry.current_txn_first_offset is None:
             return None
@@ -207,7 +208,7 @@ class ProducerStates:
     def remove_expired(self, now_ms: int) -> int:
         """Forget producers that wrote nothing for `producer.id.expiration.ms`; returns how many.
 
-        One with an open transaction stays: without it nobody would know what its marker ends.
+        One with an open transaction stays: its marker needs the state.
         """
         self.verifications.remove_expired(now_ms, self.expiration_ms)
         expired = [entry.producer_id for entry in self._entries.values() if self._is_expired(entry, now_ms)]
@@ -217,7 +218,7 @@ class ProducerStates:
 
     @property
     def may_expire(self) -> bool:
-        """Whether there is anything that `remove_expired` will have to forget some time."""
+        """Whether there are producers that `remove_expired` may remove later."""
         return bool(self._entries or self.verifications.by_producer)
 
     def active(self) -> Iterator[ProducerEntry]:

@@ -1,7 +1,8 @@
-"""How is the state of the producers found again? The newest snapshot that counts, then the batches after it.
+"""How is the producer state rebuilt?
 
-Headers are enough, except for the markers that end transactions: their batches are read. Where the transaction index
-can't be believed it is made anew on the way: which transaction a marker ends, the producers know.
+From the newest valid snapshot and the batches after it. Headers are enough, except for transaction markers, whose
+batches are read. A transaction index that may be wrong is rebuilt on the way, as the producer state says which
+transaction a marker ends.
 """
 
 from collections.abc import Sequence
@@ -29,10 +30,10 @@ def rebuild_producers(
     *,
     index_from: int | None = None,
 ) -> None:
-    """Bring `producers` to what they were when the log ended at `log_end_offset`.
+    """Rebuild the state of `producers` at `log_end_offset`.
 
-    `snapshots` are the offsets of those on file, ascending. The transaction indexes of the segments from
-    `index_from` on, a segment's first offset, are made anew.
+    `snapshots` are the offsets of those on file, ascending. Transaction indexes are rebuilt from the segment with
+    base offset `index_from` on.
     """
     producers.truncate_full()
     start = log_start_offset
@@ -49,7 +50,8 @@ def rebuild_producers(
     for segment in segments.from_offset(start if index_from is None else min(start, index_from)):
         is_indexed = index_from is not None and segment.base_offset >= index_from
         if is_indexed and segment.base_offset > start and segment.base_offset in snapshots:
-            # It may tell of batches that were lost since: a lost tail does not take the next segment along.
+            # The snapshot may be of batches that were lost since: a lost tail does not remove the next segment's
+            # snapshot.
             correct_producers(store, producers, segment.base_offset)
         aborted: list[AbortedTransaction] | None = [] if is_indexed else None
         _replay_segment(segment, producers, start, aborted)
@@ -73,14 +75,14 @@ def _replay_batch(
     header: BatchHeader,
     aborted: list[AbortedTransaction] | None,
 ) -> None:
-    """Take up one batch that lies at `position` of `segment`, and note what it aborts."""
+    """Apply the batch at `position` of `segment`, and index what it aborts."""
     if not header.is_control:
         producers.replay(header)
         return
     try:
         marker = read_end_marker(memoryview(segment.log.read_at(header.size, position)))
     except MalformedRecords:
-        # Its checksum was right, so somebody wrote it so: it ends no transaction that we know of.
+        # Its checksum is right, so it was written like this: it ends no transaction that we know of.
         marker = None
     if aborted is not None and marker is not None:
         entry = producers.aborted_by(header.producer_id, marker, header.base_offset)

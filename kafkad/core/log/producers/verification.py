@@ -1,17 +1,17 @@
 """Has the transaction coordinator said that a producer's transaction includes this partition? (KIP-890)
 
-A guard stands for one question to the coordinator. What the coordinator answered counts only as long as the guard
-does: a marker in between takes it away, so that an answer about the transaction before can't let records of a
-producer into the log that no marker will ever end. The lowest sequence asked about is kept too: a later batch must
-not come first just because the coordinator answered its question sooner.
+A guard stands for one question to the coordinator. The coordinator's answer is valid only while the guard is. A
+marker in between removes the guard: otherwise an answer about the previous transaction could let records into the
+log that no marker will ever end. The lowest sequence asked about is kept too: a later batch must not be appended
+first just because its answer came sooner.
 """
 
 NO_GUARD = 0
-"""Nothing was asked: the transaction is known to be open, or no question is necessary."""
+"""No verification: the transaction is known to be open, or none is needed."""
 
 
 class Verification:
-    """What is known of one producer whose transaction has no record here yet. Mutable and slotted."""
+    """The verification of one producer whose transaction has no record here yet. Mutable and slotted."""
 
     __slots__ = ("guard", "lowest_sequence", "producer_epoch", "since_ms", "supports_epoch_bump")
 
@@ -34,7 +34,7 @@ class Verification:
 
 
 class Verifications:
-    """The verifications of one partition. `by_producer` is only looked at from outside."""
+    """The verifications of one partition. Other modules only read `by_producer`."""
 
     __slots__ = ("_next_guard", "by_producer")
 
@@ -45,7 +45,7 @@ class Verifications:
     def begin(
         self, producer_id: int, producer_epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
     ) -> int:
-        """The guard of the question that is to be asked now; the same one as long as it is not used up."""
+        """The guard of the producer's verification; the same one until it is used."""
         known = self.by_producer.get(producer_id)
         if known is None:
             known = self.by_producer[producer_id] = Verification(
@@ -61,11 +61,13 @@ class Verifications:
         return guard != NO_GUARD and known is not None and known.guard == guard
 
     def written(self, producer_id: int) -> None:
-        """A record of the transaction is in the log: from now on that says it all."""
+        """A record of the transaction is in the log, so no verification is needed any more."""
         self.by_producer.pop(producer_id, None)
 
     def ended(self, producer_id: int, producer_epoch: int) -> None:
-        """A marker is in the log. One with the epoch of a question that waits is of the transaction before it."""
+        """A marker is in the log. If it has the epoch of a pending verification, it ends the transaction before that
+        one.
+        """
         known = self.by_producer.get(producer_id)
         if known is not None and not (known.supports_epoch_bump and known.producer_epoch == producer_epoch):
             del self.by_producer[producer_id]

@@ -1,1 +1,1 @@
-"""A log as processes see it that only read: places of records, aborted transactions, what a dump of the files shows."""
+"""A log as read-only processes see it: positions of records, aborted transactions, dumps of its files."""

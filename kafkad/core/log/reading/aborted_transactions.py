@@ -1,8 +1,8 @@
-"""Which aborted transactions must a reader with read_committed be told of, to pass over their records?
+"""Which aborted transactions does a read_committed reader need, to skip their records?
 
-All that have a record in what is sent, and perhaps some more: where the bytes end in the middle of the log, their
-last offset is only known to within an index entry. Markers may come segments later than the records. Only those
-below the last stable offset are asked about, so that every one of them is in an index file already.
+All that have a record in what is sent, and perhaps some more: the last offset sent is only known to within an index
+entry. Markers may be segments later than the records. Only transactions below the last stable offset are asked for,
+so each of them is in an index file already.
 """
 
 from kafkad.core.log.reading.segment_facts import SegmentFacts
@@ -14,7 +14,7 @@ _MOST_OPEN = 32
 
 
 class AbortedLookup:
-    """The transaction indexes of the segments of one generation, of which `newest` may still get one."""
+    """The transaction indexes of one generation's segments; only segment `newest` may still get one."""
 
     __slots__ = ("_facts", "_files", "_newest", "_store")
 
@@ -60,11 +60,11 @@ class AbortedLookup:
         return file
 
     def _open(self, base: int) -> LogFile | None:
-        """None for a segment without an index, which is what most are: it must cost next to nothing."""
+        """None for a segment without an index. Most have none, so this must be cheap."""
         name = file_name(base, TXN_INDEX)
         if self._store.has(name):
             return self._store.open(name)
-        # Of a segment that is removed the log is renamed first: if that is there, there never was an index.
+        # Removing a segment renames its log first: while the log is there, a missing index never existed.
         log = file_name(base, LOG)
         if not self._store.has(log):
             raise FileNotFoundError(log)

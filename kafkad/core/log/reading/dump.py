@@ -1,8 +1,8 @@
 """What do the files of a partition directory hold, and do they agree with each other?
 
-The rules behind `kafkad dump-log`: each function reads one kind of file and yields lines of named fields
-(Kafka's DumpLogSegments prints the same names) and problems. Nothing is changed, and damage never stops the
-rest from being shown. Index checks are in `dump_indexes`; opening files and printing is the command's.
+The rules behind `kafkad dump-log`: each function reads one kind of file and yields lines of named fields (Kafka's
+DumpLogSegments prints the same names) and problems. Nothing is changed, and damage never stops the rest from being
+shown. Index checks are in `dump_indexes`; the command opens files and prints.
 """
 
 from collections.abc import Callable, Iterator

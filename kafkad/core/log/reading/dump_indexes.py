@@ -18,7 +18,7 @@ _TIME_ENTRY = Struct(">qi")
 
 
 def dump_offset_index(index: Source, log: Source, base_offset: int) -> Found:
-    """Every entry, and where it does not name a batch of the log; an index without entries says so."""
+    """Yields every entry, each one that names no batch of the log, and an empty index."""
     previous = base_offset - 1
     if not index.size:
         yield Line(kind="empty", fields={})
@@ -39,7 +39,7 @@ def dump_offset_index(index: Source, log: Source, base_offset: int) -> Found:
 
 
 def dump_time_index(index: Source, log: Source, base_offset: int) -> Found:
-    """Every entry, and where its offset, its timestamp or its order does not fit the log."""
+    """Yields every entry, and each one whose offset, timestamp or order does not fit the log."""
     batches = _Walk(log)
     previous = NO_TIMESTAMP
     for timestamp, relative in _entries(index.content(), _TIME_ENTRY, relative_at=1):
@@ -58,7 +58,7 @@ def dump_time_index(index: Source, log: Source, base_offset: int) -> Found:
 
 
 class _Walk:
-    """One pass over the batches of a log for offsets that grow; an offset that goes back finds too much."""
+    """Finds batches in one pass over the log; offsets must be asked for in ascending order."""
 
     def __init__(self, log: Source) -> None:
         self._headers = _intact_headers(log)

@@ -1,9 +1,9 @@
-"""Where are the bytes that a fetch, a timestamp or an epoch asks for? For processes that only read.
+"""Where are the bytes for a fetch, a timestamp or an epoch?
 
-A `LogReader` knows one generation's manifest; how far it may read comes with each question, from the shared slot.
-A fetch gets whole batches from the one that holds its offset on, out of one segment; the bytes themselves are
-sent from the file. Files that are gone and segments that the manifest lacks raise `ManifestStale`: ask again.
-A log may have thousands of segments: few are open at a time, and a search over all of them is made in steps.
+For processes that only read. A `LogReader` has the manifest of one generation; the caller says how far it may read,
+from the shared slot. A fetch gets whole batches of one segment, from the batch that holds its offset on; the bytes
+are sent from the file. Files that are gone and segments that the manifest lacks raise `ManifestStale`: ask again. A
+log may have thousands of segments: few are open at a time, and a search over all of them is made in steps.
 """
 
 from collections.abc import Iterator
@@ -26,21 +26,21 @@ from kafkad.core.ports import LogFile, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP, LogPosition
 
 _REMEMBERED_ENDS = 64
-"""Consumers at the end of the log ask for exactly what was the end before: their place needs no look-up."""
+"""Consumers at the end of the log ask for the previous end offset: its position needs no look-up."""
 
 
 MOST_OPEN = 16
-"""Segments that a reader keeps: readers that go forward are in a few places of a log, however long it is."""
+"""Open segments per reader: consumers read forward at a few places of a log, however long it is."""
 SEGMENTS_A_STEP = 64
-"""A search by time opens no more new segments than this before others have their turn."""
+"""New segments that one step of a search by time may open."""
 
 
 class SearchGoesOn(Exception):
-    """A search by time has opened as many segments as it may in one step; asked again, it goes on from there."""
+    """One step of a search by time is over; the next call goes on from there."""
 
 
 class ManifestStale(Exception):
-    """The log's files are no longer those of this manifest; the owner has a newer one."""
+    """The log's files have changed since this manifest; the owner has a newer one."""
 
 
 class Extent(NamedTuple):
@@ -99,7 +99,7 @@ class _SegmentReader:
 
 
 class LogReader:
-    """Reads one partition's files for one generation; made anew when the generation changes."""
+    """Reads one partition's files for one generation; a new generation needs a new reader."""
 
     def __init__(self, store: SegmentStore, manifest: LogManifest, facts: SegmentFacts | None = None) -> None:
         self.store = store
@@ -112,7 +112,7 @@ class LogReader:
         self.manifest = manifest
 
     def apart(self, store: SegmentStore) -> "LogReader":
-        """One with files of its own, for another thread; what it learns of the segments, this one knows."""
+        """A reader with files of its own, for another thread; both share what they learn of the segments."""
         return LogReader(store, self.manifest, self.facts)
 
     def locate(self, offset: int, upper: LogPosition, max_bytes: int, *, minimum_one_batch: bool = True) -> Extent:
@@ -155,8 +155,9 @@ class LogReader:
         raise ManifestStale(f"offset {offset} is in no segment of generation {self.manifest.generation}")
 
     def aborted(self, offset: int, extent: Extent, upper: LogPosition) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that a reader of `extent` has to know of, where
-        `offset` was asked for. Raises `ManifestStale`."""
+        """(producer id, first offset) of the aborted transactions that matter to a fetch from `offset` that gets
+        `extent`. Raises `ManifestStale`.
+        """
         end = extent.position + extent.length
         try:
             bound = upper.offset
@@ -168,7 +169,7 @@ class LogReader:
         return [(aborted.producer_id, aborted.first_offset) for aborted in found]
 
     def _bound_after(self, base: int, position: int, upper: LogPosition) -> int:
-        """No offset before byte `position` of the segment is above this one."""
+        """An upper bound of the offsets before byte `position` of the segment."""
         index = self._segment(base).index
         indexed = first_offset_from(index, index.size(), base, position)
         if indexed is not None:
@@ -289,7 +290,7 @@ def _first_at_or_after(segment: _SegmentReader, end: int, timestamp: int, log_st
 def _first_record(
     log: LogFile, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> FoundOffset | None:
-    """A batch with too much to read, while others wait, is found as a whole: who reads on from there misses none."""
+    """A batch that would take too long to read is the answer as a whole: a reader from there misses no record."""
     whole = FoundOffset(header.max_timestamp, max(header.base_offset, log_start), header.partition_leader_epoch)
     if header.records_count > READ_RECORDS:
         return whole

@@ -1,7 +1,7 @@
-"""What is known of the segments of one generation without opening them again.
+"""Facts about the segments of one generation, which save opening them again.
 
-Learnt by whoever looked first, in whichever thread: a fact about a segment that is complete stays true, so that readers
-of the same generation share them, and a later generation takes over what it still has.
+Facts about a complete segment stay true: readers of the same generation share them, in all threads, and the next
+generation keeps those of segments that are still there.
 """
 
 from bisect import bisect_left
@@ -19,10 +19,10 @@ class SegmentFacts:
         self.max_timestamps: dict[int, int] = {}
         """Of complete segments, by base offset."""
         self._perhaps_indexed: Sequence[int] = manifest.segment_bases
-        """Segments that have a transaction index, or of which it is not known; never changed, only replaced."""
+        """Segments that have, or may have, a transaction index; the set is replaced, never changed."""
 
     def perhaps_indexed(self, from_base: int) -> Sequence[int]:
-        """The segments from `from_base` on whose transaction index has to be looked for."""
+        """The segments from `from_base` on that have, or may have, a transaction index."""
         bases = self._perhaps_indexed
         return bases[bisect_left(bases, from_base) :]
 
@@ -31,7 +31,7 @@ class SegmentFacts:
         self._perhaps_indexed = tuple(base for base in self._perhaps_indexed if base not in bases)
 
     def take_over(self, earlier: "SegmentFacts", before: LogManifest, now: LogManifest) -> None:
-        """What a reader of the generation before has learnt, of the segments that are still there."""
+        """Take over the previous generation's facts about segments that are still there."""
         if not now.goes_on(before):
             return
         kept = set(now.segment_bases[:-1])

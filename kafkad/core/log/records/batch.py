@@ -1,4 +1,4 @@
-"""Where is what in a record batch of magic 2, and how is its header read and patched in place?
+"""What is the layout of a record batch of magic 2, and how is its header read and patched in place?
 
 Knows the 61 bytes before the records and nothing of the records themselves; one header costs well under
 a microsecond, because produce, fetch and recovery read one per batch. Whether a batch is acceptable is
@@ -116,8 +116,8 @@ class BatchHeader(NamedTuple):
     def largest_timestamp(self) -> int:
         """The largest create time of a batch that is in a log, -1 for none.
 
-        librdkafka writes 0 for the largest of times that are all -1. It is corrected when it is appended; in logs of
-        earlier versions it stands as it came, and 1970 would have them deleted at once.
+        librdkafka writes 0 when all create times are -1. An append corrects that, but logs of earlier versions still
+        hold the 0, and retention would delete batches from 1970 at once.
         """
         latest = self.max_timestamp
         return NO_TIMESTAMP if latest == 0 and self.base_timestamp == NO_TIMESTAMP else latest

@@ -1,7 +1,7 @@
-"""What lies in a segment file from a given byte on, seen by batch headers alone?
+"""Which batches does a segment file hold from a given byte on, by their headers alone?
 
-Small batches are read many at a time, of large ones only the header: the window is worth its copy as long as
-several headers lie in it. Nothing is checked beyond what a header must be to lead to the next one.
+Many small batches are read at once; of a large batch only the header is read. Nothing is checked beyond what a
+header must be to lead to the next one.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ def find_batch(file: LogFile, position: int, end: int, offset: int) -> tuple[int
 
 
 def largest_timestamp(file: LogFile, position: int, end: int) -> TimestampOffset:
-    """The largest timestamp of the batches from `position` on, with its batch's last offset."""
+    """The largest timestamp of the batches from `position` on, and the last offset of its batch."""
     largest = TimestampOffset(NO_TIMESTAMP, -1)
     for _, header in walk_batches(file.read_at, position, end):
         if header.largest_timestamp > largest.timestamp:

@@ -17,7 +17,7 @@ from kafkad.core.log.records.batch import Codec
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 """Above what any client makes of a batch of `max.message.bytes`."""
 READ_BYTES = 16 * 1024 * 1024
-"""What a batch may decompress to where a broker has to read it at once, while others wait: a twentieth of a second."""
+"""Limit of decompressed bytes where the broker reads a batch while other requests wait: about 50 ms of work."""
 DEFAULT_LZ4_LEVEL = 9
 DEFAULT_ZSTD_LEVEL = 3
 
@@ -29,9 +29,9 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _INT32 = struct.Struct(">i")
 _PIECE = 1024 * 1024
-"""Compressed at once: in between it is seen whether it gets too large."""
+"""Bytes compressed in one call; after each the size is checked against the limit."""
 _NO_ROOM = "failed to write whole buffer"
-"""What cramjam says when all is well with a frame but the room for its content."""
+"""The error of cramjam for a sound frame whose content does not fit the buffer."""
 
 
 class CannotDecompress(Exception):
@@ -39,11 +39,11 @@ class CannotDecompress(Exception):
 
 
 class GrowsTooLarge(CannotDecompress):
-    """They grow beyond the limit."""
+    """The decompressed records exceed the limit."""
 
 
 class StaysTooLarge(Exception):
-    """What was to be compressed takes more than the limit."""
+    """The compressed data would exceed the limit."""
 
 
 def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
@@ -65,7 +65,7 @@ def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_B
 def compress(codec: int, data: bytes, level: int | None = None, max_bytes: int | None = None) -> bytes:
     """`data` as Kafka's own clients frame it; `level` None is Kafka's default.
 
-    With `max_bytes` it is given up, at the latest a piece beyond them, by raising `StaysTooLarge`.
+    Raises `StaysTooLarge`, at most one piece after the output passes `max_bytes`.
     """
     match codec:
         case Codec.NONE:
@@ -144,9 +144,9 @@ def _gunzip(data: memoryview, max_bytes: int) -> bytes:
 def _decompress_growing(
     decompress_into: Callable[[memoryview, bytearray], int], data: memoryview, max_bytes: int
 ) -> bytes:
-    """Try ever larger buffers: the frames need not say how large their content is, and may lie.
+    """Try ever larger buffers, up to `max_bytes`:
 
-    That costs a few attempts, never more than `max_bytes` at a time.
+    a frame need not state the size of its content, and may lie.
     """
     size = min(max_bytes, max(_FIRST_GUESS, 4 * len(data)))
     while True:

@@ -1,6 +1,6 @@
 """How does a transaction end in the log? The control batch with its COMMIT or ABORT record.
 
-Recovery and followers read markers to rebuild producer state; the transaction coordinator has them written.
+The transaction coordinator orders markers; recovery and followers read them to rebuild the producer state.
 """
 
 import struct

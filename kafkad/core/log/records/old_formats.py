@@ -1,6 +1,6 @@
-"""Is what lies in a log a whole message of magic 0 or 1, as Apache Kafka wrote them before 0.11?
+"""Does a log hold a whole message of magic 0 or 1, as Apache Kafka wrote them before 0.11?
 
-This broker reads batches of magic 2 only. An old message is no damage: a log that holds one must not be cut there.
+This broker reads batches of magic 2 only. An old message is not damage, so recovery must not truncate the log there.
 """
 
 import struct
@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 
 
 class OldMessageFormat(Exception):
-    """A log holds messages that this broker can't read; nothing of it may be changed."""
+    """The log holds messages that this broker can't read, so it must not be changed."""
 
 
 class OldMessage(NamedTuple):
@@ -32,7 +32,7 @@ class OldMessage(NamedTuple):
 
 
 def old_message_at(file: LogFile, position: int, end: int) -> OldMessage | None:
-    """The message of magic 0 or 1 that lies whole and with the right checksum between two bytes of a file."""
+    """The whole, intact message of magic 0 or 1 between two bytes of a file, if there is one."""
     head = file.read_at(min(_HEADER.size, end - position), position)
     if len(head) < _HEADER.size:
         return None

@@ -1,7 +1,7 @@
-"""What are the records of a batch, and how is a batch made of records?
+"""How are the records of a batch read, and how is a batch made of records?
 
-For those who must look inside: compaction, timestamp look-ups, tools, compacted topics. Produce and fetch
-pass batches on unread. Whatever the bytes are, reading them ends in records or in `MalformedRecords`.
+Compaction, timestamp look-ups, tools and compacted topics need this. Produce and fetch pass batches on unread. Any
+bytes give either records or `MalformedRecords`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ class MalformedRecords(Exception):
 
 
 class TooManyRecords(MalformedRecords):
-    """They may be records, but are more than are read."""
+    """The records exceed the limit of what is read."""
 
 
 class Record(NamedTuple):
@@ -92,7 +92,7 @@ def iter_records(batch: memoryview, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) 
 
 
 def record_timestamp(header: BatchHeader, record: Record) -> int:
-    """LogAppendTime: every record has the time of its batch."""
+    """With LogAppendTime, every record has the time of its batch."""
     if header.is_log_append_time:
         return header.max_timestamp
     return header.base_timestamp + record.timestamp_delta
@@ -253,7 +253,7 @@ def _append_bytes(out: bytearray, value: bytes | None) -> None:
         return
     size = len(value)
     if size < _ONE_BYTE_LENGTHS:
-        # By far the most, and a call costs more than the byte.
+        # The usual case, in line because a call costs more than reading the byte.
         out.append(size << 1)
     else:
         append_varint(out, size)

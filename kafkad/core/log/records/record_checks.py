@@ -1,7 +1,7 @@
-"""Which records of a batch are refused, when its header does not settle it?
+"""Which records of a batch are refused, where its header is not enough to decide?
 
-Compacted topics need keys, and create times have limits: then every record is read, and each refused one is
-named in the answer (KIP-467). All other batches are judged in `validation` by their header.
+Compacted topics need keys, and create times may have limits. Then every record is read, and the response names each
+refused one (KIP-467). `validation` checks all other batches by their header.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from kafkad.core.types import NO_TIMESTAMP
 REPORTED_RECORDS: Final = 1000
 """A batch may hold 100,000 bad records; the answer to it must not be larger than the batch."""
 READ_RECORDS: Final = 50_000
-"""Where every record has to be read a batch has no more: it is a tenth of a second in which others wait."""
+"""Limit of records in a batch whose records must all be read: about 100 ms in which other requests wait."""
 _NO_LIMIT: Final = 2**63 - 1
 
 
@@ -39,8 +39,8 @@ class InvalidRecords(KafkaError):
 def has_plausible_times(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     """Whether the header alone shows that every create time is acceptable, and which is the largest.
 
-    An oldest time is not in the header: with a limit for the past, the records must be read. So must they where the
-    first record has no time, as librdkafka begins at 0 when it looks for the largest: the header says 1970 then.
+    The oldest time is not in the header, so a limit for the past needs the records. So does a first record without a
+    time: librdkafka starts its search for the largest at 0, and the header then says 1970.
     """
     earliest, latest = header.base_timestamp, header.max_timestamp
     return (
@@ -76,7 +76,7 @@ def check_records(records: memoryview, header: BatchHeader, config: LogConfig, n
 
 
 def read_bytes(config: LogConfig) -> int:
-    """What a produced batch may decompress to where it has to be: more only where `max.message.bytes` wants it so."""
+    """The limit of decompressed bytes of a produced batch that must be read; a large `max.message.bytes` raises it."""
     return min(MAX_DECOMPRESSED_BYTES, max(READ_BYTES, 2 * config.max_message_bytes))
 
 

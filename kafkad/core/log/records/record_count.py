@@ -1,8 +1,8 @@
-"""Do as many records as the header announces fit the bytes of the batch?
+"""Do the bytes of a batch hold as many records as its header says?
 
-Records are not decoded when they are produced, but a batch with a wrong count stops every consumer of its
-partition. So the first records of an uncompressed batch are measured by their lengths, which checks small
-batches whole and large ones in part; a compressed body is only known not to be empty.
+Records are not decoded when they are produced, but a batch with a wrong count stops every consumer of its partition.
+So the lengths of the first records of an uncompressed batch are read: all of a small batch, part of a large one. A
+compressed body is only checked not to be empty.
 """
 
 from typing import Final

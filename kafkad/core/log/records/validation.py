@@ -1,8 +1,8 @@
 """May what a client sent for one partition be appended?
 
-Constant work per batch: header, checksum and the first few records are judged, the rest is read only where
-the topic or a doubtful timestamp demands it (docs/decisions/003-no-record-decode.md). The producer's sequence
-is judged in `producers`; the buffer is changed only after every check has passed.
+Constant work per batch: header, checksum and the first few records are checked; the rest is read only where the
+topic or a doubtful timestamp needs it (docs/decisions/003-no-record-decode.md). `producers` checks the sequence. The
+buffer is changed only after every check has passed.
 """
 
 from typing import Final, NamedTuple
@@ -37,7 +37,7 @@ _FIRST_ZSTD_VERSION: Final = 7
 
 
 class ValidatedBatch(NamedTuple):
-    """What goes to the log, without offsets. A tuple: one is made per produced batch."""
+    """A batch to append, without offsets. A tuple, because one is made per produced batch."""
 
     records: "memoryview"  # In quotes for mypyc, which does not find this class when it makes a NamedTuple.
     header: BatchHeader
@@ -58,7 +58,7 @@ def validate_produce(records: memoryview, config: LogConfig, now_ms: int, *, pro
     _check_header(header)
     check_extent(records, header)
     if header.is_log_append_time:
-        # Apache Kafka takes this where the topic has CreateTime, and clears the flag; no client sends it.
+        # Apache Kafka accepts this where the topic has CreateTime, and clears the flag; no client sends it.
         message = "a producer must not set the timestamp type LogAppendTime"
         raise InvalidRecords(ErrorCode.INVALID_TIMESTAMP, message, [RecordError(0, message)])
     stamps = config.message_timestamp_type == "LogAppendTime"
@@ -78,7 +78,7 @@ def validate_produce(records: memoryview, config: LogConfig, now_ms: int, *, pro
 def validate_follower(records: memoryview, *, log_end_offset: int, leader_epoch: int) -> list[BatchHeader]:
     """The headers of the whole batches that a leader sent, in order from byte 0; raises `KafkaError`.
 
-    The leader has judged them; here only damage and disorder are refused. A batch that is cut off at the
+    The leader has validated them, so only damage and wrong order are refused here. A batch that is cut off at the
     end, and all from a newer leader epoch than the follower knows (KAFKA-18723), are left for the next fetch.
     """
     headers: list[BatchHeader] = []
@@ -105,7 +105,8 @@ def validate_follower(records: memoryview, *, log_end_offset: int, leader_epoch:
 def _sole_header(records: memoryview) -> BatchHeader:
     """The header of the one whole batch of magic 2 that `records` must be.
 
-    One that is cut short is no batch, as in Apache Kafka: CORRUPT_MESSAGE would have clients send it again and again.
+    A batch that is cut short is INVALID_RECORD, as in Apache Kafka: clients would send it again and again after
+    CORRUPT_MESSAGE.
     """
     length = len(records)
     if length == 0:
@@ -140,7 +141,7 @@ def _refuse_rest(records: memoryview, size: int) -> None:
 
 
 def check_size(size: int, config: LogConfig) -> None:
-    """Of a whole batch."""
+    """Check the size of a whole batch against the limits of the topic."""
     if size > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,

@@ -1,1 +1,3 @@
-"""From a partition's directory to a log, after a clean stop or a crash: loading, scanning, checkpoints, leftovers."""
+"""How a partition's directory becomes a log after a clean stop or a crash: loading, scanning, checkpoints,
+leftovers.
+"""

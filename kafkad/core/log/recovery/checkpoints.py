@@ -60,14 +60,14 @@ def _entry_count(lines: Iterator[str]) -> int:
 
 
 def _number(field: str) -> int | None:
-    """None for what is no number, or more than any that these files hold."""
+    """None for text that is no number, or a number larger than these files may hold."""
     if not (field.isascii() and field.removeprefix("-").isdigit() and len(field) <= _MOST_DIGITS):
         return None
     return int(field)
 
 
 def _shown(text: str) -> str:
-    """What was found, for a line of the log: a damaged file may be one line of any length."""
+    """The text found, cut for a log line: a damaged file may be one line of any length."""
     return repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
 
 

@@ -1,4 +1,4 @@
-"""Which batches of a log that was not closed cleanly can be believed?
+"""Which batches of a log that was not closed cleanly are intact?
 
 Every batch from the recovery point on is read and checked: shape, checksum, offsets that grow. The first bad one
 ends the log. Later segments go first, then the bad tail is cut, so that a crash in between leaves a log which
@@ -21,12 +21,12 @@ _LARGEST_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Progress(NamedTuple):
-    """How far the recovery of one partition is."""
+    """The progress of one partition's recovery."""
 
     bytes_done: int
     bytes_total: int
     finding: str = ""
-    """What had to be cut off and why, for the broker's log; mostly nothing."""
+    """What was truncated and why, for the broker's log; usually empty."""
 
 
 def recover_segments(
@@ -61,10 +61,10 @@ def recover_segments(
 
 
 def check_segment(segment: Segment, epochs: LeaderEpochCache) -> Generator[int, None, int]:
-    """Read a segment and build its indexes anew, yielding bytes done; returns the offset after its last good batch.
+    """Read a segment and rebuild its indexes, yielding bytes done; returns the offset after its last intact batch.
 
-    Afterwards `segment.size` is what is good; the file itself is not cut yet. Raises `OldMessageFormat` where the end
-    is not a damaged batch but a message of an old format.
+    Afterwards `segment.size` covers the intact batches; the file itself is not truncated yet. Raises
+    `OldMessageFormat` where the end is not a damaged batch but a message of an old format.
     """
     size = segment.size
     segment.rebuild_started()
@@ -110,7 +110,7 @@ def _count(segment: Segment, epochs: LeaderEpochCache, header: BatchHeader) -> N
 
 
 def _drop(store: SegmentStore, segments: Segments, offset: int) -> None:
-    """Remove the segments after `offset` for good, and make sure of it before anything else is cut."""
+    """Remove the segments after `offset`, and sync the directory before anything else is truncated."""
     for name in segments.remove_after(offset):
         store.unlink(name)
     store.sync_directory()

@@ -1,7 +1,7 @@
 """What did an interrupted deletion, compaction or split leave behind, and how is it finished?
 
-`.deleted` goes. `.cleaned` was not complete and goes. `.swap` is complete and takes the place of the segments it
-covers, unless a `.cleaned` file at or below it shows that the group was not renamed as a whole.
+`.deleted` files are removed. `.cleaned` files are incomplete and removed. `.swap` is complete and takes the place of
+the segments it covers, unless a `.cleaned` file at or below it shows that the group was not renamed as a whole.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ _OLD_DELETED = ".delete"
 
 
 def finish_interrupted(store: SegmentStore, found: Mapping[str, int]) -> dict[str, int]:
-    """Finish or undo what was under way; returns the directory's files with their sizes as they are then.
+    """Finish or undo what was under way; returns the directory's files with their sizes afterwards.
 
-    `found` are its files with their sizes as they are now.
+    `found` are the files with their sizes before.
     """
     sizes = dict(found)
     if not any(name.endswith((DELETED, CLEANED, SWAP, _OLD_DELETED, ".tmp")) for name in sizes):

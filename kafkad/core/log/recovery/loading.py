@@ -1,9 +1,8 @@
 """How does a partition directory become a `PartitionLog`?
 
-What an interrupted roll, swap or deletion left is finished or undone first. After a clean stop the files are
-believed and only the end of the last segment is looked for; otherwise everything from the recovery point on is
-checked, and the indexes of what is before it must be able to be right. A crash while loading leaves a directory that
-loads to the same log.
+First an interrupted roll, swap or deletion is finished or undone. After a clean stop the files are trusted, and only
+the end of the last segment is searched. Otherwise everything from the recovery point on is checked, and the indexes
+before it are checked for plausibility. A crash while loading leaves a directory that loads to the same log.
 """
 
 from collections.abc import Collection, Generator, Iterable, Mapping
@@ -37,7 +36,7 @@ from kafkad.core.types import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """What is known of a log before its directory is looked at."""
+    """What is known of a log before its directory is read."""
 
     partition: TopicPartition
     config: LogConfig
@@ -46,7 +45,7 @@ class LoadRequest:
     recovery_point: int = 0
     log_start_offset: int = 0
     roll_jitter: float = 0.0
-    """The share of `segment.jitter.ms`, of the moment, that the log's segments roll earlier: 0 to 1."""
+    """By which share of the current `segment.jitter.ms` the log's segments roll earlier: 0 to 1."""
     producer_expiration_ms: int = field(default=86_400_000)
     verifies_transactions: bool = True
 
@@ -68,7 +67,7 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
     elif len(segments):
         index_from = yield from _recover(store, segments, epochs, sizes, request.recovery_point)
     end = segments.active.next_offset() if len(segments) else -1
-    # Of a partition that is new nothing was ever there.
+    # A new partition has no files yet.
     if max(end, 0) < max(request.recovery_point, request.log_start_offset):
         yield Progress(0, 0, _what_is_gone(end, request))
     if end < request.log_start_offset:
@@ -103,7 +102,7 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
 
 
 def _refuse_old_format(store: SegmentStore, sizes: Mapping[str, int]) -> None:
-    """The oldest messages of a log are at its beginning: one look tells, and recovery meets what is further on."""
+    """Check the first batch, where the oldest messages are; recovery finds old formats further on."""
     # Names are padded with zeros: their order is that of their offsets.
     logs = [name for name, size in sizes.items() if size and name.endswith(LOG) and parse_file_name(name)]
     if logs:
@@ -112,7 +111,7 @@ def _refuse_old_format(store: SegmentStore, sizes: Mapping[str, int]) -> None:
 
 
 def _what_is_gone(end: int, request: LoadRequest) -> str:
-    """It was synced up to the recovery point, so somebody else has taken from its files; or a checkpoint is wrong."""
+    """The log ends before its recovery point: its files were changed from outside, or a checkpoint is wrong."""
     found = f"its log ends at {end}" if end >= 0 else "it has no segment"
     text = f"{found}, where the checkpoints say that it was synced up to {request.recovery_point}"
     if end >= request.log_start_offset:
@@ -121,7 +120,7 @@ def _what_is_gone(end: int, request: LoadRequest) -> str:
 
 
 def _find_segments(store: SegmentStore, request: LoadRequest, sizes: dict[str, int]) -> Segments:
-    """One segment per `.log` file; indexes without a log are removed, missing ones made."""
+    """One segment per `.log` file; indexes without a log are removed, missing ones created."""
     parsed = {name: parse_file_name(name) for name in sizes}
     bases = sorted(file.base_offset for file in parsed.values() if file is not None and file.kind == LOG)
     known = set(bases)
@@ -151,9 +150,10 @@ def _find_segments(store: SegmentStore, request: LoadRequest, sizes: dict[str, i
 def _repair(
     store: SegmentStore, segments: Segments, epochs: LeaderEpochCache, sizes: dict[str, int]
 ) -> Generator[Progress, None, int | None]:
-    """After a clean stop: rebuild the indexes that are missing or can't be right; distrust a log without end.
+    """After a clean stop:
 
-    Returns the first offset of the first segment whose transaction index has to be made anew, if any.
+    rebuild the indexes that are missing or implausible, and recover a log whose end is not found. Returns the base
+    offset of the first segment whose transaction index must be rebuilt, if any.
     """
     index_from = yield from _rebuild_damaged(store, list(segments), epochs, sizes, looks_inside=False)
     if len(segments):
@@ -169,7 +169,7 @@ def _repair(
 def _recover(
     store: SegmentStore, segments: Segments, epochs: LeaderEpochCache, sizes: dict[str, int], recovery_point: int
 ) -> Generator[Progress, None, int | None]:
-    """After any other stop: check what is from the recovery point on, and the indexes of what is before it.
+    """After any other stop: check the log from the recovery point on, and the indexes before it.
 
     Returns the same as `_repair`.
     """
@@ -188,7 +188,7 @@ def _rebuild_damaged(
     *,
     looks_inside: bool,
 ) -> Generator[Progress, None, int | None]:
-    """Returns the first offset of the first segment whose transaction index has to be made anew, if any."""
+    """Returns the base offset of the first segment whose transaction index must be rebuilt, if any."""
     index_from: int | None = None
     for segment in segments:
         damage = find_damaged_index(store, segment, sizes, looks_inside=looks_inside) if segment.size else ""
@@ -203,7 +203,7 @@ def _rebuild_damaged(
 
 
 def _rebuild_indexes(segment: Segment, epochs: LeaderEpochCache) -> Generator[Progress, None, None]:
-    """For good: nobody looks at them again before they are needed."""
+    """Rebuild indexes and sync them, because they are not checked again before they are used."""
     size = segment.size
     for done in check_segment(segment, epochs):
         yield Progress(done, size)
@@ -214,7 +214,7 @@ def _rebuild_indexes(segment: Segment, epochs: LeaderEpochCache) -> Generator[Pr
 
 
 def _start_anew(store: SegmentStore, segments: Segments, request: LoadRequest) -> None:
-    """No segment is left, or all of them lie below the log start: an empty one begins at the log start."""
+    """Without a segment at or above the log start, create an empty one at the log start."""
     for name in segments.remove_after(-1):
         store.unlink(name)
     segments.add(
@@ -238,7 +238,7 @@ def _load_producers(
     end: int,
     index_from: int | None,
 ) -> list[int]:
-    """Fill `producers`; returns the offsets of the snapshots that may stay."""
+    """Rebuild `producers`; returns the offsets of the snapshots to keep."""
     snapshots: list[int] = []
     bases = set(segments.base_offsets)
     on_file = snapshot_offsets(names)

@@ -1,8 +1,8 @@
 """How do a log's leader epochs and producers get to disk and back?
 
-Neither file is synced on the owner's loop unless it replaces entries that recovery could not find again: a lost
-first epoch and a lost snapshot are rebuilt from the batches after the recovery point, which moves only after
-both were synced. A torn file is recognised and does not count.
+The owner's loop syncs a file only if it replaces entries that recovery could not rebuild. A lost first epoch and a
+lost snapshot are rebuilt from the batches after the recovery point, which moves only after both were synced. A torn
+file is recognised and ignored.
 """
 
 from collections.abc import Collection
@@ -46,7 +46,7 @@ def write_producers(store: SegmentStore, producers: ProducerStates, offset: int)
 
 
 def correct_producers(store: SegmentStore, producers: ProducerStates, offset: int) -> None:
-    """Make the snapshot of `offset` say what the log says, for good."""
+    """Write the snapshot of `offset` from the state of the log, and sync it."""
     name = file_name(offset, PRODUCER_SNAPSHOT)
     content = encode_snapshot(producers.active())
     try:
@@ -58,7 +58,7 @@ def correct_producers(store: SegmentStore, producers: ProducerStates, offset: in
 
 
 def snapshot_offsets(names: Collection[str]) -> list[int]:
-    """The offsets of which there are snapshots, ascending."""
+    """The offsets of all snapshots, ascending."""
     parsed = (parse_file_name(name) for name in names if name.endswith(PRODUCER_SNAPSHOT))
     return sorted(name.base_offset for name in parsed if name is not None and not name.suffix)
 

@@ -1,1 +1,1 @@
-"""Segments, their files and their indexes: where the next batch goes, where an offset is found, what is removed."""
+"""Segments, their files and their indexes: appending a batch, finding an offset, removing segments."""

@@ -1,8 +1,8 @@
 """Where in a segment is an offset, and from which offset on may a timestamp be found?
 
-Both indexes are sorted arrays on disk, sparse and always rebuildable: who finds too little walks batch headers
-forward from the entry below. The owner buffers new entries in memory and writes several at once, so readers see
-an index that may lag behind, never one that is wrong. Preallocated, unused entries are zero.
+Both indexes are sorted arrays on disk, sparse and always rebuildable: a reader walks batch headers forward from the
+entry below. The owner buffers new entries and writes several at once, so an index may lag behind the log but is
+never wrong. Preallocated, unused entries are zero.
 """
 
 from struct import Struct
@@ -37,9 +37,10 @@ class TimestampOffset(NamedTuple):
 
 
 class IndexAppender:
-    """The writing end of one index: how many entries it has, the newest, and those not on disk yet.
+    """The writer of one index:
 
-    Nothing is read before it is needed: 10,000 partitions that nobody writes to must cost nothing.
+    the number of its entries, the newest one, and those not on disk yet. Nothing is read before it is needed: 10,000
+    idle partitions must cost nothing.
     """
 
     __slots__ = ("_capacity", "_entry", "_flushed", "_is_extended", "_pending", "file", "last")
@@ -81,7 +82,7 @@ class IndexAppender:
         self._pending = bytearray()
 
     def trim(self) -> None:
-        """Write everything and cut the unused tail away: the segment is complete, or the log closes."""
+        """Write everything and trim the unused tail: the segment is complete, or the log closes."""
         self.flush()
         self.file.truncate(self._flushed * self._entry.size)
         self._is_extended = False
@@ -94,7 +95,7 @@ class IndexAppender:
         self.last = self._last_on_disk()
 
     def at_or_before(self, target: int) -> tuple[int, int] | None:
-        """The greatest entry whose first number is ≤ `target`: a search in what is in memory, or by a few reads."""
+        """The greatest entry whose first number is ≤ `target`, found in memory or by a few reads."""
         pending = bytes(self._pending)
         if pending and self._entry.unpack_from(pending)[0] <= target:
             return greatest_entry(pending, self._entry, target)
@@ -144,7 +145,7 @@ def lookup_timestamp(file: LogFile, size: int, base_offset: int, target: int) ->
 
 
 def last_timestamp(file: LogFile, size: int, base_offset: int) -> TimestampOffset:
-    """The newest entry of a time index: the largest timestamp it knows of, -1 for none (`known_time`)."""
+    """The newest entry of a time index: the largest timestamp in it, -1 for none (`known_time`)."""
     entries = used_entries(file, size, TIME_ENTRY)
     if entries == 0:
         return TimestampOffset(-1, base_offset)
@@ -153,7 +154,7 @@ def last_timestamp(file: LogFile, size: int, base_offset: int) -> TimestampOffse
 
 
 def known_time(timestamp: int) -> int:
-    """The time of an entry. 0 is none: earlier versions wrote it for records without one."""
+    """The time of an entry. 0 means none: earlier versions wrote it for records without a time."""
     return timestamp or NO_TIMESTAMP
 
 

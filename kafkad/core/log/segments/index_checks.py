@@ -1,7 +1,7 @@
-"""Can the indexes of a segment be right, which nobody is about to build anew?
+"""Are the indexes of a segment plausible?
 
-Asked at loading, of the segments that are believed. After a clean stop only the sizes of the files are looked at, since
-a log that nobody writes to must cost nothing; otherwise their newest entries too. What can't be right is rebuilt.
+Loading asks this for segments that it does not recover. After a clean stop only the sizes of the files are checked,
+since an idle log must cost nothing; otherwise the newest entries too. Implausible indexes are rebuilt.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _FIRST_TIMESTAMP_BYTES = 8
 
 
 def find_damaged_index(store: SegmentStore, segment: Segment, sizes: Mapping[str, int], *, looks_inside: bool) -> str:
-    """What is wrong with the offset index or the time index; empty if nothing is. `sizes` is what loading found."""
+    """What is wrong with the offset index or the time index; empty if nothing is. `sizes` are the file sizes."""
     for kind, entry in ((OFFSET_INDEX, OFFSET_ENTRY), (TIME_INDEX, TIME_ENTRY)):
         name = file_name(segment.base_offset, kind)
         if name not in sizes:
@@ -27,7 +27,7 @@ def find_damaged_index(store: SegmentStore, segment: Segment, sizes: Mapping[str
 
 
 def _find_damaged_entry(store: SegmentStore, segment: Segment, sizes: Mapping[str, int]) -> str:
-    """The newest entries must be of batches of the segment, and the times must grow."""
+    """The newest entries must name batches of the segment, and times must ascend."""
     name = file_name(segment.base_offset, OFFSET_INDEX)
     if sizes[name]:
         offset, position = segment.offset_index.last

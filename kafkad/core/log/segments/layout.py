@@ -1,8 +1,8 @@
-"""How are the files and directories of a log called? (Apache Kafka's own names: LogFileUtils, UnifiedLog)
+"""What are the names of a log's files and directories? (Apache Kafka's own names: LogFileUtils, UnifiedLog)
 
 A file name is its segment's first offset in twenty digits; a directory name is `<topic>-<partition>`, or
-`<topic>-<partition>.<unique id>-<state>` while the directory is leaving (delete), arriving (future) or
-belongs to nobody (stray). Random ids are drawn by the caller.
+`<topic>-<partition>.<unique id>-<state>` while the directory is being deleted (delete), moved here (future) or of no
+known partition (stray). Random ids are drawn by the caller.
 """
 
 import re
@@ -52,7 +52,7 @@ def file_name(base_offset: int, kind: str, suffix: str = "") -> str:
 
 
 def parse_file_name(name: str) -> SegmentFileName | None:
-    """None for what is not a segment's file (checkpoints, metadata, strangers' files: left alone)."""
+    """None for a file that is not a segment's (checkpoints, metadata, unknown files): such files are left alone."""
     match = _FILE_NAME.fullmatch(name)
     if match is None or int(match[1]) > _LARGEST_BASE_OFFSET:
         return None
@@ -70,7 +70,7 @@ def leaving_directory_name(partition: TopicPartition, unique_id: str, state: str
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
-    """None for a directory that can't be a partition's."""
+    """None for the name of a directory that can't be a partition's."""
     state = ""
     for candidate in ("delete", "future", "stray"):
         if name.endswith(f"-{candidate}") and "." in name:

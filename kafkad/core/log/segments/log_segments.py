@@ -22,7 +22,7 @@ class Segments:
         self._segments = list(segments)
         self._bases = [segment.base_offset for segment in self._segments]
         self._sealed_bytes: int | None = None
-        """Of all but the active segment, which alone grows: the size is asked for with every publishing of a slot."""
+        """The size of all segments but the active one. Kept, because each publishing of a slot needs the total size."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -54,7 +54,7 @@ class Segments:
         self._sealed_bytes = None
 
     def holding(self, offset: int) -> Segment | None:
-        """The segment in which `offset` is, or would be."""
+        """The segment that holds `offset`, or would hold it."""
         number = bisect_right(self._bases, offset) - 1
         return self._segments[number] if number >= 0 else None
 
@@ -63,14 +63,14 @@ class Segments:
         return self._segments[max(bisect_right(self._bases, offset) - 1, 0) :]
 
     def remove_first(self, count: int) -> tuple[str, ...]:
-        """Take the `count` oldest segments out; returns the names under which their files now wait."""
+        """Remove the `count` oldest segments; returns the new names of their files."""
         removed = self._segments[:count]
         del self._segments[:count], self._bases[:count]
         self._sealed_bytes = None
         return self._rename(removed)
 
     def remove_after(self, offset: int) -> tuple[str, ...]:
-        """Take out the segments that start above `offset`, the newest first."""
+        """Remove the segments that start above `offset`, the newest first."""
         keep = bisect_right(self._bases, offset)
         removed = self._segments[keep:]
         del self._segments[keep:], self._bases[keep:]

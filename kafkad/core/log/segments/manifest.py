@@ -1,4 +1,4 @@
-"""What must a process that only reads know of a log beyond the shared slot? Asked from the owner once a generation."""
+"""What must a read-only process know of a log beyond the shared slot? It asks the owner once per generation."""
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class LogManifest:
     epochs: tuple[tuple[int, int], ...]
     """(epoch, start offset), both ascending."""
     directory: str = ""
-    """Where the files are; filled in by the owner's process, the core never looks."""
+    """The directory of the files, set by the owner's process; the core never reads it."""
 
     def segment_number(self, offset: int) -> int:
         """Which segment holds `offset`, or would; -1 before the first."""
@@ -24,16 +24,16 @@ class LogManifest:
         return at < len(self.segment_bases) and self.segment_bases[at] == base_offset
 
     def is_sealed(self, base_offset: int) -> bool:
-        """Whether nothing is written to that segment any more."""
+        """Whether that segment is not the active one."""
         return base_offset != self.segment_bases[-1]
 
     def goes_on(self, before: "LogManifest") -> bool:
-        """Whether this is the log of `before` with segments more and less, and none of both was written anew."""
+        """Whether this is the log of `before` with segments added or removed, but none rewritten."""
         count = min(len(self.epochs), len(before.epochs))
         if count == 0:
             return len(self.epochs) == len(before.epochs)
         mine, earlier = self.epochs[-count:], before.epochs[-count:]
-        # The oldest epoch begins with the log, wherever that begins by now.
+        # The start offset of the oldest epoch moves with the log start.
         return mine[0][0] == earlier[0][0] and mine[1:] == earlier[1:]
 
     def leader_epoch_at(self, offset: int) -> int:

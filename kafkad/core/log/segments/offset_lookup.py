@@ -1,8 +1,8 @@
 """Where in one segment is an offset, asked again and again by readers that go forward?
 
-A look-up ends in one page of the offset index, and the next one is in the same page as a rule: it is kept. Index
-entries are added and never changed (a truncation is a new generation, and with it a new reader), so what a kept
-page says between its first and its last entry stays true however much the index grows.
+A look-up ends in one page of the offset index. The page is kept, as the next look-up usually needs the same one.
+Index entries are added and never changed (a truncation gives a new generation, and so a new reader), so a kept page
+stays valid from its first to its last entry.
 """
 
 from kafkad.core.log.segments.index import (
@@ -20,7 +20,7 @@ _BEYOND = 1 << 31
 
 
 class OffsetLookup:
-    """The reading end of one offset index."""
+    """The reader of one offset index."""
 
     __slots__ = ("_base_offset", "_file", "_first", "_last", "_page", "_position")
 
@@ -43,7 +43,7 @@ class OffsetLookup:
         return OffsetPosition(self._base_offset + found[0], found[1])
 
     def _turn_to(self, relative: int) -> None:
-        """Have the page that answers `relative`: the one that is kept, grown meanwhile, or another one."""
+        """Load the page that answers `relative`, unless the kept page does."""
         size = self._file.size()
         if relative > self._last >= 0:
             self._keep(read_page(self._file, size, OFFSET_ENTRY, self._position))
@@ -63,5 +63,5 @@ class OffsetLookup:
             self._first = self._last = -1
             return
         self._last = newest[0]
-        # Before the first entry of the first page lies the segment's beginning.
+        # Before the first index entry, the answer is the segment's beginning.
         self._first = OFFSET_ENTRY.unpack_from(self._page)[0] if self._position else 0

@@ -1,8 +1,8 @@
-"""What goes from a log, and in which order, so that a crash in between loses nothing else?
+"""What is removed from a log, and in which order, so that a crash in between loses nothing else?
 
-From the front by retention and DeleteRecords, from the back by truncation. Readers may still hold removed files:
-they are unlinked by an effect. Before anything here the owner lowers what it published and waits for its readers
-(truncation), or publishes the new generation afterwards (the front: open files stay readable).
+From the front by retention and DeleteRecords, from the back by truncation. Readers may still have removed files
+open, so an effect unlinks them later. Before anything here the owner lowers what it published and waits for its
+readers (truncation), or publishes the new generation afterwards (the front: open files stay readable).
 """
 
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ from kafkad.core.log.segments.segment import Segment
 from kafkad.core.types import LogPosition
 
 AT_ONCE = 64
-"""So many segments are removed in one go: a few milliseconds."""
+"""Segments removed in one step, which takes a few milliseconds."""
 
 
 def describe_segments(log: PartitionLog) -> tuple[SegmentSummary, ...]:
-    """What cleanup policies decide by."""
+    """The segments as cleanup policies see them."""
     return tuple(each_segment(log))
 
 
 def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
-    """The same one by one; segments that are removed meanwhile are left out.
+    """The same, one segment at a time; segments that are removed meanwhile are left out.
 
-    The file's own time is asked only where no record has a timestamp.
+    The modification time of the file is read only where no record has a timestamp.
     """
     for segment in tuple(log.segments):
         if segment.base_offset < log.segments[0].base_offset:
@@ -47,8 +47,9 @@ def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
 
 
 def delete_records_before(log: PartitionLog, offset: int) -> list[UnlinkFiles]:
-    """DeleteRecords: the log starts at `offset` now. Segments that lie wholly below it go: some of them now, the others
-    with `remove_passed`. Raises `KafkaError`."""
+    """DeleteRecords: the log starts at `offset` now. Segments wholly below it are removed: some of them now, the
+    others by `remove_passed`. Raises `KafkaError`.
+    """
     if not 0 <= offset <= log.high_watermark.offset:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -68,7 +69,7 @@ def has_passed(log: PartitionLog) -> bool:
 
 
 def remove_passed(log: PartitionLog) -> list[UnlinkFiles]:
-    """Remove some of them: each costs its files a new name, and there may be ten thousand."""
+    """Remove some of them: each needs its files renamed, and there may be ten thousand."""
     count = 0
     while count < AT_ONCE and count + 1 < len(log.segments):
         if log.segments[count + 1].base_offset > log.log_start_offset:
@@ -109,8 +110,8 @@ def _remove_first(log: PartitionLog, count: int) -> list[UnlinkFiles]:
 def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
     """Cut the log so that it ends at `offset`, or where the batch holding it begins.
 
-    The newest segments go first, and the directory is synced before anything can be appended again: a segment
-    that came back after a crash would overlap with what was written since.
+    The newest segments are removed first, and the directory is synced before anything can be appended again: a
+    segment that came back after a crash would overlap with newer ones.
     """
     assert offset >= 0, f"can't truncate to {offset}"
     if offset >= log.log_end_offset:
@@ -121,7 +122,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles
     log.truncations += 1
     names = log.segments.remove_after(offset)
     _forget_snapshots_after(log, offset)
-    # Before the cut: a hole in the middle of the log would look like what compaction leaves.
+    # Sync before truncating: a gap in the middle of the log would look like one that compaction leaves.
     log.store.sync_directory()
     active = log.segments.active
     active.truncate_to(offset, now_ms)
@@ -135,7 +136,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles
 
 
 def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
-    """Forget everything; the empty log goes on at `offset`."""
+    """Remove all segments; the empty log starts at `offset`."""
     log.recovery_point = min(log.recovery_point, offset)
     log.truncations += 1
     names = log.segments.remove_after(-1)
@@ -150,7 +151,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> 
 
 
 def _settle(log: PartitionLog, now_ms: int) -> None:
-    """Everything that follows from a new log end."""
+    """Update everything that depends on the log end."""
     had_epochs = log.epochs.latest_epoch is not None
     log.epochs.truncate_from_end(log.log_end_offset)
     if had_epochs:
@@ -186,6 +187,6 @@ def _unlink(log: PartitionLog, names: tuple[str, ...]) -> UnlinkFiles:
 
 
 def remove_files(log: PartitionLog, effect: UnlinkFiles) -> None:
-    """Unlink what was removed; absent is fine, so it may be repeated."""
+    """Unlink removed files. Absent files are no error, so this may be repeated."""
     for name in effect.names:
         log.store.unlink(name)

@@ -1,8 +1,9 @@
-"""One segment as its owner sees it: where the next batch goes, what the indexes must know, is it full?
+"""One segment as its owner sees it:
 
-Bytes are on disk before this object counts them. Index entries follow Apache Kafka's rule: one offset entry (the
-batch's last offset and its position) once more than index.interval.bytes came since the previous one, and with it
-the largest timestamp so far. A segment loaded from disk reads its indexes when it is first asked.
+its end, its index entries, whether it is full. Bytes are in the file before this object counts them. Index entries
+follow Apache Kafka's rule: one offset entry (the batch's last offset and its position) once more than
+index.interval.bytes came since the previous one, and with it the largest timestamp so far. A segment loaded from
+disk reads its indexes when it is first asked.
 """
 
 from struct import Struct
@@ -92,7 +93,7 @@ class Segment:
     # Appending.
 
     def should_roll(self, config: LogConfig, *, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
-        """Whether these records belong into a new segment."""
+        """Whether these records must go to a new segment."""
         if last_offset - self.base_offset > _LARGEST_RELATIVE_OFFSET or self.is_index_full:
             return True
         if self.size == 0:
@@ -106,7 +107,7 @@ class Segment:
         return waited > most_ms
 
     def count_batch(self, last_offset: int, max_timestamp: int, size: int) -> None:
-        """A batch of `size` bytes is in the file at the old end: count it, and index it when it is time."""
+        """A batch of `size` bytes was written at the end of the file: count it, and index it if due."""
         if self.size == 0:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
@@ -124,7 +125,7 @@ class Segment:
             offsets.append(last_offset - self.base_offset, self.size)
             self._add_time_entry(times)
         except NoSpaceLeft:
-            # The entries stay in memory and go out with the next ones: an index may lag, the log may not.
+            # The entries stay in memory until the next ones are written: an index may lag, the log may not.
             pass
         # One time entry is kept free for the final one, which a roll adds without asking.
         self.is_index_full = offsets.room <= 0 or times.room <= 1
@@ -133,18 +134,18 @@ class Segment:
         if self.max_timestamp > times.last[0]:
             times.append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
 
-    # What loading, recovery and rolling need.
+    # For loading, recovery and rolling.
 
     @property
     def offset_index(self) -> IndexAppender:
-        """The writing end of the offset index."""
+        """The writer of the offset index."""
         if self._offsets is None:
             self._offsets = self._appender(OFFSET_INDEX, OFFSET_ENTRY, self._index_sizes[0])
         return self._offsets
 
     @property
     def time_index(self) -> IndexAppender:
-        """The writing end of the time index."""
+        """The writer of the time index."""
         if self._times is None:
             self._times = self._appender(TIME_INDEX, TIME_ENTRY, self._index_sizes[1])
         return self._times
@@ -156,7 +157,7 @@ class Segment:
 
     @property
     def has_no_index_bytes(self) -> bool:
-        """Nothing was ever indexed: there is nothing to trim, cut or write."""
+        """No entry was ever added, so there is nothing to trim, truncate or write."""
         return self._offsets is None and self._times is None and self._index_sizes == (0, 0)
 
     def prepare_append(self) -> None:
@@ -204,7 +205,7 @@ class Segment:
         return self.size if found is None else found[0]
 
     def rebuild_started(self) -> None:
-        """Forget what is known and indexed; recovery counts every batch again."""
+        """Reset counts and indexes; recovery counts every batch again."""
         if not self.has_no_index_bytes:
             self.offset_index.cut(0)
             self.time_index.cut(0)
@@ -217,7 +218,7 @@ class Segment:
         self.is_index_full = False
 
     def complete(self) -> None:
-        """No more batches come: the final time entry, and no unused index bytes."""
+        """The segment is complete: add the final time entry and trim the indexes."""
         if self.size == 0 and self.has_no_index_bytes:
             return
         self.load_max_timestamp()
@@ -226,8 +227,9 @@ class Segment:
         self.time_index.trim()
 
     def flush_indexes(self) -> None:
-        """Write what entries are in memory. Where the disk is full they stay there: whoever appended a batch before
-        this has appended it, and recovery walks on from the entry that there is."""
+        """Write the entries in memory. On a full disk they stay in memory: the batches are in the log, and recovery
+        walks on from the last entry on disk.
+        """
         for index in (self._offsets, self._times):
             try:
                 if index is not None:
@@ -236,13 +238,13 @@ class Segment:
                 continue
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Cut off everything from the batch that holds `offset` on."""
+        """Truncate from the batch that holds `offset` on."""
         position = self.position_of(offset)
         offsets, times = self.offset_index, self.time_index
         offsets.cut(entries_below(offsets.read_all(), 0, OFFSET_ENTRY.size, offset - self.base_offset))
         times.cut(entries_below(times.read_all(), 8, TIME_ENTRY.size, offset - self.base_offset))
         self.log.truncate(position)
-        # After the log: a crash in between leaves an entry too many, which loading drops, and never one too few.
+        # After the log: a crash in between leaves one entry too many, which loading drops, never one too few.
         self.aborted.truncate_to(offset)
         self.size = position
         self.bytes_since_index_entry = 0
@@ -255,7 +257,7 @@ class Segment:
         self.load_max_timestamp()
 
     def sync_files(self) -> tuple[LogFile, ...]:
-        """What must be synced so that this segment survives the loss of power."""
+        """The files that must be synced so that this segment survives a power loss."""
         offsets = self._offsets.file if self._offsets else self._store.open(file_name(self.base_offset, OFFSET_INDEX))
         times = self._times.file if self._times else self._store.open(file_name(self.base_offset, TIME_INDEX))
         return (self.log, offsets, times, *self.aborted.files())

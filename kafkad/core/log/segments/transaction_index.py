@@ -2,7 +2,7 @@
 
 One entry for each abort marker that the segment holds, in the order of the markers, so that last offsets and last
 stable offsets ascend. Segments without an aborted transaction have no file. An entry is in the file before the
-marker is in the log: a reader that may pass the marker finds the entry. Like every index it can be made anew.
+marker is in the log, so a reader that may pass the marker finds the entry. Like every index it can be rebuilt.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _ENTRIES_PER_READ = 120
 
 
 class AbortedTransaction(NamedTuple):
-    """`last_offset` is the marker's; `last_stable_offset` is how far one could read once it was there."""
+    """`last_offset` is the marker's offset; `last_stable_offset` is that of the partition after the marker."""
 
     producer_id: int
     first_offset: int
@@ -32,7 +32,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The writing end of one segment's index. Nothing is opened before there is an entry."""
+    """The writer of one segment's index. The file is opened with the first entry."""
 
     __slots__ = ("_file", "_has_file", "_is_torn", "_name", "_store", "size")
 
@@ -63,8 +63,9 @@ class TransactionIndex:
                 self._cut(size)
 
     def rebuild(self, entries: Sequence[AbortedTransaction]) -> None:
-        """What the segment turned out to hold. A file that says something else is replaced, durably: what is
-        rewritten here may be below the recovery point, and nobody would look at it again."""
+        """Set the entries found in the segment. A file with other content is replaced and synced: the segment may be
+        below the recovery point, where no later recovery would rebuild the index.
+        """
         if not self._is_torn and self.entries() == entries:
             return
         self.close()
@@ -81,7 +82,7 @@ class TransactionIndex:
         return unpack_entries(self._opened().read_at(self.size, 0)) if self.size else []
 
     def files(self) -> tuple[LogFile, ...]:
-        """What has to be synced with the segment. An empty file too: what was cut off it might come back."""
+        """The files to sync with the segment. An empty file too: truncated entries might come back."""
         return (self._opened(),) if self._has_file else ()
 
     def close(self) -> None:
@@ -95,7 +96,7 @@ class TransactionIndex:
         return self._file
 
     def _cut(self, size: int) -> None:
-        """For good: a flush that begins at the very end of the segment would not sync it."""
+        """Truncate and sync: a flush that begins at the very end of the segment would not sync it."""
         file = self._opened()
         file.truncate(size)
         file.sync()
@@ -129,14 +130,14 @@ def first_entry_ending_at(file: LogFile, size: int, offset: int) -> int:
 
 
 class Collected(NamedTuple):
-    """`is_complete`: no later segment can have more for the range that was asked about."""
+    """`is_complete`: no later segment can have more entries for the requested range."""
 
     aborted: Sequence[AbortedTransaction]
     is_complete: bool
 
 
 def collect_aborted(file: LogFile, fetch_offset: int, upper_bound: int) -> Collected:
-    """The transactions of one index with offsets from `fetch_offset` to below `upper_bound` that were aborted."""
+    """The aborted transactions of one index with offsets from `fetch_offset` to below `upper_bound`."""
     size = file.size()
     found: list[AbortedTransaction] = []
     at = first_entry_ending_at(file, size, fetch_offset) * ENTRY_SIZE
