@@ -1,9 +1,9 @@
 """Regular expressions of clients, by RE2: no pattern can make a match take more than linear time (KIP-848).
 
-Linear still allows for a millisecond for each name, and there may be many thousands: a pattern has some microseconds
-for a text, and none more when it has used them up.
+Linear may still mean a millisecond for each of many thousands of names, so the total time of a pattern is limited
+too.
 
-The library is loaded with the first pattern: few brokers ever see one, and it is a megabyte and a half.
+The library is loaded with the first pattern: few brokers ever get one, and it takes 1.5 MB.
 """
 
 from functools import cache
@@ -12,10 +12,10 @@ from time import thread_time_ns
 from typing import Any
 
 ALLOWANCE_NS = 20_000_000
-"""Of the processor's time, whatever is matched: some patterns are slow with their first texts only."""
+"""CPU time that each pattern gets once, because some patterns are slow with their first texts only."""
 _NS_FOR_A_TEXT = 20_000
 _NS_FOR_A_LETTER = 20
-"""Ten times what patterns need that people write."""
+"""Ten times what usual patterns need."""
 
 
 class BoundedPattern:
@@ -30,7 +30,7 @@ class BoundedPattern:
     def fullmatch(self, text: str, /) -> object | None:
         if self._left_ns < 0:
             raise ValueError("it takes too long to match")
-        # Not the clock's time: on a busy machine a good pattern would be taken for a bad one.
+        # CPU time, because wall-clock time would condemn a good pattern on a busy machine.
         began_ns = thread_time_ns()
         found: object | None = self._compiled.fullmatch(text)
         self._left_ns += _NS_FOR_A_TEXT + _NS_FOR_A_LETTER * len(text) - (thread_time_ns() - began_ns)
@@ -51,5 +51,5 @@ def compile_pattern(pattern: str) -> BoundedPattern:
 def _library() -> tuple[Any, Any]:
     re2 = import_module("re2")
     options = re2.Options()
-    options.log_errors = False  # it would write to stderr what a client got wrong
+    options.log_errors = False  # RE2 would print the errors of clients to stderr
     return re2, options

@@ -1,6 +1,7 @@
 """Write a file so that after a crash at any point it holds its old content or the new one.
 
-It is written aside, synced and renamed, and the directory synced. What a crash leaves aside ends in `.tmp`.
+The content goes to a `.tmp` file, which is synced and renamed; then the directory is synced. A crash may leave the
+`.tmp` file.
 """
 
 import os
@@ -22,7 +23,7 @@ def write_atomically(path: str, content: bytes) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """The names in it, as they are now, are there after a crash."""
+    """Sync the directory, so that its present file names survive a crash."""
     with storage_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

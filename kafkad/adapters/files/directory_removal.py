@@ -1,6 +1,6 @@
-"""Directories that are to go with all that is in them, a file at a time: there may be tens of thousands.
+"""Removes directories with their content, a file at a time:
 
-What can't be removed stays, and is said once for each directory.
+there may be tens of thousands. What can't be removed stays, and is logged once for each directory.
 """
 
 import logging
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """No caller waits for this removal."""
 
 
 class DirectoryRemovals:
-    """One after the other, in the order in which they were added."""
+    """Directories are removed one after the other, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Path, Callable[[], object]]] = deque()
@@ -29,11 +29,11 @@ class DirectoryRemovals:
         return len(self._waiting)
 
     def add(self, path: Path, done: Callable[[], object] = _nothing) -> None:
-        """`done` is called when it was tried, whatever is left of it."""
+        """`done` is called after the attempt, even if files are left."""
         self._waiting.append((path, done))
 
     def work(self, until_s: float) -> None:
-        """Go on to about this time of the monotonic clock, by one file at least."""
+        """Remove at least one file, and more until about this time of the monotonic clock."""
         while self._waiting:
             path, done = self._waiting[0]
             if self._steps is None:
@@ -69,6 +69,6 @@ class DirectoryRemovals:
             self._note(error)
 
     def _note(self, error: OSError) -> None:
-        """Of those that there are the first; what is gone already is none."""
+        """The first directory that still exists."""
         if self._problem is None and not isinstance(error, FileNotFoundError):
             self._problem = error

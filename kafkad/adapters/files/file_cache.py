@@ -25,7 +25,7 @@ class CachedFile:
         self.pins = 0
         self.was_used = False
         self.is_unwanted = False
-        """Closed while it was pinned: its last user ends it, so that a removed file's space comes back."""
+        """Closed while pinned: the last `unpin` closes the descriptor, which frees the space of a removed file."""
         self._cache = cache
 
     def pin(self) -> int:
@@ -45,7 +45,7 @@ class CachedFile:
         return self.fd if self.fd >= 0 else self._cache.open(self)
 
     def close(self) -> None:
-        """Give the descriptor back: now, or when its last user is done."""
+        """Close the descriptor: now, or with the last `unpin`."""
         if self.pins:
             self.is_unwanted = True
         elif self.fd >= 0:
@@ -53,17 +53,17 @@ class CachedFile:
 
 
 class FileCache:
-    """The open files of this process. Over budget only while every one of them is pinned."""
+    """The open files of this process. They exceed the budget only while all of them are pinned."""
 
     def __init__(self, budget: int, *, read_only: bool = False) -> None:
         assert budget > 0, "a process that may open no file can't serve a log"
         self._budget = budget
         self._flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC
         self._ring: deque[CachedFile] = deque()
-        """Every open file, and some that were closed since; those are dropped as they come up."""
+        """Every open file, and some that were closed since; those are dropped during eviction."""
         self.open_count = 0
         self.may_wait = True
-        """Whether reads may wait for the disk; if not, `NotInMemory` says that they would have to."""
+        """Whether reads may wait for the disk; if not, such a read raises `NotInMemory`."""
 
     def file(self, path: Path | str) -> CachedFile:
         return CachedFile(str(path), self)
@@ -97,7 +97,7 @@ class FileCache:
             except FileNotFoundError:
                 raise
             except OSError as error:
-                # Sockets and files share one limit: give a file back rather than fail.
+                # Sockets and files share one limit: close a file rather than fail.
                 if error.errno not in _OUT_OF_DESCRIPTORS or not self._close_one():
                     raise StorageFailed(f"can't open {path}: {error}") from error
 

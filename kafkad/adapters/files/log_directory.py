@@ -1,8 +1,8 @@
-"""One log directory as a whole: whose is it, did it stop cleanly, which partitions are in it?
+"""One log directory: which broker owns it, was it closed cleanly, which partitions are in it?
 
 `.lock` is held twice: `flock` on a descriptor that all writers inherit, so that a new broker waits for the last
-orphan; and a POSIX record lock, the kind that Java takes and sees. Anything that keeps a directory from being
-used is a `LogDirectoryUnusable` with one line that says why.
+orphaned process; and a POSIX record lock, which Java's file locks respect. Anything that keeps a directory from
+being used is a `LogDirectoryUnusable` with one line that says why.
 """
 
 import base64
@@ -35,27 +35,27 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 _RESERVED_IDS = (UUID(int=0), UUID(int=1))
-"""Kafka's directory ids 0 to 99 are reserved; a random UUID is never one of the others in practice."""
+"""Kafka reserves directory ids 0 to 99; a random UUID never is one of them in practice."""
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
 _FLOCK_RECORD = Struct("hhqqi4x")
 """struct flock on 64-bit Linux: type, whence, start, length, pid."""
 
 
 class LogDirectoryUnusable(Exception):
-    """Why this directory can't be served from; the message is one line for the person who starts the broker."""
+    """Why this directory can't be used; the message is one line for the person who starts the broker."""
 
 
 class LogDirectoryOffline(LogDirectoryUnusable):
-    """It is nobody else's, but the disk does not give it: a broker that has others goes on with those (KIP-112)."""
+    """The disk fails. A broker with other log directories goes on with those (KIP-112)."""
 
 
 class LogDirectoryForbidden(LogDirectoryOffline):
-    """This user, or this service, may not write there."""
+    """The user or the service may not write there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """Who a log directory belongs to. Version 0 (ZooKeeper mode) has no directory id."""
+    """The content of `meta.properties`. Version 0 (ZooKeeper mode) has no directory id."""
 
     cluster_id: str | None
     node_id: int | None
@@ -63,7 +63,7 @@ class MetaProperties:
 
 
 class LogDirectory:
-    """An existing, writable and locked log directory. `close` gives the locks back, the file stays."""
+    """An existing, writable and locked log directory. `close` releases the locks; the file stays."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,14 +72,14 @@ class LogDirectory:
         self._lock = _lock(path)
         try:
             self.was_clean = self.take_clean_shutdown() or next(iter(self.partitions()), None) is None
-            """It was stopped cleanly, or there is nothing in it yet."""
+            """The directory was closed cleanly, or is empty."""
         except StorageFailed as error:
             self.close()
             raise LogDirectoryOffline(str(error)) from error
 
     @classmethod
     def offline(cls, path: Path) -> Self:
-        """What keeps the place in log.dirs of a directory that can't be had."""
+        """Stands in for a directory of log.dirs that can't be used, so that the others keep their indexes."""
         absent = cls.__new__(cls)
         absent.path, absent.was_clean, absent._lock = path, True, -1
         return absent
@@ -117,7 +117,7 @@ class LogDirectory:
         write_atomically(str(self.path / CLEAN_SHUTDOWN), content.encode())
 
     def partitions(self) -> Iterator[tuple[str, DirectoryName]]:
-        """Every partition directory with its name taken apart; other directories are not ours to judge."""
+        """Every partition directory with its parsed name; other directories are ignored."""
         with storage_errors(str(self.path)), os.scandir(self.path) as entries:
             names = [entry.name for entry in entries if entry.is_dir()]
         for name in names:
@@ -217,7 +217,7 @@ def _lock(path: Path) -> int:
 
 
 def _holder(descriptor: int, path: Path) -> str:
-    """Who has the lock: the kernel tells for record locks, /proc/locks for flock."""
+    """Which process has the lock: from the kernel for record locks, from /proc/locks for flock."""
     query = _FLOCK_RECORD.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, _, _, _, pid = _FLOCK_RECORD.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
     if kind != fcntl.F_UNLCK and pid > 0:

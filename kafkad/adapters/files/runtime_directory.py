@@ -1,7 +1,7 @@
-"""The directory of one broker's sockets: made anew at each start, gone at its end.
+"""The directory of one broker's sockets:
 
-A locked descriptor that all children inherit says that the directory is in use; what a killed broker left
-behind is recognised by its free lock and removed at the next start.
+created at each start, removed at its end. All children inherit a locked descriptor, so a locked directory is in use.
+The next start removes directories that killed brokers left, as their locks are free.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ PREFIX = "kafkad-"
 
 
 class RuntimeDirectoryUnusable(Exception):
-    """Why there can be no sockets there; the message is one line for the person who starts the broker."""
+    """Why the directory can't be created; the message is one line for the person who starts the broker."""
 
 
 class RuntimeDirectory:
@@ -47,7 +47,7 @@ def _remove_leftovers(base: Path) -> None:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            # Another user's, or gone meanwhile.
+            # It is another user's, or was removed meanwhile.
             continue
         try:
             if os.fstat(descriptor).st_uid == os.geteuid() and _is_free(descriptor) and _is_ours(path):
@@ -65,7 +65,7 @@ def _is_free(descriptor: int) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    """Nothing but sockets in it: a directory of another program may have such a name, too."""
+    """Whether it holds only sockets: another program's directory may have such a name, too."""
     with os.scandir(path) as entries:
         names = list(entries)
     return bool(names) and not any(entry.is_file() or entry.is_dir() for entry in names)

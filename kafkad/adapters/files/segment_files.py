@@ -1,7 +1,7 @@
 """The directory of one partition as `SegmentStore`: plain files, opened on demand, written in place.
 
-Writes go to a position, never "to the end", so that a writer killed half-way is simply written over. What the
-disk refuses becomes `NoSpaceLeft` (taken back) or `StorageFailed` (the directory goes offline).
+Writes go to a position, never "to the end", so the next write overwrites that of a killed writer. Disk errors become
+`NoSpaceLeft` (the write is undone) or `StorageFailed` (the directory goes offline).
 """
 
 import errno
@@ -68,8 +68,9 @@ class SegmentFile(CachedFile):
             raise kind(f"can't truncate {self.path}: {error}") from error
 
     def sync(self) -> None:
-        """Through the descriptor that wrote, if it is open still: the kernel tells of a write that failed later to
-        those who had the file open then, and to one that opens it afterwards only if it has not forgotten it."""
+        """Sync the descriptor that wrote, if it is still open: the kernel reports a write-back error to descriptors
+        that were open when it happened, and to later ones only if it still remembers the error.
+        """
         with storage_errors(self.path):
             if self.fd >= 0:
                 os.fsync(self.fd)
@@ -81,7 +82,7 @@ class SegmentFile(CachedFile):
                 os.close(fd)
 
     def lend(self) -> "SegmentFile":
-        """One that is closed is opened by the sync itself: the cache belongs to the owner's thread."""
+        """A closed file is opened for the sync alone: the cache belongs to the owner's thread."""
         if self.fd < 0:
             return SegmentFile(self.path, self._cache)
         self.pins += 1
@@ -100,7 +101,9 @@ class SegmentFile(CachedFile):
             written += count
 
     def _take_back(self, fd: int, position: int, error: OSError) -> None:
-        """Callers write at the end, or inside a preallocated index: only the former can have made it longer."""
+        """Undo a failed write: one at the end of the file may have made it longer, one inside a preallocated index
+        can't.
+        """
         if error.errno not in FULL:
             raise StorageFailed(f"can't write {self.path}: {error}") from error
         try:
@@ -111,7 +114,7 @@ class SegmentFile(CachedFile):
 
 
 def _read_from_memory(fd: int, size: int, position: int) -> bytes:
-    """Raises NotInMemory. Where the file system can't say, the read is simply made."""
+    """Raises NotInMemory. If the file system can't tell, the read is made."""
     buffer = bytearray(size)
     try:
         got = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)

@@ -1,4 +1,4 @@
-"""What the operating system says of a file, as the core knows it: the disk is full, or it has failed."""
+"""Translates the operating system's errors into the core's: the disk is full, or it has failed."""
 
 import errno
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def storage_errors(path: str) -> Iterator[None]:
-    """Raises NoSpaceLeft or StorageFailed for what goes wrong with `path`; a missing file stays a missing file."""
+    """Raises NoSpaceLeft or StorageFailed for an OSError with `path`; FileNotFoundError passes unchanged."""
     try:
         yield
     except FileNotFoundError:

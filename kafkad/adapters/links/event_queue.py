@@ -1,4 +1,4 @@
-"""A queue that any thread fills and one loop empties, with a descriptor readable while it holds something.
+"""A queue that any thread fills and one loop empties; its descriptor is readable while the queue holds an item.
 
 The wake-up is an eventfd: a level, not an edge, so nothing is missed when the loop looks late.
 """
@@ -17,7 +17,7 @@ class EventQueue(Generic[T]):
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def put(self, item: T) -> None:
-        # Append first: whoever sees the descriptor readable must find the item.
+        # Append first: the loop must find the item once the descriptor is readable.
         self._items.append(item)
         with suppress(OSError):  # closed meanwhile: there is no reader left to wake
             os.eventfd_write(self._eventfd, 1)

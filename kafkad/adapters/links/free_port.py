@@ -1,8 +1,7 @@
-"""Which TCP port can a throw-away broker have?
+"""Which TCP port can a throw-away broker use?
 
-Chosen outside the range from which the kernel takes the ports of outgoing connections: such a port could
-go to any client between this answer and the broker's bind. Two brokers may still pick the same one; whoever
-starts a broker with it has to be ready for "taken" and ask again.
+The port is outside the kernel's range for outgoing connections: a port of that range could go to any client before
+the broker binds. Two brokers may still pick the same port, so the caller must retry when the port is taken.
 """
 
 import random
@@ -14,11 +13,11 @@ _TRIES = 200
 
 
 class NoFreePort(Exception):
-    """Every port that was tried is taken."""
+    """All tried ports are taken."""
 
 
 def free_port(host: str = LOOPBACK) -> int:
-    """A port on which nobody listens at this moment."""
+    """A port on which no process listens at this moment."""
     choose = random.SystemRandom()
     for port in choose.sample(_PORTS, _TRIES):
         if _is_free(host, port):

@@ -1,4 +1,4 @@
-"""Which address is meant by a host's name, and by an address that has several forms?"""
+"""Which address does a host name mean, or an address that has several forms?"""
 
 import ipaddress
 import socket
@@ -7,12 +7,12 @@ _MAPPED = "::ffff:"
 
 
 def without_mapping(host: str) -> str:
-    """An IPv4 address that a listener for both kinds of addresses shows as an IPv6 one, as itself."""
+    """The IPv4 address of an IPv4-mapped IPv6 address, which a dual-stack listener shows; any other unchanged."""
     return host.removeprefix(_MAPPED) if "." in host else host
 
 
 def address_of(host: str) -> str | None:
-    """The address in the form that the kernel shows; None for a name that nobody knows. May ask a name server."""
+    """The address in the form that the kernel shows; None for an unknown name. May ask a name server."""
     try:
         address = ipaddress.ip_address(host)
         mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

@@ -1,4 +1,4 @@
-"""The sockets on which the broker is reached, bound once by the supervisor and inherited by all who accept."""
+"""The listening sockets of the broker, bound once by the supervisor and inherited by all network processes."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ def bind_listener(host: str, port: int) -> socket.socket:
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not host else 1)
         listening.bind(address)
-        # Several processes accept from it: whoever comes late must not wait for the next connection.
+        # Several processes accept from it: a late one must not block until the next connection.
         listening.setblocking(False)
     except OSError as error:
         listening.close()
@@ -40,9 +40,10 @@ def bind_listener(host: str, port: int) -> socket.socket:
 
 
 class InheritedSockets:
-    """Listening sockets that the service manager had ready for us (sd_listen_fds(3)), each for one address.
+    """Listening sockets from the service manager (sd_listen_fds(3)), each for one address.
 
-    Its socket units, or what we had it keep over a restart. What nobody takes is closed by `close`.
+    They come from its socket units, or the broker stored them over a restart. `close` closes those that were not
+    taken.
     """
 
     _FIRST_FD = 3
@@ -59,11 +60,11 @@ class InheritedSockets:
             self._sockets[names[index] if index < len(names) else str(index)] = end
 
     def take(self, host: str, port: int) -> socket.socket | None:
-        """The one that is bound to this address, or None: then it has to be bound."""
+        """The socket bound to this address; None if the caller must bind one."""
         try:
             family, address = _resolve(host, port)
         except socket.gaierror:
-            # Told in one line by `bind_listener`.
+            # `bind_listener` reports the error in one line.
             return None
         for name, end in self._sockets.items():
             if end.family == family and end.getsockname()[:2] == tuple(address[:2]):
@@ -76,7 +77,7 @@ class InheritedSockets:
         """The names of those that were not taken."""
         left = list(self._sockets)
         for end in self._sockets.values():
-            # The service manager has a copy for a moment more; this ends the listening of all copies, so that
+            # The service manager still has a copy for a moment; shutdown ends the listening of all copies, so that
             # another address with the same port can be bound at once.
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -86,7 +87,7 @@ class InheritedSockets:
 
 
 def kept_name(host: str, port: int) -> str:
-    """What a socket is called while the service manager keeps it: no colon may be in it."""
+    """The name of a socket that the service manager stores; it may not contain a colon."""
     return f"{host}-{port}".replace(":", ".")
 
 

@@ -1,8 +1,8 @@
 """Messages between two processes of the broker: one ZeroMQ PAIR for each two incarnations that talk.
 
-Both incarnations are in the endpoint's name, so nothing that was queued for a dead process can reach its
-successor, and no stranger can be given a share of the messages. Nobody blocks on a send: what ZeroMQ does not
-take waits in a bounded queue here. No record byte passes here, only descriptors and control messages.
+Both incarnations are in the endpoint's name, so a message queued for a dead process can't reach its successor, and
+no other process gets any of the messages. A send never blocks: messages that ZeroMQ does not take wait in a bounded
+queue here. Only descriptors and control messages pass here, no record bytes.
 """
 
 from collections import deque
@@ -46,7 +46,7 @@ _MESSAGES_PER_READ = 1000
 
 
 class LinkOverflow(Exception):
-    """A peer has not read for so long that the local queue is full: it hangs, and so would we."""
+    """The local queue is full, because the peer has stopped reading; waiting for it would block this process too."""
 
 
 class RuntimePathTooLong(Exception):
@@ -88,7 +88,7 @@ def link_endpoint(
 
 
 class Link:
-    """One end of a pair. `needs_look` is true when its descriptor may be silent although input is waiting."""
+    """One end of a pair. `needs_look` is true when input may wait although the descriptor reports none."""
 
     __slots__ = ("_backlog", "_backlog_limit", "_socket", "fd", "needs_look")
 
@@ -122,7 +122,7 @@ class Link:
         return len(self._backlog)
 
     def send(self, frame: bytes | memoryview) -> None:
-        """Pass `frame` on, now or later, in order. Copies it. Raises `LinkOverflow`."""
+        """Send `frame`, now or later, in order. Copies it. Raises `LinkOverflow`."""
         # ZeroMQ's descriptor is edge-triggered, and a send may swallow the edge of a message that came in.
         self.needs_look = True
         if not self._backlog:
@@ -137,7 +137,7 @@ class Link:
         self._backlog.append(bytes(frame))
 
     def flush(self) -> bool:
-        """Send on what waits here; True when nothing is left."""
+        """Send the queued messages; True when none is left."""
         backlog = self._backlog
         if backlog:
             self.needs_look = True
@@ -150,7 +150,7 @@ class Link:
         return True
 
     def receive(self, limit: int = _MESSAGES_PER_READ) -> list[bytes]:
-        """Everything that has come in, up to `limit` messages; then there is more to look for."""
+        """The received messages, at most `limit`; more may wait after that many."""
         frames: list[bytes] = []
         socket = self._socket
         self.needs_look = True
@@ -159,7 +159,7 @@ class Link:
             while len(frames) < limit:
                 frames.append(RawSocket.recv(socket, zmq.NOBLOCK, True, False))
         except zmq.Again:
-            # ZeroMQ has handled all its commands now, the news that there is room to send among them.
+            # ZeroMQ has handled all its commands now, also that there is room to send.
             self.needs_look = bool(self._backlog)
         return frames
 
@@ -185,7 +185,7 @@ class PeerJoined:
 
 @dataclass(frozen=True, slots=True)
 class PeerReplaced:
-    """What was pending at the old incarnation fails; the link goes to the new one."""
+    """Requests pending at the old incarnation fail; the link goes to the new one."""
 
     peer: ProcessKey
     old_incarnation: int
@@ -204,14 +204,13 @@ PeerChange: TypeAlias = PeerJoined | PeerReplaced | PeerGone
 
 
 def _nobody_watches(peer: ProcessKey, link: Link) -> None:
-    """For a set whose links are not in an event loop."""
+    """The default callback, for links that are not in an event loop."""
 
 
 class LinkSet:
     """The links of one incarnation of one process, one to each incarnation of a peer that its role talks to.
 
-    `opened` and `closing` are told of each link while it is usable: they put it into an event loop and take it
-    out again.
+    `opened` and `closing` are called with each link while it is usable, to add it to an event loop and remove it.
     """
 
     def __init__(
@@ -234,7 +233,9 @@ class LinkSet:
         self._last_incarnations: dict[ProcessKey, int] = {}
 
     def update(self, entries: Iterable[ProcessEntry]) -> list[PeerChange]:
-        """Make the links those of the process registry, and say what changed. An old link goes with all it held."""
+        """Update the links from the process registry; returns the changes. Messages queued in an old link are
+        dropped.
+        """
         changes: list[PeerChange] = []
         for entry in entries:
             if entry.key != self._me and is_linked(self._me, entry.key):

@@ -1,6 +1,6 @@
-"""Who listens on a TCP port? For the one line that says why a broker can't.
+"""Which process listens on a TCP port? For the error line of a broker that can't bind it.
 
-Read from /proc: what belongs to other users may show its owner only, and in a container nothing at all.
+Read from /proc, which may show only the owner of another user's process, and nothing in a container.
 """
 
 import os
@@ -13,7 +13,7 @@ _LONGEST_TITLE = 60
 
 
 def describe_holder(port: int, proc: Path = Path("/proc")) -> str | None:
-    """ "kcat (process 4711)", "a process of user kafka", or None when nobody can be seen."""
+    """"kcat (process 4711)", "a process of user kafka", or None when no process can be seen."""
     listeners = _listening_sockets(port, proc)
     if not listeners:
         return None
@@ -46,7 +46,7 @@ def _open_sockets(process: Path) -> set[str]:
             if target.startswith("socket:["):
                 sockets.add(target[8:-1])
     except OSError:
-        # Gone meanwhile, or another user's: what was seen so far is all there is.
+        # The process has ended, or is another user's: use what was read so far.
         return sockets
     return sockets
 

@@ -1,8 +1,8 @@
 """Pages over HTTP for people and Prometheus: /metrics, /health, and what reporters add.
 
-No thread: the reporter's loop waits on `fileno()` (an epoll descriptor) and calls `serve_ready`. A client gets
-one answer per connection, `CLIENT_TIME_MS` for all of it, and at most `MAX_REQUEST_BYTES` of patience; the oldest
-connection makes room for a new one, so that nobody can hold the page away from Prometheus.
+No thread: the reporter's loop waits on `fileno()` (an epoll descriptor) and calls `serve_ready`. A connection gets
+one response, within `CLIENT_TIME_MS`, for a request of at most `MAX_REQUEST_BYTES`. A new connection replaces the
+oldest when there are too many, so that no client can lock Prometheus out.
 """
 
 import selectors
@@ -29,7 +29,7 @@ def health_page(broker_state: int) -> Page:
 
 
 class _Client:
-    """One connection: what it has sent, and what it still has to be sent (None: not answered yet)."""
+    """One connection: the bytes received, and the bytes still to send (None: no response yet)."""
 
     __slots__ = ("answer", "deadline_ms", "request", "socket")
 
@@ -80,7 +80,7 @@ class HttpPages:
                 continue
             client = self._clients.get(key.fd)
             if client is None or client.socket is not key.fileobj:
-                continue  # closed in this very pass, to make room; its descriptor may be another's by now
+                continue  # closed in this pass to make room; its descriptor may be reused already
             try:
                 self._serve(client, events)
             except BlockingIOError:
@@ -101,7 +101,7 @@ class HttpPages:
         try:
             connection, _ = self._listener.accept()
         except OSError:
-            return  # it went away before we came, or there is no descriptor left for it
+            return  # the client has disconnected already, or there is no free descriptor
         connection.setblocking(False)
         if len(self._clients) == MAX_CLIENTS:
             self._close(next(iter(self._clients.values())))

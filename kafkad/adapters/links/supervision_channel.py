@@ -1,7 +1,7 @@
-"""What supervisor and children say to each other, over one socket pair for each incarnation of a child.
+"""Messages between the supervisor and its children, over one socket pair for each incarnation of a child.
 
-SOCK_SEQPACKET keeps messages whole, and the pair ends with the incarnation. Each message is one msgpack value behind a
-version byte; both ends are the same program, so another version is a bug, not a peer to get along with.
+SOCK_SEQPACKET keeps messages whole, and the pair ends with the incarnation. Each message is one msgpack value behind
+a version byte; both ends are the same program, so another version is a bug.
 """
 
 import socket
@@ -17,47 +17,47 @@ _PER_READ = 64
 
 
 class ProcessesChanged(msgspec.Struct, frozen=True, tag=True):
-    """Some process began an incarnation, got ready or died: these are all rows now."""
+    """A process started, got ready or died: these are all rows now."""
 
     entries: tuple[ProcessEntry, ...]
 
 
 class BrokerStateChanged(msgspec.Struct, frozen=True, tag=True):
-    """The broker as a whole is in another state (`kafkad.core.supervision.broker_state`)."""
+    """The broker's state has changed (`kafkad.core.supervision.broker_state`)."""
 
     state: int
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True):
-    """Finish what you do, say `Stopped`, and end; at `deadline_ms` (monotonic) you are killed."""
+    """The child finishes its work, sends `Stopped` and ends; at `deadline_ms` (monotonic) it is killed."""
 
     deadline_ms: int
 
 
 class Reload(msgspec.Struct, frozen=True, tag=True):
-    """The properties file was read again: these are its texts now, as far as they apply without a restart."""
+    """The properties file was read again: its present values, of the options that need no restart."""
 
     static: dict[str, str]
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """I serve."""
+    """The child serves."""
 
 
 class Stopped(msgspec.Struct, frozen=True, tag=True):
-    """I am about to end in order. `is_clean`: everything of mine is on disk and checkpointed."""
+    """The child is about to end cleanly. `is_clean`: all of its state is on disk and checkpointed."""
 
     is_clean: bool = True
 
 
 class Status(msgspec.Struct, frozen=True, tag=True):
-    """One line about what I am doing, for the log."""
+    """One line about what the child does, for the log."""
 
     text: str
 
 
 class Fatal(msgspec.Struct, frozen=True, tag=True):
-    """Another incarnation of me would fail the same way: the broker has to stop, for this reason."""
+    """Another incarnation of the child would fail the same way: the broker must stop, for this reason."""
 
     text: str
     exit_code: int = 1
@@ -72,7 +72,7 @@ _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class ChannelClosed(Exception):
-    """The other end is gone."""
+    """The other end is closed."""
 
 
 class Channel:
@@ -87,14 +87,14 @@ class Channel:
         self.fd = end.fileno()
 
     def send(self, message: Message) -> None:
-        """Raises `ChannelClosed`, also when the other end has not read for very long: it hangs."""
+        """Raises `ChannelClosed`, also when the buffer is full because the other end hangs."""
         try:
             self._socket.send(bytes((VERSION,)) + _encoder.encode(message))
         except (BlockingIOError, BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed(str(error)) from error
 
     def receive(self) -> list[Message]:
-        """What has come in, nothing if nothing has. Raises `ChannelClosed` when nothing can come any more."""
+        """The received messages, maybe none. Raises `ChannelClosed` when no more can come."""
         messages: list[Message] = []
         while len(messages) < _PER_READ:
             try:

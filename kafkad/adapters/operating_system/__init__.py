@@ -1,1 +1,1 @@
-"""What is asked of the kernel and of systemd: limits, the state of processes, the service manager."""
+"""Calls to the kernel and systemd: limits, the state of processes, the service manager."""

@@ -1,6 +1,7 @@
-"""Threads for what waits for a disk, so that a loop need not. Where no thread can be started the caller waits itself.
+"""Threads that wait for a disk, so that a loop does not. If no thread can be started, the caller waits itself.
 
-Made when first needed, and so always after the fork. `concurrent.futures` alone would raise, and keep the work as well.
+The pool is created when first needed, and so always after the fork. `concurrent.futures` alone would raise when no
+thread starts, and keep the work as well.
 """
 
 import logging
@@ -16,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class HelperThreads:
-    """At most so many; `close` waits for what is under way."""
+    """At most `threads` threads; `close` waits for running work."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most
@@ -27,11 +28,11 @@ class HelperThreads:
     def submit(
         self, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Future[Result]:
-        """What `work` returns or raises; it is done already when it had to be done here."""
+        """A future of `work`; it is done already if the caller's thread had to do the work."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(max_workers=self._most, thread_name_prefix=self._name)
         future: Future[Result] = Future()
-        # The pool keeps what it was given although it raised, and a thread that it has may come to it.
+        # The pool has queued the work although it raised, and one of its threads may run it.
         attempts = count()
 
         def perform() -> None:
@@ -53,6 +54,6 @@ class HelperThreads:
         return future
 
     def close(self, *, cancel: bool = False) -> None:
-        """With `cancel`, what no thread has begun yet is never done."""
+        """With `cancel`, work that no thread has begun is dropped."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=cancel)

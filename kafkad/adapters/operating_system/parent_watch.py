@@ -1,4 +1,4 @@
-"""A process that gets a signal when the one that started it is gone, however that ended.
+"""The kernel signals a child when its parent ends, for whatever reason.
 
 The kernel sends the signal (prctl(2), PR_SET_PDEATHSIG), so even SIGKILL of the parent is covered.
 """
@@ -11,12 +11,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def stop_with_parent(parent_pid: int) -> None:
-    """Be told to stop when the parent ends; at once if `parent_pid` is not the parent any more."""
+    """Get SIGTERM when the parent ends; at once if `parent_pid` is not the parent any more."""
     _signal_at_death_of(parent_pid, signal.SIGTERM)
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Be killed when the parent ends; at once if `parent_pid` is not the parent any more."""
+    """Get SIGKILL when the parent ends; at once if `parent_pid` is not the parent any more."""
     _signal_at_death_of(parent_pid, signal.SIGKILL)
 
 
@@ -25,6 +25,6 @@ def _signal_at_death_of(parent_pid: int, signal_number: signal.Signals) -> None:
     if libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0) != 0:
         failure = ctypes.get_errno()
         raise OSError(failure, f"prctl(PR_SET_PDEATHSIG): {os.strerror(failure)}")
-    # The parent may have died before the kernel knew of the wish.
+    # The parent may have died before prctl was called.
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), signal_number)

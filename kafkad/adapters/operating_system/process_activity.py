@@ -7,7 +7,7 @@ _STATE, _USER_TICKS, _SYSTEM_TICKS = 0, 11, 12
 
 
 class Activity(NamedTuple):
-    """CPU time so far, and whether it is in an uninterruptible wait, which is one for a disk."""
+    """CPU time so far, and whether the thread is in an uninterruptible wait, usually for a disk."""
 
     cpu_ticks: int
     waits_for_disk: bool

@@ -1,4 +1,4 @@
-"""What a process asks of the kernel about itself: open files, threads, its name in `ps`."""
+"""Kernel settings of a process: open files, threads, its name in `ps`."""
 
 import ctypes
 import resource
@@ -19,16 +19,16 @@ def raise_open_files() -> None:
 
 
 def open_files_limit() -> int:
-    """The soft limit of this process, which all of the broker's have."""
+    """The soft limit of this process, which all processes of the broker share."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 class OutOfResources(Exception):
-    """The machine does not give this process what it needs, now; one line. Nothing is wrong with the process."""
+    """The machine lacks a resource for this process now; one line. The process itself is sound."""
 
 
 def require_threads(count: int) -> None:
-    """Start so many threads at once and let them end. Libraries abort the process that can't give them theirs."""
+    """Try to start that many threads at once. Libraries abort a process in which their threads can't start."""
     together = Barrier(count + 1)
     try:
         for _ in range(count):
@@ -53,7 +53,7 @@ def set_process_title(name: str) -> None:
     start, end = _argument_area()
     title = f"kafkad {name}".encode()
     if end - start > len(title):
-        # The arguments of the command that was started: exec put them there, nobody reads them any more.
+        # The memory of the command's arguments, which exec filled and nothing reads any more.
         ctypes.memset(start, 0, end - start)
         ctypes.memmove(start, title, len(title))
 
@@ -69,5 +69,5 @@ def _argument_area() -> tuple[int, int]:
 
 
 def give_back_free_memory() -> None:
-    """What was freed goes back to the kernel now (malloc_trim(3)): the C library may keep it for good otherwise."""
+    """Return freed memory to the kernel (malloc_trim(3)), as the C library may keep it otherwise."""
     ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""Telling systemd how the service is doing (sd_notify(3)), where it asked for that.
+"""Reports the state of the service to systemd (sd_notify(3)), if it asked for that.
 
 Only the supervisor talks to it; children forget the socket. Without NOTIFY_SOCKET every call does nothing.
 """
@@ -11,13 +11,13 @@ import sys
 from collections.abc import MutableMapping
 
 UNIT = "KAFKAD_UNIT"
-"""The unit that this broker is, as our unit files tell it."""
+"""Our unit files put the unit's name into this variable."""
 _HOMES = ("/home", "/root", "/run/user")
-"""What ProtectHome= hides."""
+"""The directories that ProtectHome= hides."""
 
 
 class ServiceManager:
-    """One datagram for each thing that is told."""
+    """Each notification is one datagram."""
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
         self._environment = environment
@@ -26,7 +26,7 @@ class ServiceManager:
         self._address = "\0" + address[1:] if address.startswith("@") else address
         is_for_us = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         self.watchdog_ms = int(environment.get("WATCHDOG_USEC", "0")) // 1000 if is_for_us else 0
-        """It wants to hear `alive` at least this often; 0 for never."""
+        """The service manager expects `alive` at least this often; 0 for never."""
 
     def ready(self, status: str) -> None:
         self._notify(f"READY=1\nSTATUS={status}")
@@ -42,19 +42,19 @@ class ServiceManager:
             self._notify("WATCHDOG=1")
 
     def starting_for(self, seconds: int, status: str) -> None:
-        """The start goes on: wait for at least this long from now, however long it has taken."""
+        """The start goes on: ask systemd to wait at least this long from now."""
         self._notify(f"EXTEND_TIMEOUT_USEC={seconds * 1_000_000}\nSTATUS={status}")
 
     def keep(self, name: str, end: socket.socket) -> None:
-        """Hold a listening socket for the next start: who connects in between waits for it."""
+        """Store a listening socket for the next start; connections in between wait in its queue."""
         self._notify(f"FDSTORE=1\nFDPOLL=0\nFDNAME={name}", end)
 
     def drop(self, name: str) -> None:
-        """The next start does not want this socket any more."""
+        """Remove a stored socket."""
         self._notify(f"FDSTOREREMOVE=1\nFDNAME={name}")
 
     def forget(self) -> None:
-        """In a child: neither it nor what it starts may speak for the service."""
+        """In a child: neither it nor its own children may notify systemd."""
         self._address = ""
         self._environment.pop("NOTIFY_SOCKET", None)
 
@@ -68,7 +68,7 @@ class ServiceManager:
             try:
                 sender.sendmsg([text.encode()], rights, 0, self._address)
             except OSError:
-                # A service manager that went away must not take the broker with it.
+                # A lost service manager must not end the broker.
                 return
 
 
@@ -82,7 +82,7 @@ def is_journal(environment: MutableMapping[str, str] = os.environ) -> bool:
 
 
 def command_that_lets_in(path: str, environment: MutableMapping[str, str] = os.environ) -> str | None:
-    """What root has to run so that our unit may write to `path`; None outside a unit of ours."""
+    """The command that root must run so that our unit may write to `path`; None outside a unit of ours."""
     unit = environment.get(UNIT)
     if not unit:
         return None

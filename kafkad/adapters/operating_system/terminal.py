@@ -1,4 +1,4 @@
-"""Is the terminal that this process was started from still there?"""
+"""Does the terminal that started this process still exist?"""
 
 import errno
 import termios
@@ -15,6 +15,6 @@ def _is_gone(descriptor: int) -> bool:
     try:
         termios.tcgetattr(descriptor)
     except termios.error as error:
-        # Of anything that is no terminal it says ENOTTY, of a closed descriptor EBADF.
+        # The call fails with ENOTTY for anything but a terminal, with EBADF for a closed descriptor.
         return bool(error.args[0] == errno.EIO)
     return False

@@ -1,9 +1,9 @@
-"""The memory into which one network process reads requests, and which workers write logs from.
+"""The memory into which one network process reads requests, and from which workers write logs.
 
-The owning network process reserves, retains and releases; a worker only looks at a slice that it was lent and
-says when it is done. Whoever is lent a slice returns it, also on error. The bookkeeping is
-`kafkad.core.arena_space`; it lives in the owner's memory and starts empty with each incarnation of it (chunks of the
-old incarnation are safe once every worker has marked the new incarnation as seen, see process registry).
+The owning network process reserves, retains and releases slices. A worker only reads a slice that it was lent, and
+returns it, also on error. `kafkad.core.arena_space` does the bookkeeping in the owner's memory; it starts empty with
+each incarnation (chunks of the old incarnation are safe once every worker has marked the new one as seen, see
+`process_registry`).
 """
 
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
@@ -49,7 +49,7 @@ class Arena:
         return self._space.is_empty
 
     def trim(self, keep_bytes: int) -> int:
-        """Give the kernel back what a burst touched above `keep_bytes`; nothing while anything is lent out.
+        """Return pages above `keep_bytes` to the kernel after a burst; does nothing while a slice is lent.
 
         Returns the number of bytes given back.
         """

@@ -1,9 +1,9 @@
-"""How many connections has the broker from one address, and in all, whichever network process has them?
+"""How many connections does the broker have from one address, and in all, over all network processes?
 
-Each network process has a table of its own in shared memory and adds up all of them. It counts a connection first
-and looks then: two processes that let somebody in at the same moment see each other, so a limit is never passed
-(at the limit both may turn theirs away). An address has a place in one bucket by its hash; when a bucket is full of
-other addresses, it is counted in its own process only.
+Each network process has its own table in shared memory and adds up all tables. It counts a connection before it
+checks the limit: two processes that accept at the same moment see each other's count, so the limit holds (at the
+limit both may refuse theirs). An address has a place in one bucket by its hash; when a bucket is full of other
+addresses, it is counted in its own process only.
 """
 
 from collections import Counter
@@ -27,11 +27,11 @@ class ConnectionCounts:
         self._own_at = index * _WORDS_PER_TABLE
         self._others = others
         self._by_host: Counter[str] = Counter()
-        # What the incarnation before has counted is gone with its sockets.
+        # The sockets that the previous incarnation counted are closed.
         region.punch(index * TABLE_BYTES, TABLE_BYTES)
 
     def enter(self, host: str) -> None:
-        """One more from `host`. Everybody sees it when this returns."""
+        """Count one more from `host`; all processes see it when this returns."""
         self._by_host[host] += 1
         self._words[self._own_at] += 1
         self._publish(host)
@@ -45,7 +45,7 @@ class ConnectionCounts:
 
     @property
     def here(self) -> int:
-        """In this process alone."""
+        """Connections of this process alone."""
         return self._words[self._own_at]
 
     def total(self) -> int:
@@ -77,6 +77,6 @@ class ConnectionCounts:
 
 
 def _place(host: str) -> tuple[int, int]:
-    """An address's key, and where its bucket begins. All processes are forked from one: they hash alike."""
+    """An address's key, and where its bucket begins. All processes are forked from one, so their hashes agree."""
     key = hash(host) & (2**63 - 1) or 1
     return key, _TOTAL_WORDS + key % BUCKETS * _WORDS_PER_BUCKET

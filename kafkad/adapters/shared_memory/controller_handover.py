@@ -1,7 +1,7 @@
-"""What a controller leaves to the next controller process of the same broker, whenever it dies.
+"""State that a controller process leaves to the next one of the same broker, whenever it dies.
 
-Kept in the last slot of the partition table, which no partition ever gets: it is shared memory that a writer
-killed in the middle does not spoil, and it is gone with the broker, as it should be.
+It is kept in the last slot of the partition table, which no partition ever gets. A writer killed in the middle of a
+write can't damage a slot, and the state ends with the broker, as it should.
 """
 
 from kafkad.adapters.shared_memory.partition_table import SLOTS, PartitionTable
@@ -9,11 +9,11 @@ from kafkad.core.partition_slot import STATE_FREE, PartitionSlot
 
 _SLOT = SLOTS - 1
 MAX_LOG_DIRS = 62
-"""Bits of a signed word, to spare."""
+"""Fewer than the bits of a signed word."""
 
 
 class ControllerHandover:
-    """Written before the metadata that it speaks of is sent."""
+    """Written before the metadata that it describes is sent."""
 
     def __init__(self, table: PartitionTable) -> None:
         self._table = table

@@ -1,9 +1,9 @@
 """A queue of small messages in shared memory, from one process to one other: one writer, one reader, no lock.
 
-For the messages of which there is one or more per request, between network processes and workers: a ZeroMQ message
-costs a thread switch on both ends even when the receiver is awake (27 us of CPU for one alone), this costs two stores;
-only a receiver that sleeps is rung, through an eventfd. Every message names the incarnations of both ends, so nothing
-that was queued for a dead process reaches its successor.
+For messages that come once or more per request, between network processes and workers. A ZeroMQ message costs a
+thread switch on both ends even when the receiver is awake (27 us of CPU for one alone); this costs two stores. Only
+a sleeping receiver is woken, through an eventfd. Every message names the incarnations of both ends, so a message
+queued for a dead process can't reach its successor.
 """
 
 import os
@@ -14,22 +14,22 @@ from threading import Lock
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 
 RING_BYTES = 256 * 1024
-"""The size of one ring. Sparse: only what was in use at once is ever touched."""
+"""The size of one ring. Sparse: only pages in use are ever touched."""
 _CONTROL_BYTES = 128
 DATA_BYTES = RING_BYTES - _CONTROL_BYTES
 LARGEST_MESSAGE = DATA_BYTES // 4
-"""Small enough that it fits into an empty ring wherever that stands."""
+"""Small enough to fit into an empty ring at any position."""
 _HEAD, _TAIL = 0, 8
 """Words of the control part: bytes ever written, and bytes ever read. On cache lines of their own."""
 _WARM_BYTES = 16 * 1024
-"""An empty ring goes on at its beginning after this many: the same few pages, in the cache, are used again."""
+"""An empty ring starts again at its beginning after this many bytes, so the same cached pages are reused."""
 _HEADER = Struct("<III")
 _WRAP = 0xFFFFFFFF
 _BACKLOG_MESSAGES = 100_000
 
 
 class RingOverflow(Exception):
-    """The reader has not read for so long that the local queue is full: it hangs, and so would we."""
+    """The local queue is full, because the reader has stopped reading; waiting for it would block this process too."""
 
 
 _fence = Lock()
@@ -45,7 +45,7 @@ def full_fence() -> None:
 
 
 class Doorbell:
-    """How to wake a process: an eventfd, and the word in which it says that it sleeps."""
+    """Wakes a process: an eventfd, and the word with which the process says that it sleeps."""
 
     __slots__ = ("_index", "_words", "fd")
 
@@ -55,7 +55,7 @@ class Doorbell:
         self.fd = fd
 
     def falls_asleep(self) -> None:
-        """I will wait now. Look at the rings again after this, before really waiting."""
+        """The process is about to wait. It must look at the rings again after this call, before it waits."""
         self._words[self._index] = 1
         full_fence()
 
@@ -63,14 +63,14 @@ class Doorbell:
         self._words[self._index] = 0
 
     def ring_if_asleep(self) -> None:
-        """After a message was published: wake its reader, if that sleeps and nobody has done so yet."""
+        """After a message was published: wake its reader, if it sleeps and was not woken yet."""
         full_fence()
         if self._words[self._index]:
             self._words[self._index] = 0
             os.eventfd_write(self.fd, 1)
 
     def silence(self) -> None:
-        """The bell was heard."""
+        """The process is awake: reset the eventfd."""
         try:
             os.eventfd_read(self.fd)
         except BlockingIOError:
@@ -105,14 +105,14 @@ class RingWriter(_Ring):
         return bool(self._backlog)
 
     def send(self, message: bytes) -> None:
-        """Pass a message on, now or when there is room, in order; `flush` rings. Raises RingOverflow."""
+        """Send a message, now or when there is room, in order; `flush` wakes the reader. Raises RingOverflow."""
         if self._backlog or not self._put(message):
             if len(self._backlog) >= _BACKLOG_MESSAGES:
                 raise RingOverflow(f"{len(self._backlog)} messages wait for a process that does not read")
             self._backlog.append(message)
 
     def flush(self) -> None:
-        """End of a loop pass: pass on what had no room, and wake the reader if there is something for it."""
+        """End of a loop pass: send messages that had no room, and wake the reader if there are messages for it."""
         while self._backlog and self._put(self._backlog[0]):
             self._backlog.popleft()
         if self._rings_pending:
@@ -127,7 +127,7 @@ class RingWriter(_Ring):
         head, tail = words[_HEAD], words[_TAIL]
         at = head % DATA_BYTES
         to_end = DATA_BYTES - at
-        # The second reason only where that leaves room: an empty ring must take any message.
+        # Start again early only where that leaves room: an empty ring must take any message.
         skipped = to_end if to_end < needed or (head == tail and at > _WARM_BYTES and at >= needed) else 0
         if head + skipped + needed - tail > DATA_BYTES:
             return False
@@ -146,8 +146,8 @@ class RingWriter(_Ring):
 class RingReader(_Ring):
     """The receiving end, for one incarnation of the writer and one of the reader.
 
-    What an earlier incarnation of either end left is skipped. What a later incarnation of the writer has sent stays:
-    it is for the end that is opened when the process registry tells of that incarnation.
+    Messages of an earlier incarnation of either end are skipped. Messages of a later incarnation of the writer stay:
+    the end that is opened for that incarnation reads them.
     """
 
     __slots__ = ("_incarnations", "_is_over")
@@ -161,7 +161,7 @@ class RingReader(_Ring):
         return self._words[_HEAD] != self._words[_TAIL] and not self._is_over
 
     def receive(self) -> list[bytes]:
-        """Everything that is in the ring for these two incarnations."""
+        """All messages in the ring for these two incarnations."""
         words, data, incarnations = self._words, self._data, self._incarnations
         head, tail = words[_HEAD], words[_TAIL]
         messages: list[bytes] = []

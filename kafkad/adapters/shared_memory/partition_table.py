@@ -1,4 +1,4 @@
-"""What every process may know about a hosted partition without asking its owner.
+"""The state of each hosted partition, which every process reads without asking the owner.
 
 One slot per partition: an aligned 8-byte index word and two halves with a checksum. The owner writes the half
 that is not valid, then flips the index with one store; so a writer killed at any point leaves the old half
@@ -38,7 +38,7 @@ _FREE_SLOT = PartitionSlot()
 
 
 class SlotUnreadable(Exception):
-    """A slot had no valid half however often it was read: memory is damaged, or no half was ever whole."""
+    """A slot has no valid half, even when read again: its memory is damaged."""
 
 
 class PartitionTable:
@@ -60,7 +60,7 @@ class PartitionTable:
             offset = slot * SLOT_BYTES + _HALF_OFFSETS[word & 1]
             half = self._mm[offset : offset + _HALF_BYTES]
             body = half[: _BODY.size]
-            # A half that is whole is good even if the index moved on meanwhile: it is then a newer one.
+            # A valid half may be used even if the index has changed meanwhile: it is then newer.
             if crc32(body) == _CHECKSUM.unpack_from(half, _BODY.size)[0]:
                 return PartitionSlot._make(_BODY.unpack(body))
         raise SlotUnreadable(f"partition slot {slot} has no valid half (index word {word:#x})")
@@ -85,7 +85,7 @@ class PartitionTable:
         self._traffic[slot * _TRAFFIC_WORDS + column] += amount
 
     def count_appended(self, slot: int, records: int, size: int) -> None:
-        """Both columns that the owner writes, as it does so for every slot that moved in a loop pass."""
+        """Add to both columns that the owner writes; it does so for every slot that moved in a loop pass."""
         traffic, row = self._traffic, slot * _TRAFFIC_WORDS
         traffic[row + BYTES_IN] += size
         traffic[row + MESSAGES_IN] += records
@@ -99,7 +99,7 @@ class PartitionTable:
         return sum(self._traffic[start : start + NETWORK_COLUMNS])
 
     def reset_traffic(self, slot: int) -> None:
-        """For a slot that gets a new partition, after the grace period: nobody else writes to it then."""
+        """For a slot that gets a new partition, after the grace period, when no other process writes to it."""
         start = slot * _TRAFFIC_WORDS
         for index in range(start, start + _TRAFFIC_WORDS):
             self._traffic[index] = 0

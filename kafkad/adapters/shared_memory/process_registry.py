@@ -1,8 +1,8 @@
-"""Who is alive in this broker, in which incarnation, and what each has already seen.
+"""Which processes of this broker live, in which incarnation, and which incarnations of others each has seen.
 
-One row of shared words per process, with one writer per word: the supervisor writes incarnation, pid and the
-states starting and dead; the process itself writes the rest of its row. Nobody waits here: a process looks,
-and asks again when it has a reason to.
+One row of shared words per process, with one writer per word: the supervisor writes incarnation, pid and the states
+starting and dead; the process itself writes the rest of its row. Nothing here waits: a process looks, and looks
+again when it has a reason to.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ REGISTRY_BYTES = (_BROKER + _ROW) * 8
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProcessKey:
-    """A process of the broker by what it does, through all its incarnations: `network-0`."""
+    """A process of the broker, through all its incarnations: role and index, like `network-0`."""
 
     role: str
     index: int
@@ -34,11 +34,11 @@ class ProcessKey:
 
 
 CONTROLLER = ProcessKey("controller", 0)
-"""There is one in each broker."""
+"""Roles with one process in each broker."""
 
 
 class ProcessState(IntEnum):
-    """Where one incarnation of a process is."""
+    """The state of one incarnation of a process."""
 
     NONE = 0
     STARTING = 1
@@ -48,7 +48,7 @@ class ProcessState(IntEnum):
 
 
 class ProcessEntry(NamedTuple):
-    """One row as others need it."""
+    """One row as sent to other processes."""
 
     key: ProcessKey
     incarnation: int
@@ -57,7 +57,7 @@ class ProcessEntry(NamedTuple):
 
 
 class GraceMark(NamedTuple):
-    """Where a process was when a grace period began."""
+    """The loop pass that a process was in when a grace period began."""
 
     slot: int
     incarnation: int
@@ -97,15 +97,15 @@ class ProcessRegistry:
         )
 
     def begin_incarnation(self, key: ProcessKey, state: ProcessState = ProcessState.STARTING) -> int:
-        """Supervisor only, after the incarnation before was reaped: the incarnation of the next one.
+        """Only for the supervisor, after the previous incarnation was reaped:
 
-        DEAD for an incarnation that is counted, but starts later.
+        count the next one. DEAD for one that starts later.
         """
         row = self._slots[key] * _ROW
-        # State before incarnation: somebody who looks in between must not take a dead incarnation for one that starts.
+        # State before incarnation: a reader in between must not see a dead incarnation as one that starts.
         self._words[row + _STATE] = state
         self._words[row + _PID] = 0
-        # A new incarnation has seen nothing, and is at rest until it says otherwise.
+        # A new incarnation has seen no peer, and is at rest until its first loop pass.
         self._words[row + _APPLIED] = 0
         self._words[row + _PASS] = 0
         self._words[row + _ASLEEP] = 0
@@ -126,7 +126,7 @@ class ProcessRegistry:
         return self.state(key) in (ProcessState.STARTING, ProcessState.READY, ProcessState.STOPPING)
 
     def mark_seen(self, me: ProcessKey, peer: ProcessKey, incarnation: int) -> None:
-        """I have switched to this incarnation of `peer`, and hold nothing of the one before."""
+        """`who` has switched to this incarnation of `peer`, and uses nothing of the previous one."""
         self._words[self._slots[me] * _ROW + _SEEN + self._slots[peer]] = incarnation
 
     def seen(self, who: ProcessKey, peer: ProcessKey) -> int:
@@ -134,12 +134,14 @@ class ProcessRegistry:
         return self._words[self._slots[who] * _ROW + _SEEN + self._slots[peer]]
 
     def is_seen_by_all(self, me: ProcessKey, role: str) -> bool:
-        """Every live process of `role` has switched to my present incarnation: it holds nothing of mine."""
+        """Whether every live process of `role` has switched to the present incarnation, so that none uses an earlier
+        one.
+        """
         incarnation = self.incarnation(me)
         return all(self.seen(key, me) >= incarnation for key in self.role(role) if self.is_live(key))
 
     def set_progress(self, key: ProcessKey, done: int, total: int) -> None:
-        """How much of what `key` has to do before it serves, or before it ends, is done; for people to look at."""
+        """The progress of a start or stop of `key`, shown to people."""
         row = self._slots[key] * _ROW
         self._words[row + _TOTAL] = total
         self._words[row + _DONE] = done
@@ -149,7 +151,7 @@ class ProcessRegistry:
         return self._words[row + _DONE], self._words[row + _TOTAL]
 
     def sleep_word(self, key: ProcessKey) -> tuple[memoryview, int]:
-        """Where `key` says that it sleeps, for its doorbell."""
+        """The word with which `key` says that it sleeps, for its doorbell."""
         return self._words, self._slots[key] * _ROW + _ASLEEP
 
     @property
@@ -180,16 +182,16 @@ class ProcessRegistry:
         return self._words[self._slots[key] * _ROW + _PASS]
 
     def enter_pass(self, slot: int) -> None:
-        """I may read slots and hold files from now on (process slot, as this is called on each loop pass)."""
+        """The process may read slots and use files from now on (process slot, as this is called on each loop pass)."""
         self._words[slot * _ROW + _PASS] |= 1
 
     def leave_pass(self, slot: int) -> None:
-        """I hold nothing that I read before. Not called while a reply in flight still uses a file."""
+        """The process uses nothing that it read before. Not called while a reply in flight still uses a file."""
         index = slot * _ROW + _PASS
         self._words[index] = (self._words[index] | 1) + 1
 
     def grace_marks(self, role: str = "network") -> tuple[GraceMark, ...]:
-        """Where the live processes of `role` are; taken after the new generation was published."""
+        """The marks of the live processes of `role`; taken after the new generation was published."""
         return tuple(
             GraceMark(self._slots[key], self.incarnation(key), self.passed_generation(key))
             for key in self.role(role)
@@ -197,10 +199,10 @@ class ProcessRegistry:
         )
 
     def is_grace_over(self, marks: Iterable[GraceMark]) -> bool:
-        """Every marked process has passed, was at rest, or is gone. Called later than `grace_marks`.
+        """Whether every marked process has finished its pass, was at rest, or has ended.
 
-        A process that was at rest is looked at twice: its store "I am inside" may become visible to us only
-        after it has read the old generation, never later than that by more than a store buffer's delay.
+        Called later than `grace_marks`. A process at rest is checked twice: its store "inside" may become visible
+        here after it has read the old generation, by at most a store buffer's delay.
         """
         return all(self._has_passed(mark) for mark in marks)
 

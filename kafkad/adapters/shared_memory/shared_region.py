@@ -1,8 +1,8 @@
 """One piece of memory that every process of the broker sees.
 
-Made by the supervisor before the fork at its largest size and inherited by the children: a page that nobody
-touched costs nothing, so nothing ever has to grow. What the bytes mean is up to arena, partition_table,
-counters and process registry.
+The supervisor creates it before the fork at its largest size, and the children inherit it: an untouched page costs
+nothing, so a region never grows. `arena`, `partition_table`, `counters` and `process_registry` give the bytes their
+meaning.
 """
 
 import mmap
@@ -17,7 +17,7 @@ class SharedRegion:
     def __init__(self, name: str, size: int) -> None:
         self.name = name
         self.size = -(-size // PAGE) * PAGE
-        # A memfd, not an anonymous mapping: it has its name in /proc/PID/smaps, where memory is counted.
+        # A memfd, because unlike an anonymous mapping it has a name in /proc/PID/smaps, where memory is counted.
         descriptor = os.memfd_create(f"kafkad-{name}", os.MFD_CLOEXEC)
         try:
             os.ftruncate(descriptor, self.size)
@@ -39,5 +39,5 @@ class SharedRegion:
         try:
             self.mm.close()
         except BufferError:
-            # Casts and slices handed out are still alive; the mapping goes with the last of them.
+            # Casts and slices are still in use; the mapping ends with the last of them.
             return

@@ -1,9 +1,9 @@
 """The coordination store of a single broker: SQLite in the first log directory, no other service.
 
-A change is answered after the commit is on disk (WAL, synchronous=FULL); one that finds no room is taken back and
-raises `NoSpaceLeft`, and the store goes on. The session is the supervisor's:
-whoever opens the file with the same session id keeps the ephemeral nodes, another id ends the session before.
-One process at a time has the file open; watches are those of this process.
+A change is answered after the commit is on disk (WAL, synchronous=FULL). A change that finds no room is rolled back
+and raises `NoSpaceLeft`, and the store stays usable. The session is the supervisor's: opening the file with the same
+session id keeps the ephemeral nodes, another id ends the old session. One process at a time has the file open;
+watches are those of this process.
 """
 
 import os
@@ -66,7 +66,7 @@ class EmbeddedStore:
             self._change("/", self._tree.delete_ephemerals_of_others)
             self._keep_room(path)
         except StorageFailed:
-            # The file is locked as long as it is open: whoever tries again would find it taken.
+            # An open file stays locked, so the next attempt would find it taken.
             self._database.close()
             raise
 
@@ -82,9 +82,10 @@ class EmbeddedStore:
             raise kind(f"coordination store {path}: {error}") from error
 
     def _keep_room(self, path: Path) -> None:
-        """Room for small changes on a full disk, so that topics can be deleted and given another retention on it:
-        free pages in the database, and a write-ahead log that has its length already (to SQLite, what is behind the
-        last change in it is nothing). On a disk that is full now there is none, and none for a store in memory."""
+        """Reserve room for small changes on a full disk, so that topics can be deleted or get another retention:
+        free pages in the database, and a write-ahead log of full length (SQLite ignores what follows the last change
+        in it). A disk that is full already gives none, and a store in memory needs none.
+        """
         (free,) = self._database.execute("PRAGMA freelist_count").fetchone()
         with suppress(NoSpaceLeft, FileNotFoundError):
             if free < _SPARE_PAGES // 2:
@@ -178,7 +179,7 @@ class EmbeddedStore:
             self._events.close()
 
     def end_session(self) -> None:
-        """The supervisor is stopping: the ephemeral nodes go now, and this store is lost."""
+        """The supervisor stops: end the session with its ephemeral nodes, and lose this store."""
         self._change("/", self._tree.delete_own_ephemerals)
         self._state = SessionState.LOST
         self._events.put(SessionChanged(SessionState.LOST))
@@ -194,14 +195,15 @@ class EmbeddedStore:
         except NoSpaceLeft:
             self._begin_log_anew()
             result = self._commit(act)
-        # After the commit only: a transaction rolled back has changed nothing.
+        # Only after the commit: a transaction that was rolled back has changed nothing.
         if self._data_watches or self._child_watches:
             self._fire_watches()
         return result
 
     def _begin_log_anew(self) -> None:
-        """The room that is ours already: what the write-ahead log holds goes into the database, if it fits there, and
-        the log is written from its beginning again. So topics can be deleted on a full disk."""
+        """Use the reserved room: move the write-ahead log into the database, if it fits there, and write the log
+        from its beginning again. So topics can be deleted on a full disk.
+        """
         try:
             self._database.execute("PRAGMA wal_checkpoint(RESTART)")
         except sqlite3.DatabaseError as error:
@@ -220,11 +222,12 @@ class EmbeddedStore:
             self._database.execute("COMMIT")
         except sqlite3.DatabaseError as error:
             if _is_full(error):
-                # Written is all or nothing: a log that could not be made longer has no end of this change in it.
+                # A change is written as a whole or not at all: a log that could not grow lacks the change's commit
+                # frame.
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 raise NoSpaceLeft(f"coordination store: {error}") from error
-            # Any other write or sync that failed is not tried again: what reached the disk is not known.
+            # Any other failed write or sync is not tried again: what reached the disk is unknown.
             raise StorageFailed(f"coordination store: {error}") from error
         return result
 

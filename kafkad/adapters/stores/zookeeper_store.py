@@ -1,8 +1,8 @@
 """The coordination store of a cluster: ZooKeeper through kazoo.
 
-kazoo's threads only put events into a queue. A store is one session: kazoo would open a new one by itself
-after an expiry; here a session that was LOST stays lost, so that nobody decides in a term that is over.
-What was in flight when the connection broke has an unknown outcome: SessionSuspended or SessionLost.
+kazoo's threads only put events into a queue. A store is one session: kazoo would open a new one by itself after an
+expiry; here a session that was LOST stays lost, so that no decision is made in a term that is over. Requests in
+flight when the connection broke have an unknown outcome: SessionSuspended or SessionLost.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ _PIPELINE_DEPTH = 500
 
 
 class ZookeeperStore:
-    """`close` ends the session and its ephemeral nodes; a process that only dies leaves it to be resumed.
+    """`close` ends the session and its ephemeral nodes; the session of a process that dies can be resumed.
 
     `session` (id, password) resumes the session of a process before this one, as long as it has not expired.
     """
@@ -252,7 +252,7 @@ class ZookeeperStore:
         self._watch_fired(event)
 
     def _watch_fired(self, event: WatchedEvent) -> None:
-        # Other types tell a watcher that the connection changed; that is said by SessionChanged.
+        # Other types report a change of the connection, for which there is SessionChanged.
         if event.type in _KINDS:
             self._events.put(WatchFired(_KINDS[event.type], event.path))
 
@@ -284,7 +284,7 @@ def _translated(error: KazooException, path: str) -> CoordinationError:
 
 
 def _raise_what_failed(operations: Sequence[Operation], results: Sequence[Any]) -> None:
-    # The operation at fault carries its error; those before it say "rolled back", those after "not run".
+    # The failed operation has the error; those before it have "rolled back", those after it "not run".
     for operation, result in zip(operations, results, strict=True):
         if isinstance(result, KazooException) and not isinstance(
             result, RolledBackError | RuntimeInconsistency
