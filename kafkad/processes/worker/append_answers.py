@@ -1,4 +1,4 @@
-"""What a Produce has come to so far: results that are ready, or wait for the disk, and then for replication."""
+"""The state of a Produce request: results that are ready, or wait for the disk and then for replication."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class Unflushed(NamedTuple):
 
 
 class Answer:
-    """Results that are ready, or wait for the disk, and then for replication; `explained` goes out before them."""
+    """Results that are ready, or wait for the disk and then for replication; `explained` is sent before them."""
 
     __slots__ = (
         "acks",
@@ -58,21 +58,21 @@ class Answer:
 
 
 def is_flushed(answer: Answer) -> bool:
-    """Whether nothing of it waits for the disk any more. What never got there says so."""
+    """Whether no result waits for the disk any more. A batch whose sync failed gets an error."""
     if any(row.is_waiting for row in answer.unflushed):
         return False
     rows, answer.unflushed = answer.unflushed, []
     for row in rows:
         if row.is_lost:
             if answer.required:
-                # They are in the order of the good results, of which this is none.
+                # `required` is in the order of the good results, and this one is not good.
                 del answer.required[sum(result[0] == 0 for result in answer.results[: row.result])]
             answer.results[row.result] = OFFLINE if row.owned.state == STATE_OFFLINE else NOT_OWNED
     return True
 
 
 def with_codes(answer: Answer, codes: dict[int, ErrorCode]) -> list[AppendResult]:
-    """The results with what replication came to; `required` is in the order of the good results."""
+    """The results after replication; `required` is in the order of the good results."""
     outcomes = iter(answer.required)
     results: list[AppendResult] = []
     for result in answer.results:
@@ -82,7 +82,7 @@ def with_codes(answer: Answer, codes: dict[int, ErrorCode]) -> list[AppendResult
 
 
 class Rest:
-    """A request of which not all fitted into a pass: its results tell how far it has come."""
+    """A request that one pass could not append as a whole; its results tell how far it has come."""
 
     __slots__ = ("answer", "is_unwanted", "slices", "version")
 
@@ -91,4 +91,4 @@ class Rest:
         self.version = version
         self.slices = slices
         self.is_unwanted = False
-        """Its network process is dead, and what its arena held may be gone."""
+        """Its network process is dead, and its arena may hold other data now."""

@@ -1,4 +1,4 @@
-"""How a worker is put together: its partitions, and who does what with them."""
+"""Builds a worker: its partitions, and the parts that work on them."""
 
 from typing import Protocol
 
@@ -28,7 +28,7 @@ from kafkad.wire.processes.descriptors import FilesRemoved, pack_control
 
 
 class Shell(Protocol):
-    """What the parts ask of the process around them."""
+    """What the parts need from the worker process."""
 
     def touched(self, owned: OwnedPartition) -> None: ...
 
@@ -56,7 +56,7 @@ class Shell(Protocol):
 
 
 class Assembly:
-    """Builds the parts once, in the order in which they need each other."""
+    """Builds the parts once, in the order of their dependencies."""
 
     def __init__(self, shell: Shell, context: ChildContext, now_ms: int) -> None:
         self._assemble_partitions(shell, context)

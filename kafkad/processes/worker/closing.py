@@ -1,7 +1,7 @@
-"""The end of a worker that was told to stop: every log is synced and closed, and its slot says so.
+"""The clean stop of a worker: every log is synced and closed, and its slot says so.
 
-Waiting for the disk is nearly all of it, so several logs are waited for at a time, in threads; everything else is
-done by the worker itself.
+Most of the time goes to waiting for the disk, so threads sync several logs at a time; the worker does the rest
+itself.
 """
 
 import logging
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 THREADS = 8
 AT_A_TIME = 64
-"""So many logs have their files open for it, and they stay open until they are synced."""
+"""Logs that are synced at the same time; their files stay open until then."""
 
 _Row = tuple[OwnedPartition, PartitionLog]
 _Synced = tuple[FlushLog, Future[None]]
@@ -29,8 +29,9 @@ def close_logs(
     publish: Callable[[OwnedPartition], None],
     closed: Callable[[int, int], None],
 ) -> bool:
-    """True when everything is on disk, and nothing there is still to be recovered. `closed` hears how many are closed,
-    of how many."""
+    """True when everything is on disk and no log needs recovery. `closed` is called with the number of closed logs
+    and of all.
+    """
     rows: list[_Row] = []
     is_clean = True
     for owned in partitions:
@@ -39,7 +40,7 @@ def close_logs(
         elif owned.is_online:
             rows.append((owned, owned.log))
         else:
-            # Its directory has failed: nothing is written there any more, and no sync is tried again.
+            # Its directory has failed: nothing is written there any more, and a failed sync is not tried again.
             owned.log.abandon()
     for first in range(0, len(rows), AT_A_TIME):
         closed(first, len(rows))
@@ -53,7 +54,7 @@ def close_logs(
 
 
 def _close(rows: Sequence[_Row]) -> list[tuple[OwnedPartition, Exception | None]]:
-    """Each with what kept it from being closed."""
+    """Each log with the error that kept it from being closed."""
     threads = HelperThreads(THREADS, "sync")
     syncing: list[_Synced | Exception | None] = []
     for _, partition_log in rows:

@@ -1,7 +1,7 @@
-"""DeleteRecords in the worker: answered when the log of every replica starts where it was asked to.
+"""DeleteRecords in the worker:
 
-What the owner deletes itself, it deletes at once; what waits is the answer, for the replicas that have not come so
-far. With one replica nothing waits.
+answered when the log of every replica starts at the requested offset. The owner deletes at once; the response waits
+for the other replicas. With one replica nothing waits.
 """
 
 from collections.abc import Callable
@@ -19,13 +19,13 @@ from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, pack_control
 
 Asked = tuple[ProcessKey, int, int]
-"""Who asked, in which of its incarnations (as counted here), under which number."""
+"""The network process that asked, its incarnation (as counted here) and the number of the request."""
 
 
 class Deleting:
     """The DeleteRecords requests of this worker that are not answered yet.
 
-    `delete(slot, tag, offset)` moves a log start and says where replicas have to come, or why it did not.
+    `delete(slot, tag, offset)` moves a log start, and returns the offset that the replicas must reach or an error.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Deleting:
             view=progress, start_ms=now_ms
         )
         self._incarnations: dict[ProcessKey, int] = {}
-        """How often each network process was lost: its next incarnation numbers its requests anew."""
+        """How often each network process has died: its next incarnation restarts the numbers of its requests."""
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -63,7 +63,7 @@ class Deleting:
         self._count()
 
     def progressed(self, slot: int) -> None:
-        """A replica of `slot` came further, or the partition left: look at what waits for it."""
+        """A replica of `slot` has advanced, or the partition left: check the requests that wait for it."""
         if len(self._purgatory):
             for operation in self._purgatory.check_and_complete(slot):
                 self._reply(operation)
@@ -75,11 +75,11 @@ class Deleting:
             self._count()
 
     def incarnation_of(self, peer: ProcessKey) -> int:
-        """Which of its incarnations a network process is in, as counted here."""
+        """The incarnation of a network process, as counted here."""
         return self._incarnations.get(peer, 0)
 
     def network_lost(self, network: ProcessKey) -> None:
-        """It is dead: nobody wants its answers any more."""
+        """The network process is dead: drop its requests."""
         self._incarnations[network] = self._incarnations.get(network, 0) + 1
 
     def _reply(self, operation: DelayedDeleteRecords[Asked]) -> None:

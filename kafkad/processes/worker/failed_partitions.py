@@ -1,8 +1,8 @@
-"""What becomes of partitions when a disk, or somebody at it, takes their files away under the running worker?
+"""What happens to partitions when a disk fails, or their files are removed while the worker runs?
 
-A disk that fails takes its whole log directory offline. Files that were removed by hand cost their own partition
-only: nothing is written to it any more, every reader hears KAFKA_STORAGE_ERROR, and the others go on. (Apache Kafka
-gives the whole directory up at the next roll, and the broker with its last one.)
+A disk that fails takes its whole log directory offline. Files removed by hand take only their own partition offline:
+it is not written any more, readers get KAFKA_STORAGE_ERROR, and other partitions go on. (Apache Kafka takes the
+whole directory offline at the next roll, and stops the broker with the last directory.)
 """
 
 import logging
@@ -19,14 +19,16 @@ log = logging.getLogger(__name__)
 
 Failure = StorageFailed | FileNotFoundError
 FAILURES = (StorageFailed, FileNotFoundError)
-"""What an open log raises when its files are not there or do not take what is written."""
+"""The exceptions of an open log whose files are missing or can't be written."""
 
 
 NO_ROOM_AGAIN_MS = 60_000
 
 
 def say_no_room(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
-    """Once a minute for each partition: a full disk refuses all that comes, and may be where the lines go, too."""
+    """Once a minute for each partition: a full disk refuses every batch, and the broker's log may be on the same
+    disk.
+    """
     now_ms = monotonic_ms()
     if now_ms >= owned.no_room_due_ms:
         owned.no_room_due_ms = now_ms + NO_ROOM_AGAIN_MS
@@ -34,7 +36,9 @@ def say_no_room(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
 
 
 class Failing:
-    """Decides who goes offline. `publish` writes a slot, `withdrawn` tells those who wait for the partition."""
+    """Decides which partitions go offline. `publish` writes a slot, `withdrawn` answers what waits for the
+    partition.
+    """
 
     def __init__(
         self,
@@ -53,7 +57,7 @@ class Failing:
             self._lose(owned, str(error))
 
     def look(self, owned: OwnedPartition) -> None:
-        """A reader says that files are missing: see whether they are."""
+        """A reader reports missing files: check whether they are missing."""
         if owned.log is None:
             return
         try:
@@ -66,7 +70,7 @@ class Failing:
 
     def _lose(self, owned: OwnedPartition, cause: str) -> None:
         if owned.log is None or not owned.is_online:
-            # It was deleted meanwhile, or is offline already.
+            # The partition was deleted meanwhile, or is offline already.
             return
         log.error("%s is offline until the broker is started again, its files were removed: %s", owned.name, cause)
         owned.log.abandon()

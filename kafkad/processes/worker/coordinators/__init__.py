@@ -1,1 +1,1 @@
-"""Group and transaction coordinators in the worker that owns their partition, and what they ask other workers."""
+"""Group and transaction coordinators in the worker that owns their partition, and their messages to other workers."""

@@ -1,6 +1,7 @@
-"""Who waits for what a coordinator says: a client behind a network process, or the broker itself.
+"""The receiver of a coordinator's reply:
 
-Plain and slotted: one is made for each request. Both have `reply` and `refuse`, of which one is called once.
+a client behind a network process, or the broker itself. Plain and slotted, because one is made for each request.
+Both have `reply` and `refuse`, of which one is called once.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from kafkad.wire.steps import Reading
 
 
 class ClientAnswer:
-    """The answer goes back in the shape of the request's API. `packing` takes turns with a reply that is large."""
+    """The reply is encoded for the request's API. `packing` encodes a large reply in steps."""
 
     __slots__ = ("_api", "_packing", "_part_id", "_request", "_send", "_version", "peer")
 

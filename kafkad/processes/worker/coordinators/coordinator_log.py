@@ -1,7 +1,8 @@
-"""The partition behind a coordinator: its batches go into the log that Produce requests for other topics go into.
+"""The partition behind a coordinator:
 
-What a coordinator writes is not judged like a client's: the leader is its author. Failures become the codes that
-`Runtime` knows, and the partition or its directory goes offline as with any other write.
+its batches go into a log like those of all other topics. They are not validated like a client's, because the leader
+itself makes them. Failures become the codes that `Runtime` knows, and the partition or its directory goes offline as
+with any other write.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ _AS_IT_IS = ("producer", "uncompressed")
 
 
 class CoordinatorPartition:
-    """See `CoordinatorLog`. `touched` notes that the log moved, `failed` takes it offline."""
+    """See `CoordinatorLog`. `touched` notes that the log has changed, `failed` takes it offline."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class CoordinatorPartition:
     ) -> None:
         self.owned = owned
         self.guard = NO_GUARD
-        """The verification behind what is appended now, if it is part of a transaction."""
+        """The verification of the batch that is appended now, if it is transactional."""
         self._touched = touched
         self._failed = failed
 
@@ -89,7 +90,7 @@ class CoordinatorPartition:
 
 
 def _batches_of(segment: Segment) -> Iterator[memoryview]:
-    """Also those that are appended while this is read. Raises `CorruptBatch`."""
+    """Yields all batches, also those appended meanwhile. Raises `CorruptBatch`."""
     position, wanted = 0, LOAD_BYTES
     while position < segment.size:
         left = segment.size - position
@@ -110,5 +111,5 @@ def _batches_of(segment: Segment) -> Iterator[memoryview]:
 
 
 def _following(segments: Segments, segment: Segment) -> Segment | None:
-    """The one after it: others may have come or gone meanwhile."""
+    """The segment after it: segments may have been added or removed meanwhile."""
     return next((later for later in segments if later.base_offset > segment.base_offset), None)

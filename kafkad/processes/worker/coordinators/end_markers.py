@@ -1,8 +1,8 @@
-"""The ends of transactions in the partitions of this worker: written for a coordinator, answered when replicated.
+"""Transaction markers in the partitions of this worker:
 
-A marker that is asked for twice is written twice: it ends nothing the second time. One in a partition of
-`__consumer_offsets` decides offsets, so its group coordinator hears of it at once. A transaction may be in ten
-thousand partitions: transactions take turns, a few milliseconds in each pass.
+written for a coordinator, answered when replicated. A marker that is ordered twice is written twice; the second one
+ends nothing. A marker in a partition of `__consumer_offsets` decides offsets, so its group coordinator is told at
+once. A transaction may span ten thousand partitions, so transactions take turns, a few milliseconds in each pass.
 """
 
 import time
@@ -22,11 +22,11 @@ Ended = Callable[[OwnedPartition, int, bool, int], None]
 """(partition, producer id, whether it commits, offset of the marker)."""
 
 AT_A_TIME = 16
-"""Markers of one transaction before it is the next one's turn: a few milliseconds."""
+"""Markers of one transaction in one turn, which takes a few milliseconds."""
 
 
 class _Row:
-    """An order, and what has become of its markers: one result for each that was tried."""
+    """A marker order with its results, one for each marker that was tried."""
 
     __slots__ = ("answer", "order", "required", "results")
 
@@ -35,11 +35,11 @@ class _Row:
         self.answer = answer
         self.results: list[int] = []
         self.required: dict[int, tuple[OwnedPartition, int]] = {}
-        """Result number → the partition, and the offset that its high watermark has to reach."""
+        """Index of the result → the partition, and the offset that its high watermark must reach."""
 
 
 class EndMarkers:
-    """`touched` notes that a log moved, `failed` takes one offline, `ended` tells a group coordinator."""
+    """`touched` notes that a log has changed, `failed` takes one offline, `ended` tells a group coordinator."""
 
     def __init__(
         self,
@@ -55,18 +55,20 @@ class EndMarkers:
         self._ended = ended
         self._unwritten: deque[_Row] = deque()
         self._waiting: list[_Row] = []
-        """All their markers are in the logs, and not everywhere yet."""
+        """Orders whose markers are all in the logs, but not all replicated."""
 
     @property
     def is_busy(self) -> bool:
         return bool(self._unwritten)
 
     def write(self, order: WriteTxnMarkersWanted, answer: Answer) -> None:
-        """One marker in each partition, by `work`; `answer` comes when a pass has published all of them, or later."""
+        """Order one marker in each partition, which `work` writes; `answer` is called after they are published and
+        replicated.
+        """
         self._unwritten.append(_Row(order, answer))
 
     def work(self, budget_s: float) -> None:
-        """Write for about `budget_s` seconds, a turn at least."""
+        """Write for about `budget_s` seconds, but at least one turn."""
         until_s = time.monotonic() + budget_s
         while self._unwritten:
             row = self._unwritten.popleft()
@@ -118,7 +120,7 @@ class EndMarkers:
         return info.last_offset + 1
 
     def answer_written(self) -> None:
-        """After publishing: tell whose markers are replicated, or can't be any more."""
+        """After publishing: answer the orders whose markers are replicated, or never will be."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []

@@ -1,6 +1,6 @@
-"""How far are groups behind? Told to the reporter when it asks, computed in steps beside what the worker serves.
+"""What is the lag of each group? Computed in steps between loop passes, when the reporter asks.
 
-The ends of partitions are those that their owners have published, whichever worker that is.
+Log ends come from the slots, which the owners of the partitions publish.
 """
 
 import time
@@ -17,7 +17,7 @@ Row = tuple[str, int, int]
 
 
 class Lags:
-    """One answer at a time; who asks meanwhile gets the same one."""
+    """One answer at a time; a question that comes meanwhile gets the same one."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Lags:
         self._asking.add(peer)
 
     def work(self, budget_s: float) -> None:
-        """Go on for about `budget_s`, and answer when every group was looked at."""
+        """Go on for about `budget_s`, and answer when all groups are done."""
         if not self._asking:
             return
         until = time.monotonic() + budget_s

@@ -1,6 +1,7 @@
-"""Markers that the coordinators of this worker have ordered: sent to the owners of partitions until they are written.
+"""Markers that the coordinators of this worker have ordered.
 
-Owners may be this worker, another one, or one that dies meanwhile; `Marking` says who is to be asked when.
+They are sent to the owners of the partitions until they are written. An owner may be this worker or another one, and
+may die meanwhile; `Marking` says which owner to ask when.
 """
 
 import logging
@@ -21,11 +22,11 @@ from kafkad.wire.processes.descriptors import topic_tag
 log = logging.getLogger(__name__)
 
 WriteMarkers = Callable[[WriteTxnMarkersWanted, Callable[[MarkersWritten], None]], None]
-"""What an owner does with an order: the answer comes when the markers are replicated."""
+"""Writes the markers of an order, and answers when they are replicated."""
 
 
 class MarkerOrders:
-    """`write` is this worker's own way to write markers; `send` says False when a worker can't be reached."""
+    """`write` writes markers in this worker; `send` returns False when a worker can't be reached."""
 
     def __init__(
         self,
@@ -53,29 +54,29 @@ class MarkerOrders:
         return self._marking.retry_at_ms
 
     def order(self, owned: OwnedPartition, wanted: MarkersWanted) -> None:
-        """A shard has decided a transaction; sent when the pass ends."""
+        """A shard has decided a transaction; the orders are sent when the pass ends."""
         self._marking.order(owned.slot, wanted)
 
     def forget(self, owned: OwnedPartition) -> None:
-        """The shard is gone."""
+        """The shard was given up."""
         self._marking.forget(owned.slot)
 
     def written(self, message: MarkersWritten) -> None:
         self._marking.answered(message.marker_id, message.results, self._now_ms)
 
     def wanted(self, peer: ProcessKey, message: WriteTxnMarkersWanted) -> None:
-        """Another worker's coordinator wants markers in partitions of this one."""
+        """Another worker's coordinator orders markers in partitions of this worker."""
         self._write(message, partial(self._answer, peer))
 
     def _answer(self, peer: ProcessKey, written: MarkersWritten) -> None:
-        # Where the peer has died meanwhile, its successor asks again.
+        # If the peer has died meanwhile, its successor orders again.
         self._send(peer, pack_coordination(written))
 
     def worker_lost(self, worker: ProcessKey) -> None:
         self._marking.worker_lost(worker.index, self._now_ms)
 
     def work(self, now_ms: int) -> None:
-        """End of a pass: send what is to be sent, and tell the shards what is done."""
+        """End of a pass: send the orders, and tell the shards which are done."""
         self._now_ms = now_ms
         if not len(self._marking) and not self._marking.is_busy:
             return

@@ -1,4 +1,4 @@
-"""What is said to and by the coordinators of a worker, each message to the part that it concerns."""
+"""Messages to and from the coordinators of a worker, each passed to the part that handles it."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -28,13 +28,14 @@ from kafkad.wire.processes.coordinator_messages import (
 )
 
 ASKED_BUDGET_S = STEP_S
-"""How long one pass may answer requests as they come; further ones wait for their turn, however small they are. What
-they cost is not seen from outside: the description of a group, or a member that joins, may take milliseconds."""
+"""How long one pass may answer requests as they come; further ones wait for their turn, even small ones. A request
+does not show its cost: to describe a group or to let a member join may take milliseconds.
+"""
 _ORDERED = frozenset({OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
 
 
 def _group_of(message: CoordinatorAsked) -> object:
-    """Commits or heartbeats of a group may be under way together, and keep their order; nothing else has to."""
+    """Commits and heartbeats of a group keep their order; other requests need not."""
     key = message.context.api_key
     if key not in _ORDERED:
         return message.part_id
@@ -45,7 +46,7 @@ def _group_of(message: CoordinatorAsked) -> object:
 
 
 class Coordination:
-    """The messages of coordinators, and what each pass of the loop ends with for them."""
+    """The messages of coordinators, and their work at the end of each loop pass."""
 
     def __init__(
         self,
@@ -66,9 +67,9 @@ class Coordination:
         self._tell = tell
         self._turns = Turns()
         self._queued: dict[tuple[int, object], deque[tuple[ProcessKey, CoordinatorAsked]]] = {}
-        """What is in line, by slot and by what must keep its order there."""
+        """Waiting requests by slot and by the key that keeps their order."""
         self._spent_ns = 0
-        """How long requests of this pass have taken."""
+        """The time that requests of this pass have taken."""
         coordinating.markers = orders
         coordinating.offset_verification = OffsetVerifications(transaction_verification)
 
@@ -104,7 +105,7 @@ class Coordination:
         self._spent_ns += monotonic_ns() - began_ns
 
     def _queue(self, peer: ProcessKey, message: CoordinatorAsked) -> None:
-        """A small one goes at once while there is time, but no commit overtakes an earlier one of its group."""
+        """A small request runs at once while there is time, but no commit overtakes an earlier one of its group."""
         key = (message.slot, _group_of(message))
         earlier = self._queued.get(key)
         if earlier is not None:
@@ -129,18 +130,18 @@ class Coordination:
         return bool(self._turns)
 
     def take_turns(self) -> None:
-        """Go on with requests that cost much: before the pass settles and publishes what they lead to."""
+        """Go on with expensive requests, before the pass settles and publishes their outcomes."""
         self._turns.work(ASKED_BUDGET_S)
 
     def worker_changed(self, worker: ProcessKey) -> None:
-        """What it was asked is lost, and asked again."""
+        """Its questions are lost and asked again."""
         self._orders.worker_lost(worker)
         self._transaction_verification.worker_lost(worker)
 
-    # Producer ids come in blocks.
+    # Blocks of producer ids.
 
     def controller_linked(self) -> None:
-        """A (new) incarnation of the controller: what the old one was asked is lost."""
+        """A (new) incarnation of the controller: questions to the old one are lost."""
         self._producer_ids.failed()
 
     def given(self, block: ProducerIdsGiven) -> None:

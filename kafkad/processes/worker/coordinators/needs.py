@@ -9,7 +9,7 @@ from kafkad.processes.worker.owned import OwnedPartition
 
 
 class PendingMarkers(Protocol):
-    """Takes orders for markers."""
+    """Accepts orders for markers."""
 
     def order(self, owned: OwnedPartition, wanted: MarkersWanted) -> None: ...
 

@@ -1,7 +1,7 @@
-"""Does the transaction of a TxnOffsetCommit include the offsets of its group? Asked before the commit is looked at.
+"""Does the transaction of a TxnOffsetCommit include the offsets of its group?
 
-The first commit of a transaction needs the coordinator's word, as the first records in any other partition do
-(KIP-890). With version 5 the partition is added to the transaction by that question.
+The transaction coordinator is asked before the first commit of a transaction, as before the first records in any
+other partition (KIP-890). From version 5 on, that question also adds the partition to the transaction.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,14 +34,16 @@ class OffsetVerifications:
         go_on: Callable[[int], None],
         refuse: Callable[[ErrorCode], None],
     ) -> None:
-        """`go_on` gets the guard with which the commit may be appended; one of the two is called, now or later."""
+        """`go_on` gets the guard with which the commit may be appended; either it or `refuse` is called, now or
+        later.
+        """
         if owned.log is None:
             refuse(ErrorCode.NOT_COORDINATOR)
             return
         if not any(
             self._transaction_verification.is_there(topic.name, row.partition_index) for topic, row in _rows(request)
         ):
-            # Nothing will be appended: each row is told that, whatever the transaction is.
+            # Nothing will be appended: each row gets that error, whatever the transaction is.
             go_on(NO_GUARD)
             return
         adds = version >= ADDS_FROM
@@ -80,10 +82,10 @@ def _rows(request: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:
-    """What a client of this version knows what to do with."""
+    """The code that clients of this version understand."""
     match code:
         case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            # The group's coordinator has not moved, the transaction's has: no reason to look for another.
+            # The transaction's coordinator has moved, not the group's, so the client need not look for another.
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         case ErrorCode.CONCURRENT_TRANSACTIONS if version < ADDS_FROM:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,6 +1,6 @@
 """Which shards does a worker make, for which internal topic, with which settings?
 
-Settings are those of the moment a shard is made; what may change while it runs is handed to it by `configure`.
+A shard gets the settings of the moment it is made; `configure` passes those that may change while it runs.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -33,7 +33,7 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardKind:
-    """`make_shard(leader epoch)` makes an empty one, the next two tell one what has changed in the metadata."""
+    """`make_shard(leader epoch)` makes an empty shard; the next two tell a shard what has changed in the metadata."""
 
     make_shard: Callable[[int], Shard[Any]]
     configure: Callable[[Any], None]
@@ -68,7 +68,7 @@ class KnownTopics:
         if image.version != self._version:
             names = frozenset(image.topics)
             self._version = image.version
-            # The same object as long as the same topics are there.
+            # The same object until the topics change.
             self._names = self._names if names == self._names else names
         return self._names
 
@@ -80,7 +80,9 @@ def shard_kinds(
     assignors: Mapping[str, GroupAssignor],
     block: Block,
 ) -> Mapping[str, ShardKind]:
-    """By internal topic. `assignors` are those that plugins have registered; `block` is where this process counts."""
+    """By internal topic. `assignors` are those that plugins have registered; `block` has the counters of this
+    process.
+    """
     groups, transactions, topics = group_config(config), transaction_config(config), KnownTopics(partitions)
 
     def consumers_now() -> ConsumerConfig:

@@ -1,6 +1,7 @@
-"""How shards come by their state: their logs are read in steps, between loop passes, one shard after the other.
+"""Loads the state of shards:
 
-A shard whose log can't be read is given up, and not served until the broker is started again.
+their logs are read in steps, between loop passes, one shard after the other. A shard whose log can't be read is
+given up, and not served until the broker is restarted.
 """
 
 import logging
@@ -20,13 +21,13 @@ from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPart
 log = logging.getLogger(__name__)
 
 UNREADABLE = (StorageFailed, FileNotFoundError, CorruptBatch, MalformedRecords, ValueError)
-"""What damage in a log, or in the records of a coordinator, comes out as."""
+"""The exceptions that damage in a log, or in the records of a coordinator, raises."""
 _WORTH_A_LINE = 1000
-"""Loading fewer records than this is not news."""
+"""Loading fewer records than this is not logged."""
 
 
 class Coordinator:
-    """One shard at work, or on its way there."""
+    """One shard that serves or loads."""
 
     __slots__ = ("began_ns", "owned", "partition", "runtime")
 

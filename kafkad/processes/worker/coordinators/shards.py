@@ -1,7 +1,7 @@
 """The coordinators of this worker: one shard for each internal partition that it owns, with its runtime.
 
-A shard is loaded when its log is online, in steps between loop passes, and is given up with its partition. What
-requests and timers lead to is the runtime's affair; here are only messages, clocks and logs.
+A shard is loaded when its log is online, in steps between loop passes, and is given up with its partition. The
+runtime performs requests and timers; this module has only messages, clocks and logs.
 """
 
 import logging
@@ -61,7 +61,7 @@ class Coordinating:
         self._failed = failed
         self.markers: PendingMarkers | None = None
         self.offset_verification: OffsetVerification | None = None
-        """Who writes markers, and who verifies transactions; set once they are made, as they need this object."""
+        """The parts that write markers and verify transactions; set after they are made, as they need this object."""
         self._wheel: TimingWheel[ShardTimer] = TimingWheel(start_ms=now_ms)
         self._due = DueTimers(self._wheel)
         self._by_slot: dict[int, Coordinator] = {}
@@ -70,16 +70,16 @@ class Coordinating:
         self._pending: dict[int, Answer] = {}
         self._next_token = 1
         self._gathering: list[Coordinator] = []
-        """Those whose outcomes of this pass share a batch that is not written yet."""
+        """Shards with an unwritten batch of outcomes of this pass."""
         self._listing: deque[tuple[ProcessKey, CoordinatorAsked, bool]] = deque()
         self._packing = Turns()
-        """Replies that are too large to be packed at once."""
+        """Replies that are too large to be encoded at once."""
         self._may_hold: dict[int, Coordinator] = {}
-        """By slot the shards that may wait for replicas: to look at all of them in each pass cost a tenth of it."""
+        """By slot the shards that may wait for replicas, because checking all shards took a tenth of each pass."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether the next pass has to come at once."""
+        """Whether the next pass must follow at once."""
         return bool(self._loading or self._leaving or self._due or self._listing or self._packing)
 
     @property
@@ -88,7 +88,7 @@ class Coordinating:
         return min((deadline for deadline in due if deadline is not None), default=None)
 
     def _next_held_ms(self) -> int | None:
-        """When replicas that lag are given up. With one replica nothing is held beyond a pass."""
+        """When waiting for lagging replicas times out. With one replica nothing waits beyond a pass."""
         if not self._may_hold:
             return None
         self._may_hold = {slot: row for slot, row in self._may_hold.items() if row.runtime.has_deferred}
@@ -98,7 +98,7 @@ class Coordinating:
     # Partitions come and go.
 
     def online(self, owned: OwnedPartition) -> None:
-        """A partition's log is loaded: if it is one of ours, its shard is next."""
+        """A partition's log is loaded: if it is of an internal topic, load its shard."""
         kind = self._kinds.get(owned.name.topic)
         if kind is None or not owned.is_online or owned.slot in self._by_slot:
             return
@@ -116,12 +116,14 @@ class Coordinating:
         self._loading.add(coordinator)
 
     def configure(self) -> None:
-        """The cluster has agreed on other levels of its features, or a group got settings of its own."""
+        """The finalized feature levels have changed, or a group got settings of its own."""
         for coordinator in self._by_slot.values():
             self._kinds[coordinator.owned.name.topic].configure(coordinator.runtime.shard)
 
     def left(self, owned: OwnedPartition) -> None:
-        """The partition is not ours any more, or not writable: nobody is taken in, who waits is told in this pass."""
+        """The partition has left or is not writable: new requests are refused, and waiting ones are answered in this
+        pass.
+        """
         coordinator = self._by_slot.get(owned.slot)
         if coordinator is not None and coordinator.owned is owned:
             del self._by_slot[owned.slot]
@@ -130,7 +132,7 @@ class Coordinating:
                 self.markers.forget(owned)
 
     def settle(self) -> None:
-        """All that came in this pass has been heard: write what shares a batch."""
+        """All messages of this pass are handled: write the shared batches."""
         if self._gathering:
             gathering, self._gathering = self._gathering, []
             moment = moment_now()
@@ -138,7 +140,9 @@ class Coordinating:
                 coordinator.runtime.settle(moment)
 
     def work(self, budget_s: float, now_ms: int) -> None:
-        """End of a pass: send away who waits for shards that left, load and run timers for about `budget_s` each."""
+        """End of a pass: refuse requests that wait for shards that left, then load and run timers for about
+        `budget_s` each.
+        """
         if self._leaving:
             self._send_away()
         if self._listing:
@@ -179,9 +183,10 @@ class Coordinating:
     # Requests.
 
     def asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
-        """A network process asks; `is_recovering`: the log of the partition is still being looked at.
+        """A network process asks; `is_recovering`:
 
-        Who wants to know of all groups or transactions asks all shards at once: these take turns with everybody else.
+        the log of the partition is still in recovery. A request about all groups or transactions asks all shards at
+        once, so these take turns with other requests.
         """
         if message.context.api_key in _LISTS:
             self._listing.append((peer, message, is_recovering))
@@ -218,7 +223,7 @@ class Coordinating:
             self._handle(coordinator, asked, rule, shares_batch=context.api_key == OFFSET_COMMIT)
             return
         if not coordinator.owned.is_dirty:
-            # A question that is never followed by a commit is forgotten by the clock.
+            # A verification that no commit follows expires by the clock.
             self._touched(coordinator.owned)
         offset_verification.verify(
             coordinator.owned,
@@ -231,7 +236,7 @@ class Coordinating:
     def ask(
         self, slot: int, rule: Callable[[Asked, Any, Moment], Outcome[Any]], answered: Callable[[object], None]
     ) -> None:
-        """The broker itself asks a shard of this worker; `answered` gets the reply, or the code of a refusal."""
+        """The broker itself asks a shard of this worker; `answered` gets the reply or an error code."""
         coordinator = self._by_slot.get(slot)
         if coordinator is None:
             answered(ErrorCode.NOT_COORDINATOR)
@@ -277,7 +282,7 @@ class Coordinating:
         coordinator.partition.guard = NO_GUARD
 
     def network_lost(self, network: ProcessKey) -> None:
-        """Nobody wants its answers any more; what they lead to goes on, as when a client is gone."""
+        """The network process is dead: drop its replies, but finish its requests, as when a client disconnects."""
         self._pending = {token: row for token, row in self._pending.items() if row.peer != network}
         self._listing = deque(row for row in self._listing if row[0] != network)
 
@@ -300,7 +305,7 @@ class Coordinating:
             coordinator.runtime.advanced(moment_now())
 
     def transaction_ended(self, owned: OwnedPartition, producer_id: int, is_commit: bool, offset: int) -> None:
-        """A marker was appended to a partition; an internal one has offsets in it that wait for it."""
+        """A marker was appended to a partition; in an internal one it decides pending offsets."""
         coordinator = self._by_slot.get(owned.slot)
         if coordinator is not None:
             coordinator.runtime.transaction_ended(producer_id, is_commit, offset)
@@ -313,7 +318,7 @@ class Coordinating:
             coordinator.runtime.markers_written(transactional_id, producer_epoch, moment_now())
 
     def topics_deleted(self, ids: Mapping[str, Set[UUID]]) -> None:
-        """The cluster has lost these topics, by name all their ids: nobody goes on in them."""
+        """These topics were deleted (by name, all their ids): no shard goes on with them."""
         moment = moment_now()
         for slot, row in list(self._by_slot.items()):
             if row.runtime.state is State.ACTIVE:
@@ -323,7 +328,7 @@ class Coordinating:
                 row.runtime.perform(outcome, moment)
 
     def shards(self) -> list[Any]:
-        """Those at work."""
+        """The shards that serve."""
         return [row.runtime.shard for row in self._by_slot.values() if row.runtime.state is State.ACTIVE]
 
     def order_markers(self, owned: OwnedPartition, wanted: MarkersWanted) -> None:

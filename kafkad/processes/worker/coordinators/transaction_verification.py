@@ -1,7 +1,8 @@
-"""Is a partition in a producer's transaction? The question of the worker that appends, and the coordinator's answer.
+"""Is a partition in a producer's transaction?
 
-Asked of the worker that owns the transactional id's internal partition, which may be this one. Whatever happens to
-that worker, every question is answered: with the codes of the coordinator, or with why it could not be asked.
+The appending worker asks the transaction coordinator. That is the worker that owns the transactional id's internal
+partition, which may be this one. Every question is answered, whatever happens to that worker: with the codes of the
+coordinator, or with the reason why it could not be asked.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ _BROKER_VERSION = 2
 
 
 class Question(NamedTuple):
-    """With `adds` the partitions become part of the transaction, if they are not (transaction version 2)."""
+    """With `adds` the coordinator adds missing partitions to the transaction (transaction version 2)."""
 
     transactional_id: str
     producer_id: int
@@ -35,7 +36,7 @@ class Question(NamedTuple):
 
 
 class TransactionVerification:
-    """`me` is this worker; `send` says False when a worker can't be reached."""
+    """`me` is this worker; `send` returns False when a worker can't be reached."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class TransactionVerification:
         self._next_id = 1
 
     def is_there(self, topic: str, partition: int) -> bool:
-        """Whether there is anything to ask about."""
+        """Whether any question is pending."""
         known = self._partitions.image.topics.get(topic)
         return known is not None and 0 <= partition < len(known.partitions)
 

@@ -1,7 +1,7 @@
-"""Produce requests with a transactional id: they wait here while a coordinator is asked, and hold up nobody else.
+"""Produce requests with a transactional id wait here while a coordinator is asked, and delay no others.
 
-What came first of a transactional id is appended first, whatever its coordinator takes: the batches behind a request
-that waits have later sequences. What to ask and what an answer means is in `handlers/transactional_produce`.
+Requests of one transactional id are appended in order, however long the coordinator takes, as later batches have
+later sequences. `handlers/transactional_produce` decides what to ask and what an answer means.
 """
 
 import heapq
@@ -22,7 +22,7 @@ from kafkad.wire.processes.descriptors import AppendSlice
 
 
 class _State(Enum):
-    """NEW: others are before it. ASKED: its coordinator is. DONE: appended, refused, or nobody wants it any more."""
+    """NEW: waits behind other requests. ASKED: waits for its coordinator. DONE: appended, refused, or abandoned."""
 
     NEW = "new"
     ASKED = "asked"
@@ -30,7 +30,7 @@ class _State(Enum):
 
 
 class PendingProduce:
-    """A request, or the share of it that is this worker's. `answer` belongs to who appends it."""
+    """A request, or this worker's part of it. `answer` belongs to the part that appends it."""
 
     __slots__ = (
         "answer",
@@ -54,7 +54,7 @@ class PendingProduce:
         self.is_unwanted = False
         self.began_ms = 0
         self.guards: dict[int, int] = {}
-        """By number of the slice: what the coordinator's answer is worth."""
+        """By number of the slice: the result of the coordinator's answer."""
         self.errors: dict[int, KafkaError] = {}
         self.asked: list[int] = []
         """The slices that the question is about, in its order."""
@@ -64,13 +64,13 @@ class PendingProduce:
 
 
 class Coordinators(Protocol):
-    """Who knows which partitions are in a transaction."""
+    """Knows which partitions are in a transaction."""
 
     def ask(self, question: Question, answered: Answered) -> None: ...
 
 
 class RetryPauses(NamedTuple):
-    """While the transaction before is being ended: ask again after a pause, in all for no longer than this."""
+    """While the previous transaction is ending, the question is repeated after a pause, for at most this long."""
 
     pause_ms: int
     total_ms: int
@@ -84,7 +84,7 @@ def retry_pauses(config: BrokerConfig) -> RetryPauses:
 
 
 class Transactional:
-    """`append` does what was held back; it finds refused slices in `errors`."""
+    """`append` appends a waiting request; `errors` has the slices that were refused."""
 
     def __init__(
         self,
@@ -118,14 +118,14 @@ class Transactional:
         self._advance(transactional_id)
 
     def expire(self, now_ms: int) -> None:
-        """Ask those coordinators again that were busy with the transaction before."""
+        """Repeat questions to coordinators that were still ending the previous transaction."""
         while self._retries and self._retries[0][0] <= now_ms:
             _at_ms, _sequence, transactional_id, pending = heapq.heappop(self._retries)
             self._ask(transactional_id, pending)
             self._advance(transactional_id)
 
     def network_lost(self, network: int) -> None:
-        """A network process is dead: what its arena held may be gone, and nobody waits for it."""
+        """A network process is dead: drop its requests, as its arena may hold other data now."""
         for transactional_id in list(self._lines):
             for pending in self._lines[transactional_id]:
                 if pending.network == network:
@@ -136,7 +136,7 @@ class Transactional:
     def _advance(self, transactional_id: str) -> None:
         line = self._lines.get(transactional_id)
         if line is None:
-            # Nobody waited for its answer any more.
+            # The request was abandoned meanwhile.
             return
         while line:
             pending = line[0]
@@ -149,7 +149,7 @@ class Transactional:
         del self._lines[transactional_id]
 
     def _ask(self, transactional_id: str, pending: PendingProduce) -> None:
-        """Append at once if there is nothing to ask, else go on when there is an answer."""
+        """Append at once if there is nothing to ask, otherwise after the answer."""
         if pending.is_unwanted:
             return
         question = self._question(transactional_id, pending)
@@ -186,7 +186,7 @@ class Transactional:
         return Question(transactional_id, *producer, adds, names)
 
     def _transactional_headers(self, pending: PendingProduce) -> dict[int, BatchHeader]:
-        """By number of the slice. What is no batch is refused when it is appended."""
+        """Batch headers by number of the slice. An invalid batch is refused when it is appended."""
         arena = self._arenas[pending.network]
         headers: dict[int, BatchHeader] = {}
         for number, (_slot, _tag, offset, length) in enumerate(pending.slices):
@@ -197,7 +197,7 @@ class Transactional:
         return headers
 
     def _begin(self, pending: PendingProduce, number: int, header: BatchHeader, adds: bool) -> tuple[str, int] | None:
-        """The partition to ask about; None when no question is necessary, or none would help."""
+        """The partition to ask about; None when a question is unnecessary or useless."""
         slot, tag, _offset, _length = pending.slices[number]
         owned = self._partitions.get(slot)
         if owned is None or owned.tag != tag or owned.log is None or not owned.is_online:
@@ -219,7 +219,7 @@ class Transactional:
         if guard == NO_GUARD:
             return None
         if not owned.is_dirty:
-            # A question that is never followed by a record is forgotten by the clock.
+            # A verification that no record follows expires by the clock.
             self._touched(owned)
         pending.guards[number] = guard
         pending.asked.append(number)
