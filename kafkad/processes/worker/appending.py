@@ -1,8 +1,8 @@
 """Produce in the worker: batches from the arena into logs, then published, then answered, in this order.
 
-What a loop pass appends it publishes at its end, so that a slot is written once however many batches went into its
-log, and nobody hears of an append that a reader can't see. What takes long goes on in the passes that follow: order is
-kept in each partition.
+A loop pass publishes its appends at its end: each slot is written once however many batches its log got, and a
+client hears of an append only when readers can see it. A long request goes on in the following passes; each
+partition keeps its order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,20 +44,21 @@ from kafkad.wire.processes.descriptors import (
 
 _APPENDED = bytes((APPENDED,))
 _BEFORE_ANY_LOG = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
-"""Refused by Apache Kafka before it looks at a log: the answer says nothing of where that begins."""
+"""Errors that Apache Kafka finds before it opens a log, so the response has no log start offset."""
 ALL_IN_SYNC = -1
 BUDGET_NS = int(STEP_S * 1e9)
-"""So long the requests of a message are appended in one go: the first write to a partition makes files, and records
-that are compressed anew may be a thousand times larger than they came."""
+"""How long the requests of one message may take in a pass: the first write to a partition creates files, and records
+to be recompressed may be a thousand times larger than the batch.
+"""
 STEP_NS = 1_000_000
 RECORD_ERRORS = 500
-"""So many refused records of a batch are named; the message has to fit a ring."""
+"""How many refused records of a batch are named, as the message must fit a ring."""
 
 
 class Appending:
     """Appends for all partitions of this worker.
 
-    `publish` writes the slot of a partition whose log has moved; `failed` takes it or its directory offline.
+    `publish` writes the slot of a partition whose log has changed; `failed` takes it or its directory offline.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Appending:
         self._unflushed: list[Answer] = []
         self._has_flush_ended = False
         self._incarnations = [0] * len(arenas)
-        """How often each network process was lost: its next incarnation numbers its requests anew."""
+        """How often each network process has died: its next incarnation restarts the numbers of its requests."""
         self._purgatory: Purgatory[DelayedProduce[Answer], Appending] = Purgatory(view=self, start_ms=now_ms)
         self.transactional = Transactional(partitions, arenas, coordinators, self.append_pending, retry, touched)
 
@@ -96,7 +97,7 @@ class Appending:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something was appended, or refused, after answers were sent in this pass."""
+        """Whether a batch was appended or refused after this pass has sent its answers."""
         return bool(self._ready) or bool(self._turns)
 
     @property
@@ -132,7 +133,7 @@ class Appending:
         self._block[TOTAL_PRODUCE] += partitions
 
     def _later(self, rest: Rest) -> None:
-        """What is left of it goes on beside others, after what came before it for the same partitions."""
+        """The rest of the request takes turns with others, after earlier requests for the same partitions."""
         if self._lines.enter(rest, (piece[0] for piece in rest.slices)):
             self._turns.add(len(rest.slices), self._going_on(rest))
 
@@ -153,17 +154,17 @@ class Appending:
             self._turns.add(len(begun.slices), self._going_on(begun))
 
     def go_on(self) -> None:
-        """Before the pass publishes: with what did not fit into the passes before."""
+        """Before the pass publishes: go on with requests that earlier passes did not finish."""
         if self._turns:
             self._turns.work()
 
     def finish(self) -> None:
-        """The worker stops: with all of it."""
+        """The worker stops: finish all of them."""
         while self._turns:
             self._turns.work()
 
     def append_pending(self, held: PendingProduce) -> None:
-        """A request with a transactional id, when its coordinator has said what it had to say."""
+        """Append a request with a transactional id, after its coordinator has answered."""
         answer = held.answer
         assert isinstance(answer, Answer)
         arena = self._arenas[held.network]
@@ -236,7 +237,7 @@ class Appending:
         return (error.code, -1, -1, log_start)
 
     def answer(self) -> None:
-        """After publishing: send what is complete, let the rest wait for the disk, then for the high watermark."""
+        """After publishing: send complete answers; the rest wait for the disk, then for the high watermark."""
         if self._has_flush_ended:
             self._has_flush_ended = False
             waited, self._unflushed = self._unflushed, []
@@ -256,16 +257,16 @@ class Appending:
             else:
                 by_network.setdefault(answer.network, []).append(pack_appended(answer.part_id, answer.results))
         for network, packed in by_network.items():
-            # A frame that does not fit a ring would take another way, and arrive before what was explained.
+            # A frame too large for the ring would go through ZeroMQ, and arrive before the explanations.
             for frame in frames_of(_APPENDED, packed, LARGEST_MESSAGE):
                 self._send(network, frame)
 
     def flush_ended(self) -> None:
-        """Some log was synced, or failed: look at what waits for the disk when the pass ends."""
+        """A log was synced or has failed: check the answers that wait for the disk when the pass ends."""
         self._has_flush_ended = bool(self._unflushed)
 
     def _is_replicated(self, answer: Answer) -> bool:
-        """The usual case, a partition whose in-sync replicas have it all, without a delayed operation."""
+        """The usual case, in which the in-sync replicas have everything, needs no delayed operation."""
         for slot, required in answer.required:
             owned = self._partitions.get(slot)
             if owned is None or owned.log is None or owned.log.high_watermark.offset < required:
@@ -281,7 +282,7 @@ class Appending:
         self._block[PURGATORY_PRODUCE] = len(self._purgatory)
 
     def replication_of(self, slot: int, required_offset: int) -> ErrorCode | None:
-        """What a delayed produce asks about a partition."""
+        """The state of a partition for a delayed produce."""
         owned = self._partitions.get(slot)
         if owned is None or owned.log is None or not owned.is_online:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -293,7 +294,7 @@ class Appending:
         )
 
     def advanced(self, slot: int) -> None:
-        """The high watermark of `slot` grew, or the partition left: look at what waits for it."""
+        """The high watermark of `slot` has advanced, or the partition left: check the answers that wait for it."""
         for operation in self._purgatory.check_and_complete(slot):
             self._reply(operation)
 
@@ -313,7 +314,7 @@ class Appending:
         self._send(answer.network, _APPENDED + pack_appended(answer.part_id, results))
 
     def network_lost(self, network: int) -> None:
-        """A network process is dead: nobody wants its answers any more."""
+        """A network process is dead: drop its answers."""
         self._incarnations[network] += 1
         for rest in self._lines:
             rest.is_unwanted = rest.is_unwanted or rest.answer.network == network

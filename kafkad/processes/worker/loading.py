@@ -1,9 +1,10 @@
-"""How a worker comes by the logs of its partitions: made for new ones, loaded or recovered for those on disk.
+"""Opens the logs of a worker's partitions:
 
-Loading goes on between loop passes, a step of one log at a time, so that what is loaded serves already. A worker
-that follows a dead one in a living broker believes what was published: the page cache lost nothing. If the log
-comes out shorter than that, the partition is given up loudly and never lowered silently. One for which the disk had
-no room is offline until there is some: it is tried again every few seconds.
+creates new ones, loads or recovers those on disk. Loading goes on between loop passes, a step of one log at a time,
+so that loaded partitions serve already. A worker that replaces a dead one in a living broker trusts the published
+slot, as the page cache has lost nothing. If the loaded log is shorter than the slot says, the partition goes offline
+with an error, and its high watermark is never lowered silently. A partition for which the disk has no room is
+offline, and tried again every few seconds.
 """
 
 import logging
@@ -50,7 +51,7 @@ class _Task(NamedTuple):
 
 
 class DirectoryState:
-    """What a log directory said of itself at the start: its checkpoints, and whether it was closed cleanly."""
+    """The state of a log directory at the start: its checkpoints, and whether it was closed cleanly."""
 
     def __init__(self, directory: LogDirectory, *, was_clean: bool) -> None:
         self.path = directory.path
@@ -59,7 +60,7 @@ class DirectoryState:
         self.log_starts = _offsets(directory, LOG_START_OFFSETS)
 
     def begin_anew(self, partition: TopicPartition) -> None:
-        """What was said is about another partition of this name, of a topic that was deleted."""
+        """The checkpoints are of a deleted topic's partition with this name: forget them."""
         self.recovery_points.pop(partition, None)
         self.log_starts.pop(partition, None)
 
@@ -70,7 +71,7 @@ def _offsets(directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
     try:
         return read_offsets(directory.path, name)
     except (CheckpointCorrupt, StorageFailed):
-        # The controller reads it as well, and says what is wrong with it: once, not once a worker.
+        # The controller reads it as well and logs errors in it: once, not once per worker.
         return {}
 
 
@@ -91,7 +92,7 @@ class Loader:
         self.verifies_transactions = True
         self._failed = failed
         self._waiting: OrderedDict[OwnedPartition, _Task] = OrderedDict()
-        """In order; each may go at any time, with ten thousand others that are deleted with it."""
+        """In order; each may be removed at any time, perhaps with ten thousand others of a deleted topic."""
         self._current: tuple[_Task, Generator[Progress, None, PartitionLog]] | None = None
         self._without_room: dict[int, _Task] = {}
         """By slot, until they are loaded: the partitions for which the disk was too full."""
@@ -110,7 +111,7 @@ class Loader:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """What is done of all that ever came, in thousandths of a partition: one of them may take minutes."""
+        """Progress over all partitions so far, in thousandths of a partition, as one may take minutes."""
         if self._current is None:
             return 1000 * self._begun, 1000 * (self._begun + len(self._waiting))
         return 1000 * (self._begun - 1) + self._permille, 1000 * (self._begun + len(self._waiting))
@@ -120,14 +121,14 @@ class Loader:
         self._waiting[owned] = _Task(owned, config, before)
 
     def discard(self, owned: OwnedPartition) -> None:
-        """The topic was deleted while its partition waited to be loaded."""
+        """The topic was deleted before its partition was loaded."""
         self._waiting.pop(owned, None)
         self._without_room.pop(owned.slot, None)
         if self._current is not None and self._current[0].owned is owned:
             self._current = None
 
     def try_again(self, now_ms: int) -> None:
-        """There may be room by now."""
+        """Try again the partitions for which the disk was full."""
         self._now_ms = now_ms
         if self.try_again_ms is not None and now_ms >= self.try_again_ms:
             self.try_again_ms = None
@@ -218,13 +219,13 @@ class Loader:
         self._current = None
         owned.state = STATE_OFFLINE
         if isinstance(error, NoSpaceLeft):
-            # A full disk costs what could not be made on it, as with an append; what is there already is served.
+            # A full disk affects only new files, as with an append; existing logs are served.
             self._wait_for_room(task, error)
         else:
             log.error("%s can't be loaded and stays offline: %s", owned.name, error)
             self._without_room.pop(owned.slot, None)
         if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft):
-            # No directory that failed is ever called clean.
+            # A failed directory is never marked clean.
             owned.needs_recovery = False
             self._failed(owned.log_dir, str(error))
         loaded(owned)

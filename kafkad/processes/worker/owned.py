@@ -1,4 +1,4 @@
-"""One partition in the process that owns it: its log, what is published of it, who waits for it to move."""
+"""One partition in its owner: its log, its published slot, and the watchers of its high watermark."""
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.log.partition_log import PartitionLog
@@ -13,7 +13,7 @@ from kafkad.wire.processes.descriptors import ManifestWanted, topic_tag
 
 
 class OwnedPartition:
-    """Slotted and mutable: this is the state of the partition, and only its owner has it."""
+    """Slotted and mutable: the state of the partition, which only its owner has."""
 
     __slots__ = (
         "bytes_in",
@@ -48,20 +48,23 @@ class OwnedPartition:
         self.log_dir = log_dir
         self.leader_epoch = leader_epoch
         self.generation_base = 0
-        """Generations of a log begin anew with each load; those published never do."""
+        """Added to the log's generation, which restarts with each load; published generations only grow."""
         self.in_sync = 1
         self.replicas = 1
         self.state = STATE_RECOVERING
         self.log: PartitionLog | None = None
         self.needs_recovery = False
-        """Its files were not closed cleanly, and are not checked yet: nobody may call them clean."""
+        """Its files were not closed cleanly and are not checked yet, so they must not be marked clean."""
         self.watchers: list[tuple[int, int, bool]] = []
-        """(network process, offset, committed): who wants to hear once the high watermark, or the last stable
-        offset, is past the offset. At most one of each kind for each network process."""
+        """(network process, offset, committed): a watcher to tell once the high watermark, or (committed) the last
+        stable offset, is past the offset. At most one of each kind for each network process.
+        """
         self.waiting_questions: list[tuple[ProcessKey, ManifestWanted]] = []
-        """Asked while the log is loaded: an answer that knows nothing would only be asked for again, at once."""
+        """Manifest requests that came before the log was loaded: an empty answer would only be requested again at
+        once.
+        """
         self.no_room_due_ms = 0
-        """When it may be said again that the disk is too full for this partition."""
+        """When the next log line about a full disk is due for this partition."""
         self.bytes_in = 0
         self.messages_in = 0
         """Appended since the slot was published last."""
@@ -77,21 +80,21 @@ class OwnedPartition:
         return self.state == STATE_RECOVERING
 
     def min_in_sync(self, log: PartitionLog) -> int:
-        """`min.insync.replicas` of its `log`, but no more than it has replicas (as Apache Kafka 4.3)."""
+        """`min.insync.replicas` of its `log`, but at most the number of its replicas (as in Apache Kafka 4.3)."""
         return min(log.config.min_insync_replicas, self.replicas)
 
     def forget_watch(self, network: int, *, committed: bool) -> None:
-        """What this network process waited for is answered, or asked for anew."""
+        """This network process was answered, or watches anew: drop its watcher."""
         if self.watchers:
             self.watchers = [row for row in self.watchers if (row[0], row[2]) != (network, committed)]
 
     def forget_network(self, network: int) -> None:
-        """A network process is dead: nobody waits there any more."""
+        """A network process is dead: drop its watchers."""
         self.watchers = [row for row in self.watchers if row[0] != network]
         self.waiting_questions = [row for row in self.waiting_questions if row[0].index != network]
 
     def published(self, before: PartitionSlot) -> PartitionSlot:
-        """What the slot should say while there is no log: `before` keeps telling how far one may read."""
+        """The slot's content while there is no log; the offsets of `before` stay."""
         return before._replace(
             topic_id=self.topic_id,
             partition=self.name.partition,
@@ -103,7 +106,7 @@ class OwnedPartition:
         )
 
     def published_log(self, log: PartitionLog) -> PartitionSlot:
-        """What the slot should say of the partition's `log` now."""
+        """The slot's content for the present state of the partition's `log`."""
         end, high_watermark, stable = log.log_end, log.high_watermark, log.last_stable
         return PartitionSlot(
             self.topic_id,

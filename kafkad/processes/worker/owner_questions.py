@@ -1,4 +1,4 @@
-"""What others ask the owner of partitions: its files, its producers, its segments; to delete records, to tidy up."""
+"""Answers questions to the owner of partitions: about files, producers and segments, to delete records, to clean up."""
 
 import logging
 from collections.abc import Callable, Generator, Iterator
@@ -48,11 +48,11 @@ from kafkad.wire.steps import STEP
 log = logging.getLogger(__name__)
 
 HIGH_WATERMARK = -1
-"""As an offset in DeleteRecords: everything that is committed."""
+"""The offset in DeleteRecords that means the high watermark."""
 
 
 class Questions:
-    """Answers one message after the other; each is small, or was cut into pieces by who asks."""
+    """Answers one message after the other; each is small, or the sender has split it."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Questions:
         self._write = write_markers
         self._turns = Turns()
         self._shortening: set[OwnedPartition] = set()
-        """Partitions of which segments are removed step by step."""
+        """Partitions whose segments are being removed step by step."""
         self.deleting = Deleting(now_ms=now_ms, block=block, progress=self, delete=self._delete, send=send)
 
     def answer(self, peer: ProcessKey, message: ControlMessage) -> None:
@@ -113,12 +113,12 @@ class Questions:
         return bool(self._turns)
 
     def go_on(self) -> None:
-        """In each pass: with what is answered in steps."""
+        """In each pass: go on with answers that are made in steps."""
         if self._turns:
             self._turns.work()
 
     def answer_waiting(self, owned: OwnedPartition) -> None:
-        """The log is loaded, given up or gone: whoever asked meanwhile is told."""
+        """The log is loaded, given up or deleted: answer the questions that waited for it."""
         waiting, owned.waiting_questions = owned.waiting_questions, []
         for peer, message in waiting:
             self._send(peer, pack_control(self._manifest(message)))
@@ -142,14 +142,14 @@ class Questions:
         )
 
     def low_watermark_of(self, slot: int) -> int | ErrorCode:
-        """The smallest log start of all replicas: ours, as long as there is no other."""
+        """The smallest log start of all replicas; with one replica, its own."""
         owned = self._partitions.get(slot)
         if owned is None or owned.log is None or not owned.is_online:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return owned.log.log_start_offset
 
     def _delete(self, slot: int, tag: int, offset: int) -> tuple[ErrorCode, int]:
-        """Delete here; where the log has to start on every replica."""
+        """Delete here; returns the offset at which the log must start on every replica."""
         owned = self._owned(slot, tag)
         if owned is None or owned.log is None or not owned.is_online:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
@@ -169,7 +169,7 @@ class Questions:
         return ErrorCode.NONE, up_to
 
     def _moved(self, owned: OwnedPartition, removed: list[UnlinkFiles]) -> None:
-        """First everybody can see it, then the files go."""
+        """Publish the new log start first, then remove the files."""
         self._publish(owned)
         self._touched(owned)
         for effect in removed:
@@ -179,7 +179,7 @@ class Questions:
             self._turns.add(AT_ONCE, self._remove_passed(owned, owned.log))
 
     def _remove_passed(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
-        """What is left of a removal of very many segments; others are served in between."""
+        """Go on with the removal of very many segments; other requests are served in between."""
         try:
             while owned.log is partition_log and owned.is_online and has_passed(partition_log):
                 yield
@@ -191,7 +191,7 @@ class Questions:
             self._shortening.discard(owned)
 
     def _write_markers(self, peer: ProcessKey, message: EndMarkersWanted) -> None:
-        """A client ends transactions. Several markers are answered together, when the last is written."""
+        """WriteTxnMarkers: several markers are answered together, after the last is written."""
         incarnation = self.deleting.incarnation_of(peer)
         results: dict[int, list[int]] = {}
 
@@ -236,7 +236,7 @@ class Questions:
         return ErrorCode.NONE, len(entries), b"".join(packed)
 
     def _describe_segments(self, peer: ProcessKey, message: SegmentsWanted) -> Iterator[None]:
-        """In steps: of a log that was just loaded each segment has to be looked into."""
+        """In steps: each segment of a log that was just loaded must be opened."""
         incarnation = self.deleting.incarnation_of(peer)
         described = []
         for partition in message.partitions:
@@ -250,7 +250,7 @@ class Questions:
         if owned is None or owned.log is None or not owned.is_online:
             return nothing
         partition_log = owned.log
-        # Before the segments: what comes meanwhile, nobody decides about.
+        # Read before the segments, so that no decision is made about later batches.
         start = partition_log.log_start_offset
         high_watermark, end = partition_log.high_watermark.offset, partition_log.log_end_offset
         rows: list[SegmentRow] = []
@@ -267,14 +267,14 @@ class Questions:
         return SegmentsOf(slot, start, high_watermark, end, rows)
 
     def _clean_up(self, order: CleanupOrdered) -> None:
-        """What a policy planned, checked against the log as it is now."""
+        """Perform a policy's plan, after checking it against the present log."""
         owned = self._owned(order.slot, order.tag)
         if owned is None or owned.log is None or not owned.is_online:
             return
         try:
             self._carry_out(owned, owned.log, order)
         except NoSpaceLeft as error:
-            # Cleaning makes room: it must not be what gives a full disk up. The next round tries again.
+            # Cleaning makes room, so a full disk must not take the partition offline here. The next round tries again.
             log.error("%s is not cleaned: %s", owned.name, error)
         except FAILURES as error:
             self._failing.failed(owned, error)
@@ -283,7 +283,7 @@ class Questions:
         before = partition_log.log_start_offset
         if order.roll:
             partition_log.roll(partition_log.log_end_offset, wall_clock_ms())
-        # Also what was appended while the policy thought about it stays, though its segment was to go.
+        # Batches appended since the plan stay, even if their segment was to be removed.
         decided = min(partition_log.high_watermark.offset, order.log_end_offset)
         up_to = min(order.delete_up_to, _last_segment_below(partition_log, decided))
         removed = delete_segments(partition_log, up_to, wall_clock_ms()) if up_to >= 0 else []

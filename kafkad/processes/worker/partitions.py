@@ -1,7 +1,7 @@
-"""Which partitions this worker owns, and what metadata says must become of them.
+"""The partitions that this worker owns, kept in line with the metadata.
 
-The controller decides (slot, owner, directory); this makes it so: logs are made, loaded, reconfigured, removed. A
-change counts as applied when its partitions are online, so that a topic that was created can be used at once.
+The controller decides slot, owner and directory; this module creates, loads, reconfigures and removes logs. A change
+counts as applied when its partitions are online, so that a new topic can be used at once.
 """
 
 import logging
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class _Leaving:
-    """A deleted partition whose directory, if it has one, goes when no reader can hold a handle to it."""
+    """A deleted partition; its directory, if any, is removed when no reader can have a handle to it."""
 
     __slots__ = ("directory", "due_ms", "marks", "owned", "slot")
 
@@ -52,7 +52,7 @@ class _Leaving:
         self.owned = owned
         self.slot = owned.slot
         self.directory: Path | None = None
-        """Where its files are since its name was given free."""
+        """The renamed directory of its files."""
         self.due_ms = due_ms
         self.marks = marks
 
@@ -82,11 +82,11 @@ class Partitions:
         self._removed = removed
         self._leaving: deque[_Leaving] = deque()
         self._look_due_ms: int | None = None
-        """When to look at them again, if there are any."""
+        """When to check deleted partitions again, if there are any."""
         self._removals = DirectoryRemovals()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Make so what `delta` changed; `image` is the metadata after it."""
+        """Apply `delta`; `image` is the metadata after it."""
         self.image = image
         for change in delta.changes:
             match change:
@@ -107,11 +107,11 @@ class Partitions:
 
     @property
     def config(self) -> BrokerConfig:
-        """As it is now, with what has changed since the start."""
+        """The present configuration, with all changes since the start."""
         return self._config
 
     def reload(self, static: Mapping[str, str]) -> None:
-        """The properties file says this now; what needs a restart was left out by the supervisor."""
+        """The properties file has these values now; the supervisor has left out options that need a restart."""
         self._config = with_static(self._config, static)
         self._reconfigure_all()
 
@@ -149,10 +149,10 @@ class Partitions:
         self.by_slot[row.slot] = owned
         before = self._table.read(row.slot)
         if row.log_dir < 0:
-            # Its log directory is offline: there is nothing to load, and somebody has to say so.
+            # Its log directory is offline: nothing is loaded, and the slot must say so.
             owned.state = STATE_OFFLINE
         if before.topic_id != owned.topic_id:
-            # Another partition had this slot: nothing it said is true of this one.
+            # Another partition had this slot: its content is not about this one.
             self._table.reset_traffic(row.slot)
             before = PartitionSlot(generation=before.generation + 1)
         self._table.publish(row.slot, owned.published(before))
@@ -181,7 +181,7 @@ class Partitions:
         for topic in self.image.topics.values():
             self._reconfigure(topic)
 
-    # Deleting: first nobody new finds it, then its name is free again, then its files go.
+    # Deletion: withdraw the slot, then free the name, then remove the files.
 
     def _drop(self, topic_id: bytes, slots: tuple[int, ...]) -> None:
         for slot in slots:
@@ -202,11 +202,11 @@ class Partitions:
         self._withdrawn(owned)
         due_ms = monotonic_ms() + delay_ms
         self._leaving.append(_Leaving(owned, due_ms, self._registry.grace_marks()))
-        # At once, whatever the files of earlier deletions wait for: a client waits for the slot of this one.
+        # At once, even while the files of earlier deletions wait: a client waits for the slot of this partition.
         self._look_due_ms = 0
 
     def _set_aside(self, owned: OwnedPartition) -> Path:
-        """Give its name free. The loader may not have come to it yet, so that only the name is known."""
+        """Free its name by renaming the directory. If the partition was not loaded yet, only its name is known."""
         directory = Path(self._config.log_dirs.log_dirs[owned.log_dir]) / str(owned.name)
         leaving = directory.with_name(leaving_directory_name(owned.name, uuid4().hex, "delete"))
         try:
@@ -220,7 +220,7 @@ class Partitions:
 
     @property
     def removal_due_ms(self) -> int | None:
-        """When `remove_left` has work to do."""
+        """When `remove_left` is due."""
         return 0 if len(self._removals) else self._look_due_ms
 
     def remove_left(self, now_ms: int) -> None:
@@ -231,7 +231,7 @@ class Partitions:
         self._removals.work(until_s)
 
     def _look_at_leaving(self, now_ms: int, until_s: float) -> None:
-        """Each once, unless there is no time for all: those that are not looked at come first the next time."""
+        """Each once, as far as time allows; the rest come first the next time."""
         freed: dict[bytes, list[int]] = {}
         unlooked = len(self._leaving)
         while unlooked:
@@ -265,7 +265,7 @@ class Partitions:
         return False
 
     def take_offline(self, log_dir: int) -> list[OwnedPartition]:
-        """A log directory failed: its partitions answer KAFKA_STORAGE_ERROR from now on."""
+        """A log directory has failed: its partitions answer KAFKA_STORAGE_ERROR from now on."""
         lost = [owned for owned in self.by_slot.values() if owned.log_dir == log_dir and owned.state != STATE_OFFLINE]
         for owned in lost:
             owned.state = STATE_OFFLINE

@@ -1,4 +1,4 @@
-"""What a worker does by the clock: producers expire, logs with `flush.ms` are synced. Asleep when neither is due."""
+"""The periodic work of a worker: producers expire, logs with `flush.ms` are synced. No timer runs without need."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ class Periodic:
     ) -> None:
         self._partitions = partitions
         self._expiration_check_ms = expiration_check_ms
-        # As in Apache Kafka, an interval that is none lets the first look be the last.
+        # As in Apache Kafka, after an interval of 0 or less the first check is the only one.
         self._flush_check_ms = flush_check_ms if 0 < flush_check_ms < _NEVER_MS else _NEVER_MS
         self._collect = collect
         self._failed = failed
@@ -38,7 +38,7 @@ class Periodic:
         self._has_flush_ms = False
 
     def note(self, owned: OwnedPartition) -> None:
-        """Something became of the partition in this pass: arm what it needs."""
+        """The partition has changed in this pass: start the timers that it needs."""
         if owned.log is None:
             return
         if not self._has_producers and owned.log.producers.may_expire:
@@ -48,7 +48,7 @@ class Periodic:
 
     @property
     def next_ms(self) -> int | None:
-        """Monotonic milliseconds of the next thing to do, if any."""
+        """When the next timer is due (monotonic milliseconds), if any."""
         due = []
         if self._has_producers:
             due.append(self._next_expiration_ms)

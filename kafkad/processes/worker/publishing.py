@@ -1,6 +1,6 @@
-"""What every pass of a worker ends with: the slots of logs that moved are written, then who waits for them hears it.
+"""The end of each loop pass of a worker:
 
-Nobody is told of anything that a reader can't see yet.
+the slots of changed logs are written, then watchers are told. A watcher hears only of records that readers can see.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from kafkad.wire.processes.descriptors import pack_moved, unpack_watches, watch_
 
 
 class Publishing:
-    """The partitions that have moved in this pass, and those who watch them.
+    """The partitions that changed in this pass, and their watchers.
 
     `advanced` is called with each of them when its high watermark is right, `published` when its slot says so.
     """
@@ -48,7 +48,7 @@ class Publishing:
         self._dirty.append(owned)
 
     def publish_dirty(self) -> bool:
-        """Publish what has moved; False when nothing has."""
+        """Publish the changed partitions; False if there are none."""
         if not self._dirty:
             return False
         dirty, self._dirty = self._dirty, []
@@ -67,7 +67,7 @@ class Publishing:
         return True
 
     def _advance(self, owned: OwnedPartition) -> None:
-        """One replica: what is appended, and on disk where it has to be, is committed."""
+        """With one replica, an append is committed at once, or after its sync where it needs one."""
         partition_log = owned.log
         assert partition_log is not None
         if owned.in_sync == 1 and owned.is_online:
@@ -75,7 +75,7 @@ class Publishing:
         self._advanced(owned)
 
     def publish(self, owned: OwnedPartition) -> None:
-        """Write the slot. Before anything that follows from what it says is answered."""
+        """Write the slot, before any answer that depends on it."""
         table = self._table
         if owned.log is None:
             table.publish(owned.slot, owned.published(table.read(owned.slot)))
@@ -89,12 +89,12 @@ class Publishing:
         self._table.count_appended(owned.slot, owned.messages_in, owned.bytes_in)
         owned.messages_in = owned.bytes_in = 0
 
-    # Who wants to hear when a partition moves.
+    # Watchers of high watermarks.
 
     def watch(self, peer: ProcessKey, frame: bytes) -> None:
-        """Somebody waits for these partitions; who is late already is told at once.
+        """A network process watches these partitions; if an offset was passed already, it is told at once.
 
-        A network process that asks again has forgotten what it asked before: new metadata is no reason to keep both.
+        A new watch of the process replaces its earlier one.
         """
         past: list[int] = []
         for key, tag, offset in unpack_watches(frame):
@@ -112,7 +112,7 @@ class Publishing:
             self._send(peer, pack_moved(past))
 
     def release_watchers(self, owned: OwnedPartition) -> None:
-        """The partition left: nobody has to wait for it."""
+        """The partition left: tell all its watchers."""
         watchers, owned.watchers = owned.watchers, []
         for network, _offset, committed in watchers:
             self._send(self._networks[network], pack_moved([watch_key(owned.slot, committed=committed)]))
@@ -135,7 +135,7 @@ class Publishing:
 
 
 def _waits(owned: OwnedPartition, offset: int, committed: bool) -> bool:
-    """Whether a watcher has nothing new yet: of the high watermark, or (committed) of the last stable offset."""
+    """Whether a watcher must still wait: for the high watermark, or (committed) the last stable offset."""
     if not owned.is_online or owned.log is None:
         return False
     bound = owned.log.last_stable if committed else owned.log.high_watermark

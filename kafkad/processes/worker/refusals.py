@@ -1,5 +1,5 @@
-"""Which counters does a batch move that was not appended? As in Apache Kafka, one refused for a known reason of
-the client's or of the moment is not a failed one: that counter is to show what a broker's operator must look at.
+"""Which counters count a batch that was not appended? As in Apache Kafka, a batch refused for a known error of the
+client or a temporary reason is not a failed one: the counter of failures shows only what needs an operator.
 """
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
@@ -34,5 +34,5 @@ def count_refused(block: CounterBlock, error: KafkaError, size: int) -> None:
 
 
 def count_storage_failure(block: CounterBlock) -> None:
-    """The disk did not take a batch."""
+    """The disk failed to write a batch."""
     block[FAILED_PRODUCE] += 1

@@ -1,7 +1,7 @@
 """The worker process: wait, append what came, publish, answer, tell who waited; in between, load and tidy up.
 
-It is the only writer of its partitions and reads no socket. Nothing of a dead network process reaches a log:
-its link ends with its incarnation.
+It is the only writer of its partitions and reads no client socket. Requests of a dead network process reach no log,
+as its link ends with its incarnation.
 """
 
 import logging
@@ -48,9 +48,9 @@ from kafkad.wire.processes.descriptors import APPEND, WATCH, unpack_control
 log = logging.getLogger(__name__)
 
 _CONFIGURING = (BrokerConfigChanged, FeaturesChanged, GroupConfigChanged, Snapshot)
-"""What coordinators are to be told of."""
+"""The messages for coordinators."""
 MOVED_NOTICE_MS = 5_000
-"""The controller is told at most this often that there is something to checkpoint."""
+"""The least time between two messages to the controller that checkpoints are due."""
 
 
 class WorkerProcess:
@@ -67,7 +67,7 @@ class WorkerProcess:
         self._is_done = False
         self._next_notice_ms = 0
         self._early: list[tuple[ProcessKey, bytes]] = []
-        """What network processes asked before there was metadata: nothing could be said to it yet."""
+        """Questions from network processes that came before the first metadata; they wait for it."""
         self._networks = context.registry.role("network")
         self.loop = EventLoop(block=context.block)
         rings = Rings(context.key, context.shared.rings, context.shared.doorbells, self._on_frames)
@@ -94,12 +94,12 @@ class WorkerProcess:
         self._leave()
 
     def turn(self, timeout_ms: float) -> None:
-        """One pass: what came in is in the logs, published and answered when it ends."""
+        """One pass: it appends, publishes and answers the messages that came in."""
         self.loop.run_once(timeout_ms)
         self._now_ms = monotonic_ms()
         self._finish_pass()
 
-    # What came in.
+    # Incoming messages.
 
     def _on_frames(self, peer: ProcessKey, frames: list[bytes]) -> None:
         for frame in frames:
@@ -177,7 +177,7 @@ class WorkerProcess:
             self.coordination.controller_linked()
             self.tell(SnapshotWanted(self.partitions.image.version))
 
-    # What every pass ends with: publish, then tell who waited, then answer.
+    # The end of each pass: publish, then tell watchers, then answer.
 
     def _finish_pass(self) -> None:
         self.loader.try_again(self._now_ms)
@@ -206,7 +206,7 @@ class WorkerProcess:
         self.periodic.run(self._now_ms)
 
     def touched(self, owned: OwnedPartition) -> None:
-        """The log has moved: it is published when the pass ends."""
+        """The log has changed: publish it when the pass ends."""
         self._publishing.touched(owned)
 
     def _publish_dirty(self) -> None:
@@ -215,7 +215,7 @@ class WorkerProcess:
             self.tell(LogsMoved())
 
     def advanced(self, owned: OwnedPartition) -> None:
-        """The high watermark of a log that moved is where it belongs: look at who waits for it."""
+        """The high watermark of a changed log is up to date: check the requests that wait for it."""
         if self.appending.has_waiting:
             self.appending.advanced(owned.slot)
         self.questions.deleting.progressed(owned.slot)
@@ -223,13 +223,13 @@ class WorkerProcess:
         self.periodic.note(owned)
 
     def flushed(self, owned: OwnedPartition) -> None:
-        """More of a log is on disk: what waited for that can be seen and answered when the pass ends."""
+        """More of a log is on disk: publish and answer the appends that waited for that when the pass ends."""
         self.appending.flush_ended()
         if not owned.is_dirty:
             self.touched(owned)
 
     def published(self, owned: OwnedPartition) -> None:
-        """And readers can see it."""
+        """The slot is published, so readers can see the change."""
         self.coordinating.advanced(owned)
 
     def publish(self, owned: OwnedPartition) -> None:
@@ -241,7 +241,7 @@ class WorkerProcess:
         self.coordinating.online(owned)
 
     def _note_applied(self) -> None:
-        """A version counts as applied when everything it brought is loaded."""
+        """A version counts as applied when all its new partitions are loaded."""
         version = self.partitions.image.version
         if not self.loader.is_idle:
             return
@@ -269,7 +269,7 @@ class WorkerProcess:
         self.tell(DirectoriesRemoved(topic_id, slots))
 
     def withdrawn(self, owned: OwnedPartition) -> None:
-        """The partition is not ours any more: who waits for it is told."""
+        """The partition has left this worker: answer the requests that wait for it."""
         owned.state = owned.state if owned.state != STATE_ONLINE else STATE_OFFLINE
         self.appending.advanced(owned.slot)
         self.appending.flush_ended()
@@ -279,7 +279,7 @@ class WorkerProcess:
         self.coordinating.left(owned)
 
     def log_dir_failed(self, log_dir: int, cause: str) -> None:
-        """Nothing is written there any more; the partitions in it say so."""
+        """The directory has failed: nothing is written there any more, and its partitions go offline."""
         lost = self.partitions.take_offline(log_dir)
         if not lost:
             return
@@ -312,7 +312,7 @@ class WorkerProcess:
         return coordinates or self.appending.is_busy or self.questions.is_busy
 
     def _leave(self) -> None:
-        """A clean stop: everything that was appended is synced, its slot says so, then the links go."""
+        """A clean stop: sync and publish all appends, then close the links."""
         self.upkeep.close()
         self.appending.finish()
         self._publish_dirty()

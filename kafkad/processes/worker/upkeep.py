@@ -1,8 +1,7 @@
-"""What a worker does beside serving: syncing off its loop, removing files when their readers have moved on.
+"""Background work of a worker: syncing logs off its loop, removing files after their readers have moved on.
 
-A log is synced by one thread at a time, and what is asked for meanwhile is one sync more, whatever came in between. A
-failed sync takes its log directory offline and is never retried. Nothing here wakes a worker that has nothing to sync,
-remove or expire.
+One thread at a time syncs a log; all requests that come meanwhile share the next sync. A failed sync takes its log
+directory offline and is never retried. Nothing here wakes a worker that has nothing to sync, remove or expire.
 """
 
 import heapq
@@ -30,15 +29,15 @@ log = logging.getLogger(__name__)
 _Removal = tuple[int, int, OwnedPartition, UnlinkFiles, tuple[GraceMark, ...]]
 RETRY_MS = 50
 AT_A_TIME = 16
-"""Files that are unlinked between two looks at the clock."""
+"""Files that are unlinked between two checks of the clock."""
 SYNC_THREADS = 4
-"""Clients wait for syncs where `flush.messages` is set, and one slow file must not hold all partitions up."""
+"""Clients wait for syncs where `flush.messages` is set, so one slow file must not delay all partitions."""
 
 
 class Upkeep:
     """Deferred work of one worker. `doorbell` becomes readable when a sync has finished.
 
-    `flushed` is told of a partition that was synced, `removed` the slots whose files were unlinked.
+    `flushed` gets a partition that was synced, `removed` the slots whose files were unlinked.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class Upkeep:
         self._threads = HelperThreads(SYNC_THREADS, "sync")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._wanted: dict[OwnedPartition, None] = {}
-        """Whose turn to be synced will come, in order."""
+        """The partitions that wait for their sync, in order."""
         self._syncing: dict[Future[None], tuple[OwnedPartition, PartitionLog, FlushLog]] = {}
         self._is_closed = False
         self._removals: list[_Removal] = []
@@ -69,7 +68,7 @@ class Upkeep:
         return self._removals[0][0] if self._removals else None
 
     def collect(self, owned: OwnedPartition) -> None:
-        """Have the partition's log synced, if it wants to be."""
+        """Sync the partition's log, if a sync was requested."""
         if owned.log is not None and owned.log.wants_flush and not self._is_closed:
             self._wanted[owned] = None
             self._begin_syncs()
@@ -84,7 +83,7 @@ class Upkeep:
             self._begin_sync(owned)
 
     def _begin_sync(self, owned: OwnedPartition) -> None:
-        """Only now it is said what has to be synced: all that has come until now."""
+        """The flush is taken only now, so it includes all requests until now."""
         if owned.log is None or not owned.is_online:
             return
         try:
@@ -130,9 +129,9 @@ class Upkeep:
                 raise error
 
     def remove_due(self, now_ms: int) -> None:
-        """Unlink what is due and no reader can be about to open, and have those who read it before let go.
+        """Unlink due files that no reader can open any more, and tell readers to close them.
 
-        For a few milliseconds: retention may take ten thousand segments of a log at once.
+        For a few milliseconds: retention may remove ten thousand segments of a log at once.
         """
         if not self._removals or self._removals[0][0] > now_ms:
             return
@@ -158,7 +157,7 @@ class Upkeep:
             self._removed(list(slots))
 
     def close(self) -> None:
-        """Wait for the syncs under way; files that still have to go are removed by the next start."""
+        """Wait for running syncs; the next start removes the remaining files."""
         self._is_closed = True
         self._wanted.clear()
         self._threads.close()
