@@ -1,6 +1,7 @@
-"""The cleaner process: asks plugins what should go from which log, and has the owner of the partition do it.
+"""The cleaner process:
 
-It writes no file itself yet. Nothing that a policy does wrong reaches another partition than its own.
+asks plugins what to remove from each log, and orders the owner of the partition to do it. It writes no file itself
+yet. An error of a policy affects only the partition that it was asked about.
 """
 
 from kafkad.processes.cleaner.shell import main

@@ -1,4 +1,4 @@
-"""Which partitions may have something to clean, and what do the policies of their topics want done?
+"""Which partitions may need cleaning, and what do the policies of their topics order?
 
 A policy that fails for a partition is not asked about it again until the configuration changes: one broken
 policy or damaged log must neither stop the cleaning of all others nor fill the log with the same line.
@@ -27,7 +27,8 @@ ReadSlot = Callable[[int], PartitionSlot]
 
 
 class Planner:
-    """The image of this process, and who is in quarantine; `share` says which slots are this process's.
+    """The metadata image of this process, and its quarantined policies; `share` says which slots belong to this
+    process.
 
     `topic_configs` are the rows that plugins have added.
     """
@@ -48,7 +49,7 @@ class Planner:
         self._quarantined: set[tuple[UUID, int, str]] = set()
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """`image` is what `delta` made. A changed configuration gives its partitions another chance."""
+        """`image` is the metadata after `delta`. A changed configuration ends the quarantine of its partitions."""
         self._image = image
         for change in delta.changes:
             match change:
@@ -61,11 +62,11 @@ class Planner:
                     self._quarantined = {each for each in self._quarantined if each[0] in image.names_by_id}
 
     def reconfigured(self) -> None:
-        """The broker's configuration is another one: policies that failed may try again."""
+        """The broker's configuration has changed: end all quarantines."""
         self._quarantined.clear()
 
     def begin_round(self, config: BrokerConfig) -> dict[int, list[tuple[int, int]]]:
-        """The partitions to look at, as (slot, tag) by the worker to ask."""
+        """The partitions to check, as (slot, tag), by the worker to ask."""
         self._asked.clear()
         self._settings.keep(self._image.names_by_id)
         wanted: dict[int, list[tuple[int, int]]] = {}
@@ -87,14 +88,14 @@ class Planner:
         return slot.state == STATE_ONLINE and slot.topic_id == topic.id.bytes and not is_empty
 
     def _names(self, config: LogConfig, broker: BrokerConfig) -> list[str]:
-        """The policies of a topic that there are; without `log.cleaner.enable` nothing is compacted (as Kafka)."""
+        """The policies of a topic that exist; without `log.cleaner.enable` nothing is compacted (as in Kafka)."""
         names = sorted(name for name in config.cleanup_policy if name in self._policies)
         if COMPACT in names and broker.values["log.cleaner.enable"] is False:
             names.remove(COMPACT)
         return names
 
     def plan(self, described: SegmentsOf, config: BrokerConfig, now_ms: int) -> Iterator[CleanupOrdered]:
-        """What the policies order for one log. Nothing for a topic that is gone or was made anew meanwhile."""
+        """The orders of the policies for one log. None for a topic that was deleted or recreated meanwhile."""
         asked = self._asked.pop(described.slot, None)
         if asked is None or not described.segments:
             return
@@ -107,7 +108,7 @@ class Planner:
         for name in self._names(settings, config):
             for effect in self._ask(name, (topic.id, row.index, name), summary, settings, now_ms):
                 order = _order(row.slot, topic_tag(topic.id.bytes), effect, summary.log_end_offset)
-                # The owner says at level info what came of it.
+                # The owner logs the outcome at level info.
                 log.debug("%s-%d: %s", topic.name, row.index, _in_words(order, name))
                 yield order
 
@@ -120,7 +121,7 @@ class Planner:
             effects = list(self._policies[name].plan(summary, settings, now_ms))
             _check(effects)
         except Exception:
-            # Somebody else's code, whatever it raises: it costs this partition its cleaning, said once.
+            # A plugin's code may raise anything: this partition is then not cleaned, which is logged once.
             self._quarantined.add(key)
             log.error(
                 "%s-%d is not cleaned by policy %r until its configuration changes: the policy failed",

@@ -1,4 +1,4 @@
-"""One round over all logs: a chunk of questions at a time to each worker, the next when the answer is there."""
+"""One round over all logs: each worker gets one chunk of questions at a time, the next after its answer."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ CHUNK = 200
 
 
 class Rounds:
-    """What is still to be asked; `part_id`s tell an answer of this round from one that came too late."""
+    """The questions still to send; `part_id`s tell answers of this round from late ones."""
 
     def __init__(self, send: Callable[[ProcessKey, bytes], bool]) -> None:
         self._send = send
@@ -24,7 +24,7 @@ class Rounds:
         return not self._open
 
     def begin(self, wanted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
-        """`wanted`: (slot, tag) by worker. What is left of the round before is dropped."""
+        """`wanted`: (slot, tag) by worker. The rest of the previous round is dropped."""
         self._waiting.clear()
         self._open.clear()
         for worker, partitions in wanted.items():
@@ -36,14 +36,14 @@ class Rounds:
             self._ask_next(worker)
 
     def answered(self, worker: int, part_id: int) -> bool:
-        """False for an answer that nobody waits for any more."""
+        """False for an answer that came too late."""
         if self._open.get(worker) != part_id:
             return False
         self._ask_next(worker)
         return True
 
     def worker_ended(self, worker: int) -> None:
-        """Its partitions are looked at in the next round."""
+        """The worker is lost: its partitions are checked in the next round."""
         self._waiting.pop(worker, None)
         self._open.pop(worker, None)
 

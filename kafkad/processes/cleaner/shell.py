@@ -1,4 +1,4 @@
-"""The cleaner process's loop: a round now and then, in chunks that keep no worker busy for long; else at rest."""
+"""The cleaner process's loop: a round from time to time, in chunks that keep no worker busy for long."""
 
 import logging
 
@@ -33,7 +33,7 @@ def main(context: ChildContext) -> None:
 
 
 class CleanerProcess:
-    """One incarnation of one cleaner; of several, each has the slots that fall to its index."""
+    """One incarnation of one cleaner; with several, each has the slots of its index."""
 
     def __init__(self, context: ChildContext) -> None:
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
@@ -121,7 +121,7 @@ class CleanerProcess:
         self._context.registry.set_applied_version(self._context.key, image.version)
 
     def _overlay(self, delta: MetadataDelta) -> None:
-        """Stored changes of the broker's configuration are above the file's."""
+        """Stored changes of the broker's configuration override the file's."""
         if any(isinstance(change, BrokerConfigChanged | Snapshot) for change in delta.changes):
             configs = self._image.broker_configs
             own = configs.get(str(self._config.node_id), {})

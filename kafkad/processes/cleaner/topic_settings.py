@@ -10,7 +10,7 @@ from kafkad.core.settings.option import Setting
 
 
 class TopicSettings:
-    """What was read, with the configurations it was read from: a change of either brings another object.
+    """Parsed settings with the configurations that they came from: a change of either makes a new object.
 
     `topic_configs` are the rows that plugins have added.
     """
@@ -20,7 +20,7 @@ class TopicSettings:
         self._read: dict[UUID, tuple[BrokerConfig, Mapping[str, str], LogConfig]] = {}
 
     def of(self, topic: Topic, broker: BrokerConfig) -> LogConfig:
-        """The settings of `topic` as it is configured now."""
+        """The present settings of `topic`."""
         known = self._read.get(topic.id)
         if known is not None and known[0] is broker and known[1] is topic.configs:
             return known[2]
@@ -29,5 +29,5 @@ class TopicSettings:
         return settings
 
     def keep(self, topic_ids: Container[UUID]) -> None:
-        """The other topics are gone."""
+        """Forget all other topics."""
         self._read = {topic_id: known for topic_id, known in self._read.items() if topic_id in topic_ids}

@@ -1,8 +1,9 @@
-"""Recovery points, log start offsets and high watermarks of all partitions, in a file each for each log directory.
+"""Checkpoints of recovery points, log start offsets and high watermarks:
 
-Written from what the workers publish, and only while logs move: a worker says so at most every few seconds, and
-no timer runs in a broker at rest. A partition that is not online keeps the value that is on disk. The files know
-partitions by name: what they say of a topic that was deleted must be gone before another of its name has records.
+one file of each kind in each log directory. They are written from the slots of the workers, and only while logs
+change: a worker reports changes at most every few seconds, and no timer runs in an idle broker. A partition that is
+not online keeps its value on disk. The files name partitions by topic name, so the entries of a deleted topic must
+be gone before a new topic of that name has records.
 """
 
 import logging
@@ -20,7 +21,7 @@ from kafkad.core.types import TopicPartition
 log = logging.getLogger(__name__)
 
 NOTICE_MS = 6_000
-"""A worker that has said that logs move may keep quiet about it for 5 s, and a loop pass longer."""
+"""A worker that has reported changes reports further ones only after 5 s and a loop pass."""
 
 Offsets = dict[TopicPartition, int]
 _FIELDS: dict[str, Callable[[PartitionSlot], int]] = {
@@ -31,8 +32,9 @@ _FIELDS: dict[str, Callable[[PartitionSlot], int]] = {
 
 
 class Checkpoints:
-    """`intervals_ms` by file name: what has none is written at the stop. `first_ms`, before which moment a file is
-    not written. `failed` is told of a directory that can't be written any more."""
+    """`intervals_ms` by file name: a file without one is written only at the stop. No file is written before
+    `first_ms`. `failed` is called with a directory that can't be written any more.
+    """
 
     def __init__(
         self,
@@ -59,20 +61,21 @@ class Checkpoints:
         return min(self._due_ms.values(), default=None)
 
     def moved(self, now_ms: int) -> None:
-        """Logs move, or partitions came or went."""
+        """Logs have changed, or partitions were added or removed."""
         self._quiet_from_ms = now_ms + NOTICE_MS
         for name, interval_ms in self._intervals_ms.items():
             first_ms = self._first_ms.get(name, now_ms)
             self._due_ms.setdefault(name, first_ms if now_ms < first_ms else now_ms + interval_ms)
 
     def forget(self, log_dir: int) -> None:
-        """The directory is offline."""
+        """The directory went offline: leave it out."""
         self._paths.pop(log_dir, None)
 
     def begin_anew(self, partitions: Collection[TopicPartition]) -> None:
-        """These have no directory yet: no file may say where another partition of their name began and ended.
+        """These have no directory yet:
 
-        A log start beyond its end would empty the new log after a crash.
+        remove the entries of earlier partitions with their names. A log start beyond the log end would empty the new
+        log after a crash.
         """
         for (log_dir, name), offsets in self._written.items():
             if log_dir in self._paths and any(offsets.get(partition) for partition in partitions):
@@ -87,12 +90,12 @@ class Checkpoints:
             del self._due_ms[name]
         has_changed = self.write(image, due)
         for name in due:
-            # Until nothing has moved for as long as a worker may keep quiet: after that, it says so.
+            # Go on until nothing has changed for as long as a worker may delay its report.
             if has_changed or now_ms < self._quiet_from_ms:
                 self._due_ms[name] = now_ms + self._intervals_ms[name]
 
     def write(self, image: MetadataImage, names: Collection[str] = tuple(_FIELDS)) -> bool:
-        """Write the files whose content is another than the last time; whether any is."""
+        """Write the files whose content has changed; returns whether there were any."""
         has_changed = False
         for (log_dir, name), offsets in self._published(image, names).items():
             if log_dir in self._paths and offsets != self._written[log_dir, name]:
@@ -104,7 +107,7 @@ class Checkpoints:
         try:
             write_offsets(self._paths[log_dir], name, offsets)
         except NoSpaceLeft as error:
-            # The old file is still whole; there may be room the next time.
+            # The old file is intact; there may be room the next time.
             log.error("%s/%s is not up to date: %s", self._paths[log_dir], name, error)
         except StorageFailed as error:
             self._failed(log_dir, str(error))
@@ -132,7 +135,7 @@ class Checkpoints:
 
 
 def _on_disk(path: Path, name: str) -> Offsets:
-    """What the file says. The workers read it too, and leave it to this process to say that it is no use."""
+    """The entries of the file. The workers read it too, but only this process logs that it is damaged."""
     try:
         return read_offsets(path, name)
     except (CheckpointCorrupt, StorageFailed) as error:

@@ -1,5 +1,5 @@
-"""What the controller process does with what it hears: each message leads to one rule of the core, and its
-consequences go out: metadata to all, replies when they may, slots back when nobody looks at them any more.
+"""How the controller process handles messages: each message calls one rule of the core, and the outcome is sent:
+metadata to all processes, replies when it is applied. Slots are freed when no process reads them any more.
 """
 
 import logging
@@ -56,11 +56,11 @@ Send = Callable[[ProcessKey, bytes], bool]
 
 
 class EveryDirectoryFailed(Exception):
-    """There is nothing left to serve from; the message says which was the last, and why."""
+    """The last log directory has failed; the message names it and the reason."""
 
 
 class ControllerEvents:
-    """One incarnation of the controller from the opened store on."""
+    """One incarnation of the controller, after the store was opened."""
 
     def __init__(
         self, context: ChildContext, handover: ControllerHandover, opened: Opened, send: Send, now_ms: int
@@ -104,12 +104,12 @@ class ControllerEvents:
         self._checkpoints.begin_anew(opened.found.missing)
 
     def begin(self) -> None:
-        """The first version goes out."""
+        """Send the first version of the metadata."""
         self._keep()
         self._publishing.announce(self._first_version)
         self._count()
 
-    # What is heard.
+    # Incoming messages.
 
     def peer_linked(self, peer: ProcessKey) -> None:
         self._keep()
@@ -141,7 +141,7 @@ class ControllerEvents:
             case SnapshotWanted(have_version):
                 self._publishing.asked(peer, have_version, self._controller.image)
             case Applied():
-                # Only wakes us: the words in the process registry are looked at when the pass ends.
+                # This only wakes the process: the end of the pass reads the process registry.
                 return
             case ProducerIdsWanted():
                 self._give_producer_ids(peer)
@@ -160,7 +160,7 @@ class ControllerEvents:
         try:
             block = self._view.producer_ids.allocate_block()
         except NoSpaceLeft as error:
-            # None at all: the worker asks again when the next client does.
+            # No block: the worker asks again when the next client does.
             log.error("no producer ids: %s", error)
             block = range(0)
         self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
@@ -172,7 +172,7 @@ class ControllerEvents:
                 self._send(other, frame)
 
     def _in_turn(self, peer: ProcessKey, request: AdminRequest) -> Iterator[None]:
-        """A request that may be about very many resources: others are served between its pieces."""
+        """A request that may name very many resources: others are served between its pieces."""
         context = request.context
         try:
             bodies = pieces_of(context.api_key, context.version, memoryview(request.body))
@@ -228,7 +228,7 @@ class ControllerEvents:
         self._replies.add(WaitingReply(peer, frame, version, deleted, deadline_ms))
 
     def _directory_failed(self, log_dir: int, cause: str) -> None:
-        """Its partitions are offline until the broker is started again."""
+        """A log directory has failed: its partitions are offline until the broker is restarted."""
         if log_dir in self._offline:
             return
         path = self._context.log_directories[log_dir].path
@@ -243,7 +243,7 @@ class ControllerEvents:
         self._controller.directory_failed(log_dir)
         self._publish(before)
 
-    # What goes out.
+    # Outgoing messages.
 
     def _publish(self, before: MetadataImage) -> None:
         changes = self._controller.take_deltas()
@@ -268,7 +268,7 @@ class ControllerEvents:
             )
 
     def _keep(self) -> None:
-        """Before anybody hears of a slot: the next controller of this broker must know of it."""
+        """Before any process hears of a slot, record it for the next controller of this broker."""
         self._handover.keep(self._controller.slots_ever_used, self._offline)
 
     def _count(self) -> None:
@@ -280,7 +280,7 @@ class ControllerEvents:
         self._block[OFFLINE_PARTITIONS] = sum(row.leader < 0 for topic in topics for row in topic.partitions)
 
     def finish_pass(self, now_ms: int) -> None:
-        """What costs much, and what may go on now that others have caught up, or that time has passed."""
+        """Go on with expensive work, and with work that waited for other processes or for a time."""
         self._now_ms = now_ms
         if self._turns:
             self._turns.work()
@@ -307,7 +307,7 @@ class ControllerEvents:
         return min((each for each in deadlines if each is not None), default=None)
 
     def finish(self) -> bool:
-        """The last checkpoints, and the end of the session; whether everything is on disk."""
+        """Write the last checkpoints and end the session; returns whether everything is on disk."""
         failed_before = self._offline
         self._checkpoints.write(self._controller.image)
         self._opened.store.end_session()
@@ -320,7 +320,7 @@ def _initial_delay_ms(context: ChildContext) -> int:
 
 
 def _intervals_ms(context: ChildContext) -> dict[str, int]:
-    """As in Apache Kafka, an interval that is none is no reason to write all the time."""
+    """As in Apache Kafka, an interval of 0 does not mean to write all the time."""
     config = context.config.log_dirs
     intervals = {
         HIGH_WATERMARKS: config.replica_high_watermark_checkpoint_interval_ms,

@@ -1,6 +1,7 @@
-"""What a controller takes over that was restarted while the broker lived on: the slots are the truth.
+"""The state that a restarted controller takes over while the broker lives on:
 
-Workers have published what they own; a partition keeps its slot and owner through any number of controllers.
+the slots are the truth. Workers have published their partitions; a partition keeps its slot and owner through any
+number of controllers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,12 +15,12 @@ from kafkad.core.controller.startup.startup import SharedMemoryState
 from kafkad.core.partition_slot import STATE_DELETING, STATE_FREE, PartitionSlot
 
 VERSIONS_PER_INCARNATION_BITS = 32
-"""Versions of a later incarnation are always larger, whatever the one before had sent when it died."""
+"""Versions of a later incarnation are always larger than all that the previous one may have sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailoverState:
-    """`leaving`: slots that are published, but of no topic in the store: their owners will free them."""
+    """`leaving`: published slots of no topic in the store; their owners will free them."""
 
     inherited: SharedMemoryState
     leaving: tuple[int, ...]
@@ -48,7 +49,7 @@ def take_over(
 
 
 def _partition(slot: int, published: PartitionSlot, offline: frozenset[int]) -> Partition:
-    """Only place and number count: who leads is in the store."""
+    """Only slot, owner and directory matter; the store has the leaders."""
     return Partition(
         index=published.partition,
         slot=slot,

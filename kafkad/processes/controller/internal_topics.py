@@ -1,4 +1,4 @@
-"""What the configuration says of the internal topics, and what is said when there are too few brokers for it."""
+"""The configuration of the internal topics, and the warnings when there are too few brokers for it."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def internal_topics(config: BrokerConfig) -> dict[str, NewTopic]:
-    """By name, as they are made when somebody first needs them."""
+    """By name; they are created when a client first needs them."""
     topics = (
         NewTopic(
             name=GROUP_METADATA_TOPIC,
@@ -41,7 +41,7 @@ def internal_topics(config: BrokerConfig) -> dict[str, NewTopic]:
 
 
 def warn_of_few_replicas(created: Iterable[str], wanted: Mapping[str, NewTopic], brokers: int) -> None:
-    """One loud line for each internal topic that has fewer replicas than the configuration asks for."""
+    """One warning for each internal topic that has fewer replicas than the configuration asks for."""
     for name in created:
         if name in wanted and wanted[name].replication_factor > brokers:
             log.warning(
@@ -54,7 +54,7 @@ def warn_of_few_replicas(created: Iterable[str], wanted: Mapping[str, NewTopic],
 
 
 class Refusals:
-    """Why an internal topic can't be made, once for each reason: clients hear no reason and ask again all the time."""
+    """Log why an internal topic can't be created, once for each reason: clients get no reason and keep retrying."""
 
     def __init__(self) -> None:
         self._said: dict[str, str | None] = {}

@@ -1,7 +1,7 @@
-"""The log directories as the controller sees them at its start: whose they are, and which partitions are in them.
+"""The log directories at the controller's start:
 
-Ten thousand directories have to be looked at in a fraction of a second, so each is read once: its topic id
-always, its leader epochs only where the store does not know the partition.
+their owner and the partitions in them. Ten thousand partition directories must be read in a fraction of a second, so
+each is read once: its topic id always, its leader epochs only if the store does not have the partition.
 """
 
 import logging
@@ -26,7 +26,7 @@ IsKnown = Callable[[str, int], bool]
 
 
 def unreadable(directories: Iterable[tuple[int, LogDirectory]]) -> set[int]:
-    """Which of them can't even say whose they are. Raises `LogDirectoryUnusable` for one that is somebody else's."""
+    """The directories whose `meta.properties` can't be read. Raises `LogDirectoryUnusable` for another broker's."""
     found = set()
     for at, directory in directories:
         try:
@@ -38,7 +38,7 @@ def unreadable(directories: Iterable[tuple[int, LogDirectory]]) -> set[int]:
 
 
 def proposed_cluster_id(paths: Sequence[Path]) -> str | None:
-    """The cluster that the directories belong to already. Raises `LogDirectoryUnusable` when it is not one."""
+    """The cluster that the directories belong to already. Raises `LogDirectoryUnusable` when there are several."""
     ids: dict[str, Path] = {}
     for path in paths:
         found = read_meta_properties(path)
@@ -57,7 +57,7 @@ def claim_all(directories: Sequence[LogDirectory], cluster_id: str, node_id: int
 
 
 def partition_counts(partitions: Mapping[str, int]) -> IsKnown:
-    """Whether the store knows a partition, by the number of partitions of each topic."""
+    """Whether the store has a partition, by the number of partitions of each topic."""
     return lambda topic, partition: partition < partitions.get(topic, 0)
 
 
@@ -85,7 +85,7 @@ def _topic_id(directory: str) -> UUID | None:
     try:
         return parse_partition_metadata(text)
     except CheckpointCorrupt:
-        # Torn by a crash: it is then the topic that has this name.
+        # Torn by a crash: assume the present topic of this name.
         return None
 
 

@@ -1,6 +1,7 @@
-"""Metadata on its way to the other processes: a snapshot for each new link, every delta in order after it.
+"""Sends metadata to the other processes:
 
-The doorbell word in the process registry moves after the deltas were sent, never before; a peer that finds a gap asks.
+a snapshot over each new link, then every delta in order. The version in the process registry moves after the deltas
+were sent, never before; a peer that finds a gap asks for a snapshot.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,20 +12,20 @@ from kafkad.core.controller.image import MetadataImage
 from kafkad.wire.processes.controller_messages import pack_delta
 
 FOLLOWERS = ("worker", "network")
-"""The roles that a change has to have reached before a client is told that it is done."""
+"""The roles that must have applied a change before its client gets the response."""
 
 Send = Callable[[ProcessKey, bytes], object]
 
 
 class Publishing:
-    """What has been sent to whom."""
+    """The metadata version that was sent to each peer."""
 
     def __init__(self, registry: ProcessRegistry, send: Send) -> None:
         self._registry = registry
         self._send = send
         self._snapshots: dict[ProcessKey, int] = {}
         self._followers = tuple(key for role in FOLLOWERS for key in registry.role(role))
-        # One encoding for all that come at the same version: six links open at once at the start.
+        # All links at the same version share one encoding: six open at once at the start.
         self._encoded: tuple[int, bytes] = (-1, b"")
 
     def linked(self, peer: ProcessKey, image: MetadataImage) -> None:
@@ -36,7 +37,7 @@ class Publishing:
         self._snapshots.pop(peer, None)
 
     def asked(self, peer: ProcessKey, have_version: int, image: MetadataImage) -> None:
-        """`peer` wants a snapshot. One that is on its way, with all later deltas behind it, is not sent again."""
+        """`peer` asks for a snapshot. It gets none if one is on its way already, followed by all later deltas."""
         sent = self._snapshots.get(peer)
         if sent is None or have_version >= sent:
             self.linked(peer, image)
@@ -50,7 +51,7 @@ class Publishing:
             self.announce(changes[-1].version)
 
     def announce(self, version: int) -> None:
-        """Everybody who has a link has been sent this version."""
+        """The version that was sent over every link."""
         self._registry.metadata_version = version
 
     def applied(self) -> int:

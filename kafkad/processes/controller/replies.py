@@ -1,6 +1,6 @@
-"""Replies that wait until the other processes have caught up, so that a client finds what it was told.
+"""Replies wait until the other processes have applied the change, so that the client then sees it everywhere.
 
-Waiting is bounded: what was done stays done, and a process that hangs must not keep a client from hearing it.
+The wait is bounded: the change is done, and a hanging process must not hold back the reply.
 """
 
 from collections.abc import Callable, Collection
@@ -23,7 +23,7 @@ class WaitingReply:
 
 
 class Replies:
-    """Those that wait, few at any time."""
+    """The waiting replies; there are few at any time."""
 
     def __init__(self, send: Callable[[ProcessKey, bytes], object]) -> None:
         self._send = send
@@ -52,5 +52,5 @@ class Replies:
         self._waiting = staying
 
     def forget(self, peer: ProcessKey) -> None:
-        """That incarnation is over; the next one has other tokens."""
+        """That incarnation has ended; the next one has other tokens."""
         self._waiting = [reply for reply in self._waiting if reply.peer != peer]

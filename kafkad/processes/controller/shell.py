@@ -1,4 +1,4 @@
-"""The controller process's loop: requests and reports come in, metadata, replies and checkpoints go out."""
+"""The controller process's loop: receives requests and reports, sends metadata and replies, writes checkpoints."""
 
 import logging
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 
 REFUSED, FAILED = 2, 1
 LOOK_MS = 2
-"""How often a new incarnation looks whether the workers have let go of the one before: it does nothing else then."""
+"""How often a new incarnation checks whether the workers have switched to it; it does nothing else until then."""
 ROOM_LOOK_MS = 1_000
-"""How often an incarnation that a full disk does not let begin tries again."""
+"""How often an incarnation retries its start while the disk is full."""
 
 
 def main(context: ChildContext) -> None:
-    """One incarnation of the controller. What another incarnation would meet again is told as `Fatal`."""
+    """One incarnation of the controller. An error that the next incarnation would meet again is sent as `Fatal`."""
     try:
         ControllerProcess(context).run()
     except (LogDirectoryUnusable, StartRefused) as refusal:
@@ -45,14 +45,14 @@ def main(context: ChildContext) -> None:
     except EveryDirectoryFailed as error:
         _give_up(context, Fatal(str(error), FAILED))
     except NoSpaceLeft:
-        # In the middle of a change: the next incarnation completes it when there is room.
+        # The change was interrupted: the next incarnation completes it when there is room.
         raise
     except StorageFailed as error:
         _give_up(context, Fatal(f"the coordination store can't be used: {error}", FAILED))
 
 
 def _give_up(context: ChildContext, fatal: Fatal) -> None:
-    """The supervisor says it, in its one line about the end of the broker."""
+    """The supervisor logs the reason in its one line about the end of the broker."""
     try:
         context.channel.send(fatal)
     except ChannelClosed:
@@ -71,7 +71,7 @@ class ControllerProcess:
         self._events: ControllerEvents | None = None
         self._peers: Peers | None = None
         self._reread: Mapping[str, str] | None = None
-        """What the file says now, if it was read again before there was anybody to tell."""
+        """The reread configuration, if it came before the controller was started."""
 
     def run(self) -> None:
         self._wait_for_workers()
@@ -94,14 +94,14 @@ class ControllerProcess:
         self._leave(events, self._peers)
 
     def _wait_for_workers(self) -> None:
-        """Until no worker can act any more on what the incarnation before had sent: then the slots say all there is."""
+        """Wait until no worker can act on messages of the previous incarnation: then the slots are complete."""
         if self._context.incarnation == FIRST_INCARNATION:
             return
         while not self._is_stopping and not self._registry.is_seen_by_all(self._context.key, "worker"):
             self.loop.run_once(LOOK_MS)
 
     def _open(self, handover: ControllerHandover) -> Opened | None:
-        """None: the broker stops. At its start a full disk is a reason not to; later, everything else goes on."""
+        """None if the broker stops. A full disk refuses the broker's start; later, all other processes go on."""
         has_said_so = False
         while not self._is_stopping:
             try:
@@ -161,7 +161,7 @@ class ControllerProcess:
         return IDLE if deadline_ms is None else max(0, deadline_ms - monotonic_ms())
 
     def _leave(self, events: ControllerEvents, peers: Peers) -> None:
-        """The workers have stopped: what they have published last is final."""
+        """The workers have stopped, so their slots are final."""
         self._context.channel.send(Status("writing checkpoints"))
         is_clean = events.finish()
         peers.close()

@@ -1,7 +1,7 @@
-"""How the controller process gets from an opened store to metadata that the other processes can be told.
+"""How the controller process gets from an opened store to the first metadata for the other processes.
 
-The store is opened after the fork. A store and log directories that do not belong together, or can't be read,
-stop the broker: another incarnation of the controller would find the same.
+The store is opened after the fork. A store and log directories that do not belong together, or can't be read, stop
+the broker: the next incarnation of the controller would fail the same way.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ _MOST_NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """`leaving_slots` are published of topics that are gone; `offline` are log directories by index."""
+    """`leaving_slots` are published slots of deleted topics; `offline` are log directories by index."""
 
     store: EmbeddedStore
     controller: Controller
@@ -61,14 +61,14 @@ class Opened:
 def open_controller(context: ChildContext, handover: ControllerHandover) -> Opened:
     """Raises `LogDirectoryUnusable`, `StartRefused` and `StorageFailed`, which end the broker, and `NoSpaceLeft`.
 
-    A full disk leaves what a crash at that moment would.
+    A full disk leaves the same state as a crash at that moment.
     """
     directories = context.log_directories
     store = EmbeddedStore(directories[0].path / FILE_NAME, session_id(context.runtime_dir))
     try:
         return _opened(context, handover, store)
     except StorageFailed:
-        # The next attempt opens it anew, and would find it locked.
+        # The next attempt opens it again, and would find it locked.
         store.close()
         raise
 
@@ -77,7 +77,7 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     directories = context.log_directories
     ensure_paths(store)
     failed = handover.offline | {at for at, each in enumerate(directories) if not each.is_online}
-    # The first one has just been opened: its trouble is the store's.
+    # The store has just been opened in the first one, so an error there is the store's.
     failed |= unreadable((at, each) for at, each in enumerate(directories) if at and at not in failed)
     online = [each for at, each in enumerate(directories) if at not in failed]
     proposed = proposed_cluster_id([each.path for each in online])
@@ -113,7 +113,7 @@ def new_cluster_id() -> str:
 
 
 def new_id() -> UUID:
-    """Random; none that is printed with a leading dash, which command lines take for an option."""
+    """A random id, without a leading dash, which command lines would take for an option."""
     while True:
         made = uuid4()
         if not urlsafe_b64encode(made.bytes).startswith(b"-"):
@@ -187,7 +187,7 @@ def _start(
 
 
 def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
-    """What the configuration says to the controller; it may say something else after a reload."""
+    """The controller's part of the configuration; a reload may change it."""
     topics = config.topics
     return ControllerSettings(
         broker_id=config.node_id,
@@ -201,7 +201,7 @@ def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
 
 
 def _listeners(context: ChildContext) -> dict[str, Listener]:
-    """As registered: what is advertised, or where the listener really is."""
+    """The endpoints to register: the advertised address, or else the real one of the listener."""
     listeners = {}
     for listener, endpoint in zip(context.config.network.listeners, context.endpoints, strict=True):
         told = listener.advertised or endpoint
@@ -215,7 +215,7 @@ def _listeners(context: ChildContext) -> dict[str, Listener]:
 
 
 def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
-    """Say what was found and is not as it should be, and set strangers aside before a topic needs their names."""
+    """Log problems that were found, and rename stray directories before a topic needs their names."""
     adopted = [f"{topic.name} ({topic.partitions} partition(s))" for topic in started.reconciliation.adopted]
     if adopted:
         log.warning(

@@ -1,7 +1,7 @@
-"""The configuration as the controller answers for it: what may be altered, and what everything is now.
+"""The configuration for the controller's responses:
 
-The stored changes come from the metadata, the texts of the file from the supervisor; what they mean together is
-kafkad.config's.
+which options may be altered, and their present values. Stored changes come from the metadata, the file's values from
+the supervisor; kafkad.config combines them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from kafkad.core.settings.option import Setting
 
 
 class LiveTables:
-    """Implements `kafkad.handlers.controller.context.ConfigTables` for the configuration of this moment."""
+    """Implements `kafkad.handlers.controller.context.ConfigTables` for the present configuration."""
 
     def __init__(
         self, broker: BrokerConfig, cleanup_policies: frozenset[str], topic_configs: Mapping[str, Setting]
@@ -30,18 +30,18 @@ class LiveTables:
         return self._tables.broker
 
     def overlay(self, image: MetadataImage) -> None:
-        """The stored changes are these now."""
+        """The stored changes have changed."""
         configs = image.broker_configs
         own = configs.get(str(self.broker.node_id), {})
         self._set(apply_dynamic(self.broker, configs.get(DEFAULT_BROKER, {}), own))
 
     def ignored(self, image: MetadataImage) -> list[str]:
-        """The options whose stored changes are not in force."""
+        """The options whose stored changes are not in effect."""
         stored = [image.broker_configs.get(name, {}) for name in (DEFAULT_BROKER, str(self.broker.node_id))]
         return sorted({name for configs in stored for name in set(configs) - set(in_force(configs))})
 
     def reread(self, static: Mapping[str, str]) -> None:
-        """The file says this now."""
+        """The file was read again."""
         self._set(with_static(self.broker, static))
 
     def _set(self, broker: BrokerConfig) -> None:

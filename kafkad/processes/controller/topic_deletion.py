@@ -1,6 +1,7 @@
-"""Deleted topics until the last of their directories is gone, also when the worker that should remove it dies.
+"""Follows deleted topics until their last directory is removed, also when the worker that should remove it dies.
 
-A slot goes back only after its worker has freed it: freeing is a write, and would hit the next partition in it.
+A slot is reused only after its worker has freed it: freeing is a write, which would hit the next partition in the
+slot.
 """
 
 import logging
@@ -44,7 +45,7 @@ class TopicDeletions:
         self._leaving_slots = list(leaving_slots)
         self._removals = DirectoryRemovals()
         self._workers: set[int] = set()
-        """Those that have an incarnation to which metadata is sent."""
+        """Workers with an incarnation to which metadata is sent."""
 
     @property
     def has_removals(self) -> bool:
@@ -64,17 +65,17 @@ class TopicDeletions:
                         self._remove_for(worker, topic)
 
     def removed(self, topic_id: bytes, slots: list[int]) -> None:
-        """A worker has no files and no slots of these any more."""
+        """A worker has removed the files and slots of these."""
         known = self._topics.get(topic_id)
         if known is not None and self._controller.slots_deleted(known[1].id, slots):
             del self._topics[topic_id]
 
     def worker_linked(self, worker: int) -> None:
-        """From here on it is told of deletions, and does what they ask for."""
+        """From now on the worker gets deletions and performs them."""
         self._workers.add(worker)
 
     def worker_ended(self, worker: int) -> None:
-        """What it had still to remove is removed here; nobody else writes to the slots of a dead process."""
+        """The controller removes what the dead worker had to remove; no other process writes to its slots."""
         self._workers.discard(worker)
         for _, topic in list(self._topics.values()):
             self._remove_for(worker, topic)
@@ -97,7 +98,7 @@ class TopicDeletions:
             self._table.clear(slot)
 
     def _set_aside(self, home: LogDirectory, partition: TopicPartition) -> None:
-        """Its name is needed again at once when the topic is; the content goes later."""
+        """Rename the directory at once, as a new topic may need its name; the content is removed later."""
         if not os.path.exists(home.path / directory_name(partition)):
             return
         try:
@@ -106,9 +107,10 @@ class TopicDeletions:
             log.error("%s was deleted, its directory can't be renamed: %s", partition, error)
 
     def take_back(self, found: Reconciliation, *, is_first_incarnation: bool) -> None:
-        """What an incarnation before left half done. Call it when every live worker has applied the first version.
+        """Complete deletions of an earlier incarnation.
 
-        Directories that are renamed already are somebody's duty unless this broker has just been started.
+        Call it when every live worker has applied the first version. A worker still removes directories that are
+        renamed already, unless this broker has just been started.
         """
         for directory, topic, partition in found.deleting:
             done = partial(self._controller.partitions_deleted, topic, [partition])
@@ -120,11 +122,11 @@ class TopicDeletions:
         return self._directories[directory.log_dir].path / directory.name
 
     def remove(self, budget_s: float) -> None:
-        """Some of their files; there may be very many, and clients wait meanwhile."""
+        """Remove some of their files; there may be very many, and clients wait meanwhile."""
         self._removals.work(time.monotonic() + budget_s)
 
     def acknowledged(self, version: int) -> None:
-        """Every live process has applied `version`: slots whose owners have let go of them may be used again."""
+        """Every live process has applied `version`: slots that their owners have freed may be reused."""
         while self._leaving_slots and self._table.read(self._leaving_slots[-1]).state == STATE_FREE:
             self._leaving_slots.pop()
         if self._leaving_slots:

@@ -1,4 +1,5 @@
-"""The supervisor: makes what all processes share, starts, watches and restarts them, and stops them in order.
+"""The supervisor: creates the resources of all processes, starts, watches and restarts them, and stops them in
+order.
 
 It serves no request, and has no thread, no ZeroMQ context and no coordination client.
 """

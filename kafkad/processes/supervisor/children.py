@@ -1,4 +1,4 @@
-"""The children as the supervisor has them: start an incarnation, notice its end, tell all of them something.
+"""The children of the supervisor: starts an incarnation, notices its end, sends messages to all of them.
 
 An incarnation is replaced only after it was reaped: a killed writer may finish a write late, so two incarnations of one
 process never overlap.
@@ -23,7 +23,9 @@ from kafkad.processes.supervisor.forking import CannotFork, Process
 
 @dataclass(slots=True, kw_only=True)
 class Incarnation:
-    """One incarnation of a child: its process, a descriptor that gets readable at its end, and our end of the line."""
+    """One incarnation of a child: its process, a descriptor that gets readable at its end, and our end of the
+    channel.
+    """
 
     key: ProcessKey
     incarnation: int
@@ -32,7 +34,7 @@ class Incarnation:
     channel: Channel
     is_ready: bool = False
     is_clean: bool = False
-    """It said `Stopped` and that all of its state is on disk."""
+    """It has sent `Stopped` with all of its state on disk."""
     watchdog: Watchdog = field(default_factory=Watchdog)
     is_killed: bool = False
 
@@ -73,10 +75,10 @@ class Children:
             for key in registry.keys
         }
         for key in registry.keys:
-            # Before the first fork: each child finds all its peers in the process registry, and nobody has to be told.
+            # Before the first fork, so that each child finds all its peers in the process registry.
             registry.begin_incarnation(key)
         gc.collect()
-        # Pages with objects that the collector never visits again stay shared between all processes.
+        # The garbage collector no longer touches these objects, so their pages stay shared between all processes.
         gc.freeze()
 
     def __iter__(self) -> Iterator[Child]:
@@ -104,7 +106,7 @@ class Children:
         return child.incarnation
 
     def _begin(self, child: Child, unless_begun: ExitStack) -> Incarnation:
-        """What is to be undone when the machine has no room for the incarnation is in `unless_begun`."""
+        """`unless_begun` undoes the preparations when the machine has no room for the incarnation."""
         self._registry.set_state(child.key, ProcessState.STARTING)
         unless_begun.callback(self._registry.set_state, child.key, ProcessState.DEAD)
         ours, theirs = channel_pair()
@@ -132,7 +134,7 @@ class Children:
             self._forget(child.key)
 
         process = Process(target=run_child, args=(context, child.main, forget), name=str(child.key))
-        # A signal for us that the child got before it forgot our handlers would be reported to us as ours.
+        # A signal that the child gets before it resets our handlers would be reported to us as ours.
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
         try:
             process.start()
@@ -157,7 +159,7 @@ class Children:
         try:
             incarnation.channel.send(message)
         except ChannelClosed:
-            # Dead already, or stuck beyond hope: what its end means is decided when its pidfd says so.
+            # It is dead already or hangs: its end is handled when its pidfd gets readable.
             self.kill(incarnation)
 
     def tell_all(self, message: ToChild) -> None:
@@ -171,12 +173,12 @@ class Children:
         incarnation.is_killed = True
 
     def ask_for_stacks(self, incarnation: Incarnation) -> None:
-        """It writes to stderr what each of its threads does."""
+        """Make it write the stacks of its threads to stderr."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(incarnation.pidfd, STACKS_SIGNAL)
 
     def kill_all(self) -> None:
-        """Leave no process behind, whatever the reason; waits until they are gone."""
+        """Kill all that are left and wait for their ends."""
         for incarnation in self.incarnations():
             self.kill(incarnation)
         for child in self:

@@ -1,6 +1,7 @@
-"""A process of multiprocess whose fork may fail: then nothing of it is left behind, and it can be tried again.
+"""A process of multiprocess whose fork may fail without leaving anything behind, so that it can be tried again.
 
-multiprocess makes two pipes before it forks and forgets them when that fails. A limit of processes may hold for hours.
+multiprocess makes two pipes before it forks, and leaks them when the fork fails. A limit of processes may last for
+hours.
 """
 
 import errno
@@ -21,7 +22,7 @@ _HINTS = {
 
 
 class CannotFork(Exception):
-    """Why there is no new process; one line."""
+    """Why the fork failed; one line."""
 
     def __init__(self, error: OSError) -> None:
         known = _HINTS.get(error.errno or 0)
@@ -57,7 +58,7 @@ def _pipe(stack: ExitStack) -> tuple[int, int]:
 
 
 class Process(ForkProcess):  # type: ignore[misc]
-    """As multiprocess's own, with that difference."""
+    """As multiprocess's own, but it closes the pipes when the fork fails."""
 
     @staticmethod
     def _Popen(process_obj: BaseProcess) -> Popen:

@@ -1,11 +1,11 @@
-"""Whether this machine is one that the broker can run on at all."""
+"""Can the broker run on this machine at all?"""
 
 _KNOWN = ("x86_64", "amd64", "i686")
-"""As uname(2) names them; the last one is said under linux32(8) on the same processors."""
+"""Names of uname(2); linux32(8) gives the last one on the same processors."""
 
 
 def refusal(machine: str) -> str | None:
-    """`machine` is what `uname -m` prints. One line, or None where all is well."""
+    """`machine` is what `uname -m` prints. One line, or None if the machine is supported."""
     if machine in _KNOWN:
         return None
     return (

@@ -45,5 +45,5 @@ def _partitions(directory: LogDirectory) -> int:
     try:
         return sum(1 for _ in directory.partitions())
     except StorageFailed:
-        # Whoever needs its content says so.
+        # The reader of its content reports the error.
         return 0

@@ -1,4 +1,4 @@
-"""How far a start or a stop has come, in the words that `systemctl status` shows."""
+"""The progress of a start or a stop, as the text that `systemctl status` shows."""
 
 from collections.abc import Mapping
 
@@ -22,15 +22,15 @@ def of_start(registry: ProcessRegistry, *, is_recovering: bool) -> str:
 
 
 def of_stop(registry: ProcessRegistry, stage: StopRole | None) -> str | None:
-    """None while there is nothing new to say."""
+    """None if the text has not changed."""
     done, total = _partitions(registry)
-    # A worker that was just told to stop has not counted yet.
+    # A worker that was just told to stop has not reported its count yet.
     if stage is None or (stage.role == "worker" and done == total):
         return None
     return STOPPING[stage.role].format(total - done)
 
 
 def _partitions(registry: ProcessRegistry) -> tuple[int, int]:
-    """What the workers have done of what there is to do."""
+    """The progress of all workers together."""
     rows = [registry.progress(key) for key in registry.role("worker")]
     return sum(row[0] for row in rows), sum(row[1] for row in rows)

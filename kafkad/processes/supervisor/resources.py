@@ -1,6 +1,7 @@
-"""What the broker has to have before its first process: memory, addresses, log directories, a place for sockets.
+"""The resources that the broker needs before its first process:
 
-Taken in one go and given back in one go; whatever can't be had is a `StartRefused` with one line.
+memory, addresses, log directories, the runtime directory. They are acquired together and released together; a
+missing one raises `StartRefused` with one line.
 """
 
 import logging
@@ -46,7 +47,7 @@ class StartRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Everything that children inherit; `close` gives it back."""
+    """Everything that children inherit; `close` releases it."""
 
     shared: SharedState
     runtime_dir: Path
@@ -54,11 +55,13 @@ class Resources:
     endpoints: tuple[Endpoint, ...]
     log_directories: tuple[LogDirectory, ...]
     was_clean: tuple[bool, ...]
-    """For each log directory, those included that are offline: nothing in it has to be looked through."""
+    """For each log directory, also offline ones: whether it needs no recovery."""
     stack: ExitStack
 
     def stop_listening(self) -> None:
-        """Our copies of the listeners: as long as one is open, the kernel takes connections nobody serves."""
+        """Close our copies of the listeners: while one is open, the kernel accepts connections that no process
+        serves.
+        """
         for _, sock in self.listeners:
             sock.close()
 
@@ -110,10 +113,10 @@ def take_resources(config: BrokerConfig, service: ServiceManager | None = None) 
 def _bind(
     config: BrokerConfig, service: ServiceManager, stack: ExitStack
 ) -> tuple[tuple[Listener, socket.socket], ...]:
-    """Each listener's socket: one that the service manager has kept for it, or a new one that it shall keep."""
+    """Each listener's socket: one that the service manager has stored, or a new one that it stores from now on."""
     inherited = InheritedSockets()
     known = [(listener, inherited.take(listener.host, listener.port)) for listener in config.network.listeners]
-    # First: a new listener may want a part of an old one's address.
+    # First, because a new listener may overlap with an old one's address.
     for name in inherited.close():
         service.drop(name)
     listeners, new = [], []
@@ -137,7 +140,7 @@ def _endpoint(sock: socket.socket) -> Endpoint:
 
 
 def _lock(config: BrokerConfig, stack: ExitStack) -> tuple[LogDirectory, ...]:
-    """As in log.dirs. The first one holds the coordination store and has to be there; others may be offline."""
+    """As in log.dirs. The first one holds the coordination store and must be usable; others may be offline."""
     directories: list[LogDirectory] = []
     for path in config.log_dirs.log_dirs:
         try:

@@ -8,7 +8,7 @@ from kafkad.processes.runtime.child import HANDLED_SIGNALS
 
 
 class SignalQueue:
-    """Between enter and exit, SIGTERM, SIGINT and SIGHUP can be read from `fd` and do nothing else."""
+    """Between enter and exit, SIGTERM, SIGINT and SIGHUP only write a byte to `fd`."""
 
     def __init__(self) -> None:
         self.fd, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -41,4 +41,4 @@ class SignalQueue:
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
-    """The byte in the pipe is all there is to it; without a handler there would be none."""
+    """Does nothing: Python writes the byte to the pipe, but only for signals with a handler."""

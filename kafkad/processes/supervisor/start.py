@@ -1,4 +1,4 @@
-"""A broker from its configuration to its exit code: take what it needs, supervise, give everything back."""
+"""A broker from its configuration to its exit code: acquires resources, supervises, releases everything."""
 
 import faulthandler
 import logging
@@ -36,7 +36,7 @@ ROLES = ("controller", "worker", "network", "cleaner", "reporter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTimeouts:
-    """How many failed incarnations of one process a minute may have, and how long each stage of a stop."""
+    """The failures per minute allowed for one process, and the time limit of each stage of a stop."""
 
     failures_allowed: int = FAILURES_ALLOWED
     stage_ms: Mapping[str, int] = field(default_factory=lambda: STAGE_MS)
@@ -76,13 +76,13 @@ def run_broker(
         open_files.warn_of_few(_open_files(config), config, resources.log_directories)
         return _Broker(config, plugins, resources, service, mains, announce, reread, timeouts or StartTimeouts()).run()
     finally:
-        # A child never comes here, but if it did, it must not take the others' directory with it.
+        # A child never gets here; if it did, it must not remove the directory of the others.
         if os.getpid() == own_pid:
             resources.close()
 
 
 def _look_at_machine(config: BrokerConfig) -> None:
-    """Raises `StartRefused` for what no broker could run with here."""
+    """Raises `StartRefused` if no broker can run here with this configuration."""
     for reason in (machine.refusal(os.uname().machine), open_files.refusal(_open_files(config))):
         if reason is not None:
             raise StartRefused(reason)
@@ -101,7 +101,7 @@ def load_roles() -> Mapping[str, RoleMain]:
 
 
 class _Broker:
-    """What start, reload and end have in common: the configuration of now, and the resources."""
+    """The state that start, reload and end share: the present configuration and the resources."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class _Broker:
         )
 
     def _forget(self, key: ProcessKey) -> None:
-        """In the child: close what only the supervisor or another role uses."""
+        """In the child: close the descriptors that only the supervisor or another role uses."""
         for close in self._close_in_children:
             close()
         self._service.forget()
@@ -190,7 +190,7 @@ class _Broker:
                 sock.close()
 
     def _reload(self) -> Reload | None:
-        """Read the file again and keep what can be had without a restart; None when nothing changes."""
+        """Read the file again and keep the options that need no restart; None when nothing changes."""
         if self._reread is None:
             log.info("SIGHUP: there is no properties file to read again")
             return None

@@ -1,7 +1,7 @@
-"""The supervisor's loop: wait for signals, ends of children and what they say, and act on it.
+"""The supervisor's loop:
 
-Which restart is due, how a stop goes on and which broker states are legal are rules of the core; here they are
-performed.
+waits for signals, ends of children and their messages, and acts on them. Rules of the core decide which restart is
+due, how a stop goes on and which broker states are legal.
 """
 
 import logging
@@ -77,7 +77,7 @@ class Supervision:
         self.unclean_workers = 0
 
     def run(self) -> int:
-        """Until all children have ended in order; the exit code."""
+        """Runs until all children have ended; returns the exit code."""
         self._enter(BrokerState.STARTING)
         if self._is_recovering:
             self._enter(BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)
@@ -85,7 +85,7 @@ class Supervision:
         self._start_all()
         while self._stopping is None or not self._stopping.is_over:
             for fd, _ in self._epoll.poll(self._wait_s()):
-                # An earlier event of this round may have ended the incarnation that this descriptor belonged to.
+                # An earlier event of this pass may have ended the incarnation of this descriptor.
                 on_event = self._on_event.get(fd)
                 if on_event is not None:
                     on_event()
@@ -128,7 +128,9 @@ class Supervision:
             self._watching.look(now_ms, is_starting=is_starting, is_stopping=is_stopping, text=self._progress())
 
     def _unkilled(self, stage: StopRole) -> Iterator[Incarnation]:
-        """Whom its deadline is for: one that was killed and can't end yet is waited for without another word."""
+        """The children that the stop deadline applies to: one that was killed, but can't end yet, gets no further
+        signal.
+        """
         return (
             incarnation
             for incarnation in self._children.incarnations()
@@ -141,7 +143,7 @@ class Supervision:
         return None if self._was_ready else progress.of_start(self._registry, is_recovering=self._is_recovering)
 
     def _start_all(self) -> None:
-        """The first incarnations. Where not even these can begin, the broker can't be had."""
+        """Start the first incarnations. If one of these can't start, the broker does not."""
         for child in self._children:
             try:
                 self._start(child)
@@ -150,7 +152,7 @@ class Supervision:
                 return
 
     def _start_again(self, child: Child) -> bool:
-        """False when the machine has no room for it now: that is no reason to take away what lives."""
+        """False when the machine has no room for it now; the other processes go on."""
         try:
             self._start(child)
         except CannotFork as error:
@@ -168,7 +170,7 @@ class Supervision:
     def _on_end(self, child: Child) -> None:
         incarnation = child.incarnation
         assert incarnation is not None, "a pidfd is watched as long as its incarnation"
-        # What it said last is still in the socket.
+        # Its last messages are still in the socket.
         self._on_messages(child, incarnation)
         self._unwatch(incarnation.pidfd)
         self._unwatch(incarnation.channel.fd)
@@ -195,7 +197,7 @@ class Supervision:
         try:
             messages = incarnation.channel.receive()
         except ChannelClosed:
-            # Its end follows, or is being handled: the pidfd tells.
+            # Its end follows or is being handled, through the pidfd.
             self._unwatch(incarnation.channel.fd)
             return
         for message in messages:
@@ -262,7 +264,7 @@ class Supervision:
         self._stopping = StopSequence(stage_ms=self._stage_ms)
         for child in self._children:
             if child.key.role == "worker" and child.incarnation is None:
-                # One that has never lived has changed nothing.
+                # A process that never lived has changed nothing.
                 self.unclean_workers += self._is_recovering or self._registry.incarnation(child.key) > FIRST_INCARNATION
             child.restart_at_ms = None
         self._go_on_stopping()

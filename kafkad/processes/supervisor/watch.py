@@ -1,7 +1,7 @@
-"""Whether the children live, seen from time to time, and what the service manager hears of it.
+"""Checks the heartbeats of the children from time to time, and reports to the service manager.
 
-A child whose beat stands still writes down where it is, is killed, and replaced like any that ended. The service
-manager is fed as long as that works: it has to help when a killed child does not go away, or when the supervisor
+A child whose heartbeat stops writes its stacks, is killed, and replaced like any child that ended. The service
+manager gets `alive` while that works, and restarts the broker when a killed child does not end or the supervisor
 itself hangs.
 """
 
@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 TEXT_MS = 200
 """How often the text of a start or stop is renewed."""
 STACKS_MS = 200
-"""Whoever hangs has so long to write its stacks: a signal handler does that, wherever the process is."""
+"""The time that a hanging child has to write its stacks, which a signal handler does wherever the process is."""
 PATIENCE_S = 30
-"""A start is given that long from each look on which all was well."""
+"""By how long each successful check extends a start."""
 
 
 class Watch:
-    """`look` when `next_ms` has come."""
+    """Call `look` at `next_ms`."""
 
     def __init__(
         self, children: Children, counters: Counters, registry: ProcessRegistry, service: ServiceManager, now_ms: int
@@ -39,14 +39,14 @@ class Watch:
         self._next_look_ms = now_ms + self._look_ms
         self._told = ""
         self._asked: list[Incarnation] = []
-        """Incarnations that hang, and are killed when they have been given time for their stacks."""
+        """Incarnations that hang; they are killed after the time for their stacks."""
         self._kill_ms = now_ms
         self._gave_up = False
         # At once: the first text of a start.
         self.next_ms = now_ms
 
     def look(self, now_ms: int, *, is_starting: bool, is_stopping: bool, text: str | None) -> None:
-        """`text` says how far a start or a stop has come; None when there is nothing new to say."""
+        """`text` is the progress of a start or a stop; None if it has not changed."""
         if self._asked and now_ms >= self._kill_ms:
             self._kill_asked(now_ms)
         if now_ms >= self._next_look_ms:
@@ -63,7 +63,7 @@ class Watch:
         self.next_ms = min(self._next_look_ms, soon_ms, self._kill_ms if self._asked else soon_ms)
 
     def _all_well(self, now_ms: int) -> bool:
-        """Ask who hangs for its stacks, before it is killed; False when somebody has not died of it."""
+        """Ask hanging children for their stacks, then kill them; False when a killed child has not ended."""
         for incarnation in self._children.incarnations():
             if incarnation.watchdog.killed_ms is not None:
                 self._expect_end(incarnation, now_ms)
@@ -87,7 +87,7 @@ class Watch:
             return False
         assert incarnation.process.pid is not None, "a started process has a pid"
         seen = activity(incarnation.process.pid)
-        # Gone: its pidfd tells.
+        # It has ended; its pidfd is handled elsewhere.
         return seen is not None and incarnation.watchdog.judge(
             now_ms,
             cpu_ticks=seen.cpu_ticks,
