@@ -1,6 +1,6 @@
-"""Removes directories with their content, a file at a time:
+"""Removes directories with their content, a file at a time: there may be tens of thousands.
 
-there may be tens of thousands. What can't be removed stays, and is logged once for each directory.
+What can't be removed stays, and is logged once for each directory.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""The directory of one broker's sockets:
+"""The directory of one broker's sockets: created at each start, removed at its end.
 
-created at each start, removed at its end. All children inherit a locked descriptor, so a locked directory is in use.
-The next start removes directories that killed brokers left, as their locks are free.
+All children inherit a locked descriptor, so a locked directory is in use. The next start removes directories that
+killed brokers left, as their locks are free.
 """
 
 import fcntl

@@ -97,9 +97,9 @@ class ProcessRegistry:
         )
 
     def begin_incarnation(self, key: ProcessKey, state: ProcessState = ProcessState.STARTING) -> int:
-        """Only for the supervisor, after the previous incarnation was reaped:
+        """Only for the supervisor, after the previous incarnation was reaped: count the next one.
 
-        count the next one. DEAD for one that starts later.
+        DEAD for one that starts later.
         """
         row = self._slots[key] * _ROW
         # State before incarnation: a reader in between must not see a dead incarnation as one that starts.

@@ -1,9 +1,8 @@
 """The log of one partition, as its only writer sees it: append, roll, flush, watermarks.
 
 Everything is checked before anything changes: a refused batch or a full disk leaves the log as it was. Effects are
-what the owner does later: it syncs off its loop (`take_flush`) and unlinks files after the readers have moved on.
-Other modules remove and truncate (`removal`), load a log (`loading`) and append what coordinators write
-(`coordinated`).
+what the owner does later: it syncs off its loop and unlinks files after the readers have moved on. Removal and
+truncation are in `removal`, loading is in `loading`, appends of coordinators are in `coordinated`.
 """
 
 from collections import deque

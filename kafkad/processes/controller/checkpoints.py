@@ -1,9 +1,8 @@
-"""Checkpoints of recovery points, log start offsets and high watermarks:
+"""Checkpoints of recovery points, log start offsets and high watermarks: one file of each kind in each log directory.
 
-one file of each kind in each log directory. They are written from the slots of the workers, and only while logs
-change: a worker reports changes at most every few seconds, and no timer runs in an idle broker. A partition that is
-not online keeps its value on disk. The files name partitions by topic name, so the entries of a deleted topic must
-be gone before a new topic of that name has records.
+They are written from the slots of the workers, and only while logs change: a worker reports changes at most every few
+seconds, and no timer runs in an idle broker. A partition that is not online keeps its value on disk. The files name
+partitions by topic name, so the entries of a deleted topic must be gone before a new topic of that name has records.
 """
 
 import logging
@@ -72,10 +71,9 @@ class Checkpoints:
         self._paths.pop(log_dir, None)
 
     def begin_anew(self, partitions: Collection[TopicPartition]) -> None:
-        """These have no directory yet:
+        """These have no directory yet: remove the entries of earlier partitions with their names.
 
-        remove the entries of earlier partitions with their names. A log start beyond the log end would empty the new
-        log after a crash.
+        A log start beyond the log end would empty the new log after a crash.
         """
         for (log_dir, name), offsets in self._written.items():
             if log_dir in self._paths and any(offsets.get(partition) for partition in partitions):

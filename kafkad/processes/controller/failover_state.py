@@ -1,7 +1,6 @@
-"""The state that a restarted controller takes over while the broker lives on:
+"""The state that a restarted controller takes over while the broker lives on: the slots are the truth.
 
-the slots are the truth. Workers have published their partitions; a partition keeps its slot and owner through any
-number of controllers.
+Workers have published their partitions; a partition keeps its slot and owner through any number of controllers.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
-"""The log directories at the controller's start:
+"""The log directories at the controller's start: their owner and the partitions in them.
 
-their owner and the partitions in them. Ten thousand partition directories must be read in a fraction of a second, so
-each is read once: its topic id always, its leader epochs only if the store does not have the partition.
+Ten thousand partition directories must be read in a fraction of a second, so each is read once: its topic id always,
+its leader epochs only if the store does not have the partition.
 """
 
 import logging

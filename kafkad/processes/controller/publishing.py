@@ -1,7 +1,7 @@
-"""Sends metadata to the other processes:
+"""Sends metadata to the other processes: a snapshot over each new link, then every delta in order.
 
-a snapshot over each new link, then every delta in order. The version in the process registry moves after the deltas
-were sent, never before; a peer that finds a gap asks for a snapshot.
+The version in the process registry moves after the deltas were sent, never before; a peer that finds a gap asks for a
+snapshot.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,6 @@
-"""The configuration for the controller's responses:
+"""The configuration for the controller's responses: which options may be altered, and their present values.
 
-which options may be altered, and their present values. Stored changes come from the metadata, the file's values from
-the supervisor; kafkad.config combines them.
+Stored changes come from the metadata, the file's values from the supervisor; kafkad.config combines them.
 """
 
 from collections.abc import Iterator, Mapping

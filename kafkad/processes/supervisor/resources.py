@@ -1,7 +1,6 @@
-"""The resources that the broker needs before its first process:
+"""The broker's resources before its first process: memory, addresses, log directories, the runtime directory.
 
-memory, addresses, log directories, the runtime directory. They are acquired together and released together; a
-missing one raises `StartRefused` with one line.
+They are acquired together and released together; a missing one raises `StartRefused` with one line.
 """
 
 import logging

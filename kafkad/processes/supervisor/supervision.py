@@ -1,7 +1,6 @@
-"""The supervisor's loop:
+"""The supervisor's loop: waits for signals, ends of children and their messages, and acts on them.
 
-waits for signals, ends of children and their messages, and acts on them. Rules of the core decide which restart is
-due, how a stop goes on and which broker states are legal.
+Rules of the core decide which restart is due, how a stop goes on and which broker states are legal.
 """
 
 import logging

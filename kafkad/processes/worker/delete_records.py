@@ -1,7 +1,6 @@
-"""DeleteRecords in the worker:
+"""DeleteRecords in the worker: answered when the log of every replica starts at the requested offset.
 
-answered when the log of every replica starts at the requested offset. The owner deletes at once; the response waits
-for the other replicas. With one replica nothing waits.
+The owner deletes at once; the response waits for the other replicas. With one replica nothing waits.
 """
 
 from collections.abc import Callable

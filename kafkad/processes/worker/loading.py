@@ -1,10 +1,9 @@
-"""Opens the logs of a worker's partitions:
+"""Opens the logs of a worker's partitions: creates new ones, loads or recovers those on disk.
 
-creates new ones, loads or recovers those on disk. Loading goes on between loop passes, a step of one log at a time,
-so that loaded partitions serve already. A worker that replaces a dead one in a living broker trusts the published
-slot, as the page cache has lost nothing. If the loaded log is shorter than the slot says, the partition goes offline
-with an error, and its high watermark is never lowered silently. A partition for which the disk has no room is
-offline, and tried again every few seconds.
+Loading goes on between loop passes, a step of one log at a time, so that loaded partitions serve already. A worker
+that replaces a dead one in a living broker trusts the published slot, as the page cache has lost nothing. If the
+loaded log is shorter than the slot says, the partition goes offline with an error, and its high watermark is never
+lowered silently. A partition for which the disk has no room is offline, and tried again every few seconds.
 """
 
 import logging

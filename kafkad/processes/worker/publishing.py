@@ -1,6 +1,6 @@
-"""The end of each loop pass of a worker:
+"""The end of each loop pass of a worker: the slots of changed logs are written, then watchers are told.
 
-the slots of changed logs are written, then watchers are told. A watcher hears only of records that readers can see.
+A watcher hears only of records that readers can see.
 """
 
 from collections.abc import Callable, Sequence

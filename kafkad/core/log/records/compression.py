@@ -144,10 +144,7 @@ def _gunzip(data: memoryview, max_bytes: int) -> bytes:
 def _decompress_growing(
     decompress_into: Callable[[memoryview, bytearray], int], data: memoryview, max_bytes: int
 ) -> bytes:
-    """Try ever larger buffers, up to `max_bytes`:
-
-    a frame need not state the size of its content, and may lie.
-    """
+    """Try ever larger buffers, up to `max_bytes`: a frame need not state the size of its content, and may lie."""
     size = min(max_bytes, max(_FIRST_GUESS, 4 * len(data)))
     while True:
         out = bytearray(size)

@@ -150,10 +150,8 @@ def _find_segments(store: SegmentStore, request: LoadRequest, sizes: dict[str, i
 def _repair(
     store: SegmentStore, segments: Segments, epochs: LeaderEpochCache, sizes: dict[str, int]
 ) -> Generator[Progress, None, int | None]:
-    """After a clean stop:
-
-    rebuild the indexes that are missing or implausible, and recover a log whose end is not found. Returns the base
-    offset of the first segment whose transaction index must be rebuilt, if any.
+    """After a clean stop: rebuild the indexes that are missing or implausible, and recover a log whose end is not
+    found. Returns the base offset of the first segment whose transaction index must be rebuilt, if any.
     """
     index_from = yield from _rebuild_damaged(store, list(segments), epochs, sizes, looks_inside=False)
     if len(segments):

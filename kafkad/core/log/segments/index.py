@@ -37,10 +37,9 @@ class TimestampOffset(NamedTuple):
 
 
 class IndexAppender:
-    """The writer of one index:
+    """The writer of one index: the number of its entries, the newest one, and those not on disk yet.
 
-    the number of its entries, the newest one, and those not on disk yet. Nothing is read before it is needed: 10,000
-    idle partitions must cost nothing.
+    Nothing is read before it is needed: 10,000 idle partitions must cost nothing.
     """
 
     __slots__ = ("_capacity", "_entry", "_flushed", "_is_extended", "_pending", "file", "last")

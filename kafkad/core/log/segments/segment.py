@@ -1,9 +1,8 @@
-"""One segment as its owner sees it:
+"""One segment as its owner sees it: its end, its index entries, whether it is full.
 
-its end, its index entries, whether it is full. Bytes are in the file before this object counts them. Index entries
-follow Apache Kafka's rule: one offset entry (the batch's last offset and its position) once more than
-index.interval.bytes came since the previous one, and with it the largest timestamp so far. A segment loaded from
-disk reads its indexes when it is first asked.
+Bytes are in the file before this object counts them. Index entries follow Apache Kafka's rule: one offset entry (the
+batch's last offset and its position) once more than index.interval.bytes came since the previous one, and with it the
+largest timestamp so far. A segment loaded from disk reads its indexes when it is first asked.
 """
 
 from struct import Struct

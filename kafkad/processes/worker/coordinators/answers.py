@@ -1,7 +1,6 @@
-"""The receiver of a coordinator's reply:
+"""The receiver of a coordinator's reply: a client behind a network process, or the broker itself.
 
-a client behind a network process, or the broker itself. Plain and slotted, because one is made for each request.
-Both have `reply` and `refuse`, of which one is called once.
+Plain and slotted, because one is made for each request. Both have `reply` and `refuse`, of which one is called once.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,7 @@
-"""The partition behind a coordinator:
+"""The partition behind a coordinator: its batches go into a log like those of all other topics.
 
-its batches go into a log like those of all other topics. They are not validated like a client's, because the leader
-itself makes them. Failures become the codes that `Runtime` knows, and the partition or its directory goes offline as
-with any other write.
+They are not validated like a client's, because the leader itself makes them. Failures become the codes that `Runtime`
+knows, and the partition or its directory goes offline as with any other write.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
-"""Transaction markers in the partitions of this worker:
+"""Transaction markers in the partitions of this worker: written for a coordinator, answered when replicated.
 
-written for a coordinator, answered when replicated. A marker that is ordered twice is written twice; the second one
-ends nothing. A marker in a partition of `__consumer_offsets` decides offsets, so its group coordinator is told at
-once. A transaction may span ten thousand partitions, so transactions take turns, a few milliseconds in each pass.
+A marker that is ordered twice is written twice; the second one ends nothing. A marker in a partition of
+`__consumer_offsets` decides offsets, so its group coordinator is told at once. A transaction may span ten thousand
+partitions, so transactions take turns, a few milliseconds in each pass.
 """
 
 import time

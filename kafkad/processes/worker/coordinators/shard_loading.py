@@ -1,7 +1,6 @@
-"""Loads the state of shards:
+"""Loads the state of shards: their logs are read in steps, between loop passes, one shard after the other.
 
-their logs are read in steps, between loop passes, one shard after the other. A shard whose log can't be read is
-given up, and not served until the broker is restarted.
+A shard whose log can't be read is given up, and not served until the broker is restarted.
 """
 
 import logging

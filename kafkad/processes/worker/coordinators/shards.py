@@ -121,9 +121,7 @@ class Coordinating:
             self._kinds[coordinator.owned.name.topic].configure(coordinator.runtime.shard)
 
     def left(self, owned: OwnedPartition) -> None:
-        """The partition has left or is not writable: new requests are refused, and waiting ones are answered in this
-        pass.
-        """
+        """The partition has left or is not writable: refuse new requests, and answer waiting ones in this pass."""
         coordinator = self._by_slot.get(owned.slot)
         if coordinator is not None and coordinator.owned is owned:
             del self._by_slot[owned.slot]
@@ -140,9 +138,7 @@ class Coordinating:
                 coordinator.runtime.settle(moment)
 
     def work(self, budget_s: float, now_ms: int) -> None:
-        """End of a pass: refuse requests that wait for shards that left, then load and run timers for about
-        `budget_s` each.
-        """
+        """End of a pass: answer the requests of shards that left; load and run timers for about `budget_s` each."""
         if self._leaving:
             self._send_away()
         if self._listing:
@@ -183,10 +179,10 @@ class Coordinating:
     # Requests.
 
     def asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
-        """A network process asks; `is_recovering`:
+        """A network process asks; `is_recovering`: the log of the partition is still in recovery.
 
-        the log of the partition is still in recovery. A request about all groups or transactions asks all shards at
-        once, so these take turns with other requests.
+        A request about all groups or transactions goes to all shards at once, so these take turns with other
+        requests.
         """
         if message.context.api_key in _LISTS:
             self._listing.append((peer, message, is_recovering))
