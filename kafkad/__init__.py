@@ -29,7 +29,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """`kafkad.hookimpl`, as plugins of pytest, tox and datasette know theirs; whoever does not ask pays nothing."""
+    """`kafkad.hookimpl`, named as in pytest, tox and datasette; imported only when it is used."""
     if name == "hookimpl":
         return import_module("kafkad.hookspecs").hookimpl
     raise AttributeError(f"module 'kafkad' has no attribute {name!r}")

@@ -3,5 +3,5 @@
 from kafkad.cli import main
 
 if __name__ == "__main__":
-    # The name under which people know it, also for shell completion: the package's command comes this way.
+    # The name of the installed command, also for shell completion.
     main(prog_name="kafkad")

@@ -19,7 +19,7 @@ _EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A broker that answers requests; `endpoints` are its listeners' in the order of the configuration."""
+    """A broker that serves; `endpoints` are those of its listeners, in the order of the configuration."""
 
     config: BrokerConfig
     endpoints: tuple[Endpoint, ...]
@@ -27,21 +27,21 @@ class Ready:
 
     @property
     def bootstrap(self) -> str:
-        """Where somebody on this machine finds the first listener."""
+        """The address of the first listener for clients on this machine."""
         first = self.endpoints[0]
         host = LOOPBACK if first.host in _EVERY_INTERFACE else first.host
         return str(Endpoint(host=host, port=first.port))
 
 
 def advertised_text(listener: Listener) -> str:
-    """What clients of the listener are told, in words."""
+    """The advertised address of the listener, in words."""
     if listener.advertised is None:
         return "to each client the address that it connected to"
     return str(listener.advertised)
 
 
 def exposed(config: BrokerConfig) -> list[str]:
-    """One line for each listener that strangers may reach: nobody asks them who they are."""
+    """One line for each listener that other machines can reach, because there is no authentication."""
     return [
         f"anybody who reaches {listener.endpoint} ({listener.name}) may read, write and delete everything: "
         "there is no authentication"

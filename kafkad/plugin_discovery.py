@@ -1,6 +1,6 @@
 """Where do plugins come from? Our own modules, installed packages, the files of a folder.
 
-Finding is cheap and imports nothing; `load` of what was found runs somebody else's code.
+Finding is cheap and imports nothing; `load` runs the plugin's code.
 """
 
 import sys
@@ -32,7 +32,7 @@ class PluginFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPlugin:
-    """A plugin that nobody has imported yet."""
+    """A plugin that was found but not imported yet."""
 
     name: str
     version: str

@@ -32,7 +32,7 @@ class UnknownObject(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredObject:
-    """`replaced_by` names the plugin whose object is used instead, or that has taken this one out."""
+    """`replaced_by` names the plugin whose object is used instead, or that removed this one."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class RegisteredObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPlugin:
-    """One line of `kafkad plugins list`; a blocked one is only found, and has neither hooks nor objects."""
+    """One line of `kafkad plugins list`; a blocked plugin is not imported, and has neither hooks nor objects."""
 
     name: str
     version: str
@@ -55,7 +55,7 @@ class LoadedPlugin:
 class Plugins:
     """Everything that plugins have registered, by name; the objects in use are looked up with `chosen`.
 
-    `blocked_unknown` are the names that were to be blocked, and that no plugin has.
+    `blocked_unknown` are names to block that no plugin has.
     """
 
     cleanup_policies: Mapping[str, CleanupPolicy]
@@ -163,7 +163,7 @@ def _register(manager: pluggy.PluginManager, plugin: FoundPlugin) -> None:
     try:
         module = plugin.load()
     except (Exception, SystemExit) as error:
-        # Whatever somebody else's module does while it is imported, its file and its error are told.
+        # A plugin may raise anything while it is imported; the message has its file and the error.
         raise PluginFailed(plugin.name, plugin.source, f"{type(error).__name__}: {error}") from error
     requires = getattr(module, "kafkad_requires", HOOKSPEC_VERSION)
     if requires != HOOKSPEC_VERSION:

@@ -1,7 +1,7 @@
-"""What have the plugins registered of one kind, who brought it, and which of it is in use?
+"""Which objects of one kind have plugins registered, and which are in use?
 
-A register hook is called once, by pluggy's own rules: `tryfirst`, `trylast`, wrappers. Beside that each object is
-noted with the plugin that brought it, so that whatever goes wrong is told with that plugin's name and file.
+A register hook is called once, by pluggy's own rules: `tryfirst`, `trylast`, wrappers. Each object is kept with the
+plugin that registered it, so that error messages have the plugin's name and file.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ Settings = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of object: the hook that registers it, what one needs, and what else may be wrong with it."""
+    """One kind of object: the hook that registers it, its required attributes, and further checks."""
 
     name: str
     hook: str
@@ -98,7 +98,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Brought:
-    """An object with the plugin that brought it; `is_default` if that said `trylast`."""
+    """An object with the plugin that registered it; `is_default` if that used `trylast`."""
 
     registered: object
     plugin_name: str
@@ -108,8 +108,9 @@ class _Brought:
 class _RegisterCall:
     """One call of a register hook.
 
-    It is made on a manager of its own, where each implementation is registered alone, in its place, with a note of
-    what it answers or raises. What nobody has brought came from a wrapper, and `wrapper` is the outermost of them.
+    The call uses a manager of its own, where each implementation is registered alone, in its order, and its result
+    or exception is noted. An object that no implementation returned came from a wrapper; `wrapper` is the outermost
+    one.
     """
 
     def __init__(self, hook: pluggy.HookCaller) -> None:
@@ -129,7 +130,7 @@ class _RegisterCall:
                 self.wrapper = implementation.plugin_name
 
     def objects(self, settings: Settings) -> list[_Brought]:
-        """What is registered in the end, in the order in which the plugins were; raises what nobody has taken."""
+        """The registered objects, in the order of their plugins; raises errors that no wrapper has handled."""
         answers: Sequence[Sequence[object]] = getattr(self._manager.hook, self._name)(settings=settings)
         known = {id(each.registered): each for each in self.brought}
         return [

@@ -21,7 +21,7 @@ import pytest
 
 from kafkad.adapters.links.free_port import LOOPBACK, free_port
 
-# So that what fails in its suites is told as in any test; kafkad.testing itself is imported by who uses it.
+# So that its suites report failures like any test; only their users import kafkad.testing itself.
 pytest.register_assert_rewrite("kafkad.testing")
 
 START_TIMEOUT_S = 20.0
@@ -113,7 +113,7 @@ def _start(folder: Path, overrides: Sequence[str]) -> tuple[KafkadBroker, subpro
                 ), process
             output.seek(0)
             printed = output.read().decode(errors="replace").strip()
-        # Another test run may have taken the port between the question and the broker's bind.
+        # Another test run may have taken the port before the broker bound it.
         if not attempts_left or f":{port}" not in printed:
             raise BrokerDidNotStart(printed or "the broker ended without a word")
     raise AssertionError("the last attempt returns or raises")
@@ -122,8 +122,8 @@ def _start(folder: Path, overrides: Sequence[str]) -> tuple[KafkadBroker, subpro
 def _spawn(
     folder: Path, port: int, overrides: Sequence[str], output: IO[bytes]
 ) -> subprocess.Popen[bytes] | None:
-    """A broker process that serves, or None when it ended instead; what it printed is in `output`."""
-    # A broker that did not start has removed it.
+    """A broker process that serves, or None when it ended instead; `output` has its printed lines."""
+    # A broker that failed to start has removed the folder.
     folder.mkdir(exist_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
         # The kernel chooses an abstract name (unix(7), autobind): short wherever the folder is.
@@ -180,6 +180,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         try:
             process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            # It leads a session of its own, so this reaches its children and nobody else.
+            # It leads a session of its own, so this reaches only it and its children.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

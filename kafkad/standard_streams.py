@@ -1,7 +1,7 @@
-"""The streams that somebody else opened, closed or stopped reading: what may be expected of them, and what not.
+"""Standard streams that may be closed, broken or full.
 
-A shell may close them (`>&-`): the next file or socket would get that number, and whatever prints would write into it.
-Who reads them may go away, and the disk behind them may be full: that ends a command, but never a broker.
+A shell may close them (`>&-`): the next file or socket would get that number, and prints would go into it. Their
+reader may end, and the disk behind them may be full: that ends a command, but never a broker.
 """
 
 import errno
@@ -26,7 +26,7 @@ def hold_standard_streams() -> None:
 
 
 def unbuffer_standard_streams() -> None:
-    """What can't be written is lost, and is not tried again: each fork and the interpreter's end would fail over it."""
+    """Output that can't be written is dropped; otherwise each fork and the interpreter's end would fail on it."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         unbuffered = io.FileIO(stream.fileno(), "w", closefd=False)
@@ -35,7 +35,7 @@ def unbuffer_standard_streams() -> None:
 
 
 def say(text: str, stream: TextIO) -> None:
-    """Lines for whoever looks. That nobody does is no reason for a broker to end."""
+    """Print lines; a failing stream does not end the broker."""
     with suppress(OSError):
         # In one write, so that the lines of several processes do not mix.
         stream.write(f"{text}\n")
@@ -43,7 +43,7 @@ def say(text: str, stream: TextIO) -> None:
 
 
 def drop_unwritten() -> None:
-    """Gives up what could not be written: tried again at the interpreter's end, it would make that exit with 120."""
+    """Drops output that could not be written: a retry at the interpreter's end would make the exit code 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -28,8 +28,8 @@ def start_broker(
 ) -> int:
     """Run a broker in this process until it is told to stop; its exit code.
 
-    `announce` is called once, when requests are answered; unless given, the banner is printed. `reread` gives
-    the configuration as it is written by then (SIGHUP).
+    `announce` is called once, when requests are answered; unless given, the banner is printed. `reread` reads the
+    configuration again (SIGHUP).
     """
     unbuffer_standard_streams()
     for notice in config.notices:
@@ -54,7 +54,7 @@ def start_broker(
 
 
 def load_plugins(config: BrokerConfig) -> Plugins:
-    """Every plugin, with the objects that the configuration names among theirs.
+    """Load every plugin, and check that the objects named in the configuration exist.
 
     Raises PluginFailed or UnknownObject.
     """
@@ -73,7 +73,7 @@ def load_plugins(config: BrokerConfig) -> Plugins:
 
 
 def _check_chosen(plugins: Plugins, wanted: PluginsConfig) -> None:
-    # Most topics have it, and it is the default; that compact has no policy yet is no mistake of anybody's.
+    # A policy for delete is needed, as the default; compact has none yet, which is no error.
     chosen(plugins.cleanup_policies, "delete", "cleanup.policy")
     strategy = "kafkad.leader.election.strategy"
     chosen(plugins.leader_election_strategies, wanted.leader_election_strategy, strategy)

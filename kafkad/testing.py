@@ -1,4 +1,4 @@
-"""Tests for the objects of a plugin, to be run with pytest: what the broker relies on, one suite for each kind.
+"""Pytest suites for the objects of a plugin: one for each kind, with everything that the broker relies on.
 
 Inherit from a suite in a class whose name begins with `Test`, and override the fixture that says which object is
 meant. kafkad's own objects and those of the examples pass the same suites. The fixtures for a whole broker are
@@ -125,7 +125,7 @@ class LeaderElectionStrategySuite:
     def test_every_answer_is_legal(
         self, strategy: LeaderElectionStrategy, reason: ElectionReason, unclean: bool
     ) -> None:
-        """As the controller holds it to that; an illegal one ends it."""
+        """As in the controller, where an illegal answer ends the process."""
         brokers = [BrokerId(1), BrokerId(2), BrokerId(3)]
         for isr, live, shutting_down in product(subsets(brokers), repeat=3):
             context = ElectionContext(
@@ -277,7 +277,7 @@ class GroupAssignorSuite:
     def test_every_assignment_is_legal_and_can_be_repeated(
         self, assignor: GroupAssignor, members: int, counts: tuple[int, ...]
     ) -> None:
-        """As the coordinator holds it to that; with an illegal one the group keeps what it has."""
+        """As in the coordinator, where a group keeps its assignment after an illegal answer."""
         partitions = {UUID(int=number + 1): count for number, count in enumerate(counts)}
         group = {f"member-{number}": member(number, list(partitions)) for number in range(members)}
         decided = assign(assignor, group, partitions)

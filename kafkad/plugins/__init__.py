@@ -1,6 +1,6 @@
-"""The built-in plugins, loaded like anyone else's.
+"""The built-in plugins, loaded like all others.
 
-A default of ours loses against a plugin that registers an object of the same name.
+A plugin that registers an object of the same name replaces a default of ours.
 """
 
 BUILT_IN = (

@@ -59,7 +59,7 @@ def _key(client: ClientIdentity) -> QuotaKey:
 
 
 def _any_client(key: QuotaKey) -> ClientIdentity:
-    """One of those with this key: whoever and wherever they are, they share a limit."""
+    """A client with this key; all clients with the same key share a limit."""
     return ClientIdentity(ANONYMOUS, key[1])
 
 

@@ -1,6 +1,6 @@
-"""Kafka's two assignors for consumer groups whose broker divides the partitions (KIP-848).
+"""Kafka's two server-side assignors for consumer groups (KIP-848).
 
-The rules are `kafkad.core.groups`'s. The first of `group.consumer.assignors` is what members get who name none.
+The rules are `kafkad.core.groups`'s. Members that name no assignor get the first of `group.consumer.assignors`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from kafkad.api import AssigningMember, Assignment, GroupAssignor, hookimpl, ran
 
 
 class Uniform:
-    """As many for everybody, and as few moved as that allows."""
+    """Gives all members equally many partitions and moves as few as possible."""
 
     name = "uniform"
 
@@ -21,7 +21,7 @@ class Uniform:
 
 
 class Range:
-    """Neighbouring partitions, the same ones of each topic."""
+    """Gives each member neighbouring partitions, the same ones of each topic."""
 
     name = "range"
 

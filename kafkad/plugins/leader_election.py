@@ -1,6 +1,6 @@
 """Kafka's own way to choose leaders: the preferred replica where it's alive and in sync, else the next one.
 
-The rules are `kafkad.core.election`'s; here only the reason picks one.
+The rules are `kafkad.core.election`'s; this plugin only picks a rule by the reason of the election.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from kafkad.api import (
 
 
 class PreferredReplica:
-    """First of the assignment that is fit to lead."""
+    """Elects the first eligible replica of the assignment."""
 
     name = "preferred"
 

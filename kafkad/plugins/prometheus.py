@@ -1,7 +1,7 @@
 """Metrics for Prometheus, at /metrics of `kafkad.metrics.listener`.
 
-Scraped, not polled: a snapshot is made when somebody asks, and an idle broker does nothing. From the hook that
-says that clients are served, until the one that says they won't be, `kafkad_broker_info` tells which broker it is.
+Scraped, not polled: a snapshot is made on request, and an idle broker does nothing. Between the hooks for a started
+and a stopping broker, `kafkad_broker_info` says which broker it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class Prometheus:
         return Page(content_type=CONTENT_TYPE, body=exposition(self._host.snapshot(), self.info))
 
 
-# The hooks of a module and the object it registers are of one process, so they share it.
+# The hooks of this module and its registered object run in one process, so they share this.
 _REPORTER = Prometheus()
 
 

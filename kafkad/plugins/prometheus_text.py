@@ -13,7 +13,7 @@ from kafkad.api import BrokerInfo, MetricFamily, MetricKind, MetricsSnapshot
 
 
 def exposition(snapshot: MetricsSnapshot, info: BrokerInfo | None) -> bytes:
-    """Every metric, and which broker this is once that is known."""
+    """Every metric, and `kafkad_broker_info` once the broker is known."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Snapshot(snapshot, info))
     return generate_latest(registry)

@@ -1,7 +1,7 @@
 """cleanup.policy=delete: old segments go, by time and by size.
 
-Segments are looked at from the oldest on, up to the first that stays: what is left is always one piece.
-Nothing above the high watermark goes, whatever its age.
+Segments are checked from the oldest on, up to the first that stays, so the rest is always contiguous. Nothing above
+the high watermark is removed, whatever its age.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class Retention:
 
 
 def _deletable(log: LogSummary) -> Iterator[tuple[SegmentSummary, int]]:
-    """The segments that may go at all, each with the offset at which the next one starts."""
+    """The segments that may be removed, each with the offset at which the next one starts."""
     ends = [following.base_offset for _, following in pairwise(log.segments)]
     for segment, end in zip(log.segments, [*ends, log.log_end_offset], strict=True):
         if end > log.high_watermark or (segment.is_active and segment.size_bytes == 0):
@@ -49,7 +49,9 @@ def _expired(deletable: Sequence[tuple[SegmentSummary, int]], retention_ms: int,
 
 
 def _age_from(segment: SegmentSummary) -> int:
-    """The file's own time lies after a reassignment, so it's only for segments without timestamps."""
+    """The file's modification time is wrong after a reassignment, so it is used only for segments without
+    timestamps.
+    """
     timestamp_ms = segment.largest_timestamp_ms
     return timestamp_ms if timestamp_ms >= 0 else segment.last_modified_ms
 
@@ -67,7 +69,7 @@ def _oversized(deletable: Sequence[tuple[SegmentSummary, int]], excess: int, con
 
 
 def _count(verdicts: Iterator[bool]) -> int:
-    """How many come before the first that says no."""
+    """How many items precede the first that fails the test."""
     count = 0
     for verdict in verdicts:
         if not verdict:

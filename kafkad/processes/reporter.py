@@ -1,7 +1,7 @@
 """The process that shows metrics: it runs the reporters that are switched on, and the HTTP pages.
 
-It looks at the counters and the partition table when somebody asks, and knows topic names from the controller's
-metadata. Nothing here is on a data path; a reporter that fails ends this process, and no client notices.
+It reads the counters and the partition table on request, and topic names from the controller's metadata. Nothing
+here is on a data path; a reporter that fails ends this process, and no client notices.
 """
 
 import logging
@@ -51,7 +51,7 @@ CONFIGURATION_REFUSED = 2
 
 
 class ReporterProcess:
-    """One incarnation of it. Without polled reporters and questions it sleeps."""
+    """One incarnation of the reporter. Without polled reporters and requests it sleeps."""
 
     def __init__(self, context: ChildContext) -> None:
         self._context = context
@@ -70,7 +70,7 @@ class ReporterProcess:
         self._poll_at_ms = monotonic_ms() + self._polling_ms
 
     def run(self) -> None:
-        """Until the supervisor says stop."""
+        """Runs until the supervisor stops it."""
         context = self._context
         self._listen()
         self._start_reporters()
@@ -89,13 +89,15 @@ class ReporterProcess:
         context.channel.send(Stopped())
 
     def snapshot(self) -> MetricsSnapshot:
-        """How far groups are behind is known from the time before: workers are asked, and nobody waits for them."""
+        """Group lags are those of the previous request: the workers are asked now, but no one waits for their
+        answers.
+        """
         for worker in self._context.registry.role("worker"):
             self._peers.send(worker, pack_coordination(LagsWanted()))
         return self._view.snapshot()
 
     def add_page(self, path: str, render: Callable[[], Page]) -> None:
-        """A page of a broker without a metrics listener is nobody's: that is no mistake of the reporter's."""
+        """Without a metrics listener there are no pages; a reporter that adds one gets no error."""
         if self._pages is not None:
             self._pages.add_page(path, render)
 
@@ -110,7 +112,7 @@ class ReporterProcess:
             reason = f"the port is taken by {holder}" if holder else str(error.strerror)
             message = f"no metrics on kafkad.metrics.listener={place.listener}: {reason}"
             if place.listener_is_default:
-                # Nobody has asked for it, and the first broker of a machine has it: nothing to bother others with.
+                # The default listener, which another broker on this machine has already: no reason for a warning.
                 log.debug("%s", message)
             elif self._context.incarnation > 1:
                 log.warning("%s", message)
@@ -175,7 +177,7 @@ class ReporterProcess:
                     continue
 
     def _reread(self, static: Mapping[str, str]) -> None:
-        """Reporters got their settings when they were started; only how often they are asked can change."""
+        """Reporters get their settings at the start; only the polling interval can change."""
         self._config = with_static(self._config, static)
         self._polling_ms = _polling_ms(self._config)
         self._poll_at_ms = min(self._poll_at_ms, monotonic_ms() + self._polling_ms)

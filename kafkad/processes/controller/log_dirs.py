@@ -26,7 +26,7 @@ IsKnown = Callable[[str, int], bool]
 
 
 def unreadable(directories: Iterable[tuple[int, LogDirectory]]) -> set[int]:
-    """The directories whose `meta.properties` can't be read. Raises `LogDirectoryUnusable` for another broker's."""
+    """The directories whose `meta.properties` can't be read. Raises `LogDirectoryUnusable` for an invalid file."""
     found = set()
     for at, directory in directories:
         try:

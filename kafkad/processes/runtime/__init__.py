@@ -1,1 +1,1 @@
-"""What is the same in every process: start and end of a child, the event loop, rings, links to the other processes."""
+"""The parts that all processes share: start and end of a child, the event loop, rings, links to the other processes."""

@@ -1,8 +1,8 @@
-"""What every process of the broker does before and after its own work.
+"""The start and the end of every child process, around its own work.
 
-A child starts with the supervisor's memory and descriptors: it forgets the signals, the service manager and
-whatever belongs to others, and dies with its parent. The one broad `except` of all processes is here: whoever
-meets the impossible logs it and exits with 70; it is started again, nothing goes on after "should not happen".
+A child starts with the supervisor's memory and descriptors: it drops the signal handlers, the service manager and
+everything that belongs to others, and ends with its parent. The one broad `except` of all processes is here: an
+unexpected error is logged and ends the process with exit code 70, and the supervisor starts it again.
 """
 
 import faulthandler
@@ -38,9 +38,9 @@ from kafkad.core.supervision.open_files import OpenFiles
 from kafkad.plugin_loading import Plugins
 
 EX_ORPHANED = 75
-"""sysexits(3), a temporary failure: nobody reads this code, as the supervisor is gone."""
+"""sysexits(3), a temporary failure: nothing reads this code, as the supervisor has ended."""
 EX_OSERR = 71
-"""sysexits(3): the machine does not have what it takes now."""
+"""sysexits(3): the machine lacks a resource now."""
 EX_SOFTWARE = 70
 """sysexits(3): an internal error."""
 
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedState:
-    """What all processes look at; made before the fork. Each word and slot has one writer."""
+    """The shared memory of all processes, created before the fork. Each word and slot has one writer."""
 
     registry: ProcessRegistry
     table: PartitionTable
@@ -70,7 +70,7 @@ class SharedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildContext:
-    """Everything that one incarnation of a child is handed."""
+    """Everything that one incarnation of a child gets."""
 
     key: ProcessKey
     incarnation: int
@@ -83,7 +83,7 @@ class ChildContext:
     listeners: Sequence[tuple[Listener, socket.socket]]
     """Bound and listening; only network processes have them open."""
     endpoints: tuple[Endpoint, ...]
-    """Where the listeners really are: a port 0 of the configuration is the port that was found."""
+    """The real addresses of the listeners: a configured port 0 is replaced by the port of the socket."""
     log_directories: tuple[LogDirectory, ...]
     was_clean: tuple[bool, ...]
     """For each log directory, whether the broker stopped cleanly before this start."""
@@ -106,7 +106,7 @@ class ChildContext:
 
     @property
     def open_files(self) -> OpenFiles:
-        """How many this process may have, and for what."""
+        """The limit of this process, and what it is for."""
         return OpenFiles(limit=open_files_limit(), processes=len(self.registry.keys) + 1)
 
     @property
@@ -116,36 +116,36 @@ class ChildContext:
 
 
 RoleMain: TypeAlias = Callable[[ChildContext], None]
-"""A role's whole work: returns when it was told to stop and has said `Stopped`."""
+"""The main function of a role: returns after it was told to stop and has sent `Stopped`."""
 Roles: TypeAlias = Mapping[str, RoleMain]
 
 
 def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None]) -> None:
-    """All of a child's incarnation, in the forked process. `forget` closes what belongs to others."""
+    """Runs one incarnation of a child, in the forked process. `forget` closes what belongs to others."""
     die_with_parent(context.supervisor_pid)
     _reset_signals()
     forget()
     faulthandler.register(STACKS_SIGNAL, all_threads=True)
     set_process_title(str(context.key))
     configure_logging(str(context.key))
-    # Gauges described the incarnation before; counters go on.
+    # Gauges described the previous incarnation; counters go on.
     context.counters.zero(context.registry.slot(context.key), GAUGE_INDEXES)
     try:
         main(context)
     except ChannelClosed:
-        # The supervisor is gone: our own end is on its way, and nothing of ours is broken.
+        # The supervisor has ended, so this process ends too, without an error of its own.
         os._exit(EX_ORPHANED)
     except OutOfResources as error:
         _end_for_now(context, error)
     except Exception:
         log.critical("ends: this should not happen", exc_info=True)
         sys.stderr.flush()
-        # Not sys.exit: threads that the broken process left behind must not delay its end.
+        # Not sys.exit: leftover threads must not delay the end of a broken process.
         os._exit(EX_SOFTWARE)
 
 
 def _end_for_now(context: ChildContext, error: OutOfResources) -> None:
-    """Nothing is wrong with this process. A broker that starts can't be had; of one that serves the rest goes on."""
+    """The machine lacks a resource. A broker that starts is refused; in one that serves, the other processes go on."""
     if context.registry.broker_state in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
         context.channel.send(Fatal(str(error), exit_code=2))
     else:
@@ -162,7 +162,7 @@ def configure_logging(name: str) -> None:
 
 
 class _JournalFormatter(logging.Formatter):
-    """syslog(3)'s number of the level in front of the line, which the journal takes off again (sd-daemon(3))."""
+    """Puts the number of the level (syslog(3)) in front of the line; the journal removes it (sd-daemon(3))."""
 
     _PRIORITIES: ClassVar[Mapping[int, int]] = {
         logging.CRITICAL: 2,
@@ -177,9 +177,9 @@ class _JournalFormatter(logging.Formatter):
 
 
 def _reset_signals() -> None:
-    """Only the supervisor is talked to by signals, also when a whole process group gets them.
+    """Only the supervisor acts on signals, also when a whole process group gets them.
 
-    Ctrl-C and some service managers signal everybody; a child that ended by that would not have flushed.
+    Ctrl-C and some service managers signal all processes; a child that ended by that would not have flushed.
     """
     signal.set_wakeup_fd(-1)
     for number in HANDLED_SIGNALS:

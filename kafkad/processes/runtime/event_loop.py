@@ -1,8 +1,8 @@
-"""How a process waits: one epoll over its descriptors and links. Nobody looks for work from time to time.
+"""How a process waits: one epoll over its descriptors and links, without polling.
 
-ZeroMQ's descriptor is edge-triggered: a send or a partial read may swallow the edge of a message that came in.
-So each link that was touched is looked at again before every wait, and a pass with something left does not
-sleep. What happens on an event is the business of the callbacks.
+ZeroMQ's descriptor is edge-triggered: a send or a partial read may swallow the edge of a message that came in. So
+each link that was used is checked again before every wait, and a pass with input left does not sleep. Callbacks
+handle the events.
 """
 
 import select
@@ -20,16 +20,16 @@ IDLE = -1
 
 
 class Inbox(Protocol):
-    """Where messages come in without a descriptor of their own: the rings in shared memory."""
+    """A source of messages without a descriptor of its own: the rings in shared memory."""
 
     fd: int
-    """Readable when somebody rang because the process slept."""
+    """Readable when a sender has woken the sleeping process."""
 
     def flush(self) -> bool:
-        """Before sleeping: pass on what was sent; False when some of it has to be tried again soon."""
+        """Before sleeping: send queued messages; False when some must be tried again soon."""
 
     def falls_asleep(self) -> bool:
-        """Say so, then look once more: True when nothing has come in and one may really sleep."""
+        """Announce the sleep, then check once more: True when no message has come, so the process may sleep."""
 
     def wakes_up(self) -> None: ...
 
@@ -37,15 +37,16 @@ class Inbox(Protocol):
         """`fd` is readable."""
 
     def serve(self) -> int:
-        """Call back with what came in; the number of callbacks made."""
+        """Call back with the received messages; returns the number of callbacks made."""
 
 
 HEARTBEAT_S = 2.0
-"""How long at most without a heartbeat: `block[BUSY_NS]`, which grows at each turn. A process at rest wakes up for this
-alone, a dozen microseconds; the supervisor takes one whose heartbeat stands still for hung
-(`kafkad.core.supervision.watchdog`)."""
+"""The longest time without a heartbeat, which is `block[BUSY_NS]` and grows in each pass. An idle process wakes up
+only for this, for a dozen microseconds; when the heartbeat stops, the supervisor takes the process for hung
+(`kafkad.core.supervision.watchdog`).
+"""
 _RETRY_MS = 1
-"""Nobody rings when a full ring has room again: this often is looked, while something waits for it."""
+"""How often a full ring is checked for room while messages wait for it, as its reader does not wake the writer."""
 _FOREVER_S = float("inf")
 _NOBODYS_BLOCK: CounterBlock = memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q")
 
@@ -53,10 +54,10 @@ _NOBODYS_BLOCK: CounterBlock = memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q")
 class EventLoop:
     """`watch` descriptors, `watch_link` links, then `run_once` in a loop.
 
-    `others(fd, events)` gets what was registered with `epoll` directly: ten thousand connections need no
-    callback each. `falls_asleep` is called right before each wait and `wakes_up` right after it, before any
-    callback: a network process is at rest for its owners (process registry, grace periods) just in between.
-    What was not slept is counted in `block`.
+    `others(fd, events)` gets what was registered with `epoll` directly: ten thousand connections need no callback
+    each. `falls_asleep` is called right before each wait and `wakes_up` right after it, before any callback: a
+    network process is at rest for its owners (process registry, grace periods) just in between. The time not spent
+    asleep is counted in `block`.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class EventLoop:
         self._woke_ns = monotonic_ns()
 
     def attach(self, inbox: Inbox) -> None:
-        """Look into `inbox` in each pass."""
+        """Check `inbox` in each pass."""
         self._inbox = inbox
         self.watch(inbox.fd, inbox.rung)
 
@@ -96,7 +97,7 @@ class EventLoop:
             self.epoll.unregister(fd)
 
     def watch_link(self, link: Link, callback: Callable[[list[bytes]], None]) -> None:
-        """Call `callback(frames)` with what came in; what could not be sent yet is sent on by the loop."""
+        """Call `callback(frames)` with received frames; the loop also sends frames that had to wait."""
         self.epoll.register(link.fd, select.EPOLLIN)
         self._links[link.fd] = (link, callback)
 

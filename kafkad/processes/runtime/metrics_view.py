@@ -1,4 +1,4 @@
-"""A snapshot of all metrics, made from shared memory when somebody asks; it costs nothing in between."""
+"""A snapshot of all metrics, made from shared memory on request; it costs nothing in between."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from kafkad.wire.api_table import APIS
 
 
 class MetricsView:
-    """What a snapshot is made of, wherever it is kept."""
+    """The sources of a snapshot."""
 
     def __init__(self, shared: SharedState, *, per_partition: bool) -> None:
         self._shared = shared
@@ -23,7 +23,7 @@ class MetricsView:
         self._builder = SnapshotBuilder({key: api.name for key, api in APIS.items()})
         self.image = MetadataImage()
         self.group_lags: dict[ProcessKey, list[GroupLag]] = {}
-        """What each worker has said of its groups last."""
+        """The latest group metrics from each worker."""
 
     def snapshot(self) -> MetricsSnapshot:
         """The metrics as they are now."""

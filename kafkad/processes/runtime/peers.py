@@ -1,8 +1,8 @@
 """The processes that one process talks to: its ZeroMQ context, its links in its event loop, its process registry news.
 
-`follow` is called with the rows of a `ProcessesChanged`; it says which incarnations came and went, and after the
-caller has failed whatever was pending there, `settle` tells the process registry that nothing of the old incarnations
-is held any more.
+`follow` is called with the rows of a `ProcessesChanged`; it returns which incarnations started and ended. The caller
+then fails the requests pending there, and `settle` marks in the process registry that nothing of the old
+incarnations is used any more.
 """
 
 from collections.abc import Callable, Iterable
@@ -75,10 +75,10 @@ class Peers:
             rings.open(change.peer, self._registry.incarnation(self._me), incarnation)
 
     def settle(self, changes: Iterable[PeerChange]) -> None:
-        """Nothing is held any more of the incarnations that these changes ended."""
+        """Nothing of the incarnations that these changes ended is used any more."""
         for change in changes:
             if isinstance(change, PeerGone):
-                # The incarnation that follows is counted already, though it has not begun.
+                # The next incarnation is counted already, though it has not started.
                 seen = change.incarnation + 1
             elif isinstance(change, PeerJoined):
                 seen = change.incarnation
@@ -94,7 +94,7 @@ class Peers:
         return self._links.incarnation(peer)
 
     def send(self, peer: ProcessKey, frame: bytes) -> bool:
-        """False when `peer` has no incarnation to send to. Through a ring where there is one and the frame fits."""
+        """False when `peer` has no incarnation to send to. Goes through a ring if there is one and the frame fits."""
         if self._rings is not None and self._rings.send(peer, frame):
             return True
         link = self._links.link(peer)

@@ -1,4 +1,4 @@
-"""The rings of one process: which ring leads to whom, and one look at all of them per loop pass."""
+"""The rings of one process: one for each peer and direction, all checked once per loop pass."""
 
 from collections.abc import Callable, Mapping
 
@@ -40,7 +40,7 @@ class Rings:
         self.fd = self._doorbell.fd
 
     def open(self, peer: ProcessKey, my_incarnation: int, incarnation: int) -> None:
-        """There is a (new) incarnation of `peer`: what was queued between earlier incarnations is not looked at."""
+        """There is a (new) incarnation of `peer`: messages between earlier incarnations are skipped."""
         out, back = ring_number(self._me, peer, self._workers), ring_number(peer, self._me, self._workers)
         self._writers[peer] = RingWriter(self._region, out, (my_incarnation, incarnation), self._doorbells[peer])
         self._readers[peer] = RingReader(self._region, back, (incarnation, my_incarnation))
@@ -50,7 +50,7 @@ class Rings:
         self._readers.pop(peer, None)
 
     def send(self, peer: ProcessKey, frame: bytes) -> bool:
-        """False when there is no ring to `peer`, or the frame is too large for one: send it another way."""
+        """False when there is no ring to `peer`, or the frame is too large for one; the caller must use a link then."""
         writer = self._writers.get(peer)
         if writer is None or len(frame) > LARGEST_MESSAGE:
             return False
@@ -72,7 +72,7 @@ class Rings:
         self._doorbell.wakes_up()
 
     def rung(self, _events: int) -> None:
-        """The bell was heard; what it rang for is found by looking."""
+        """The process was woken: reset the doorbell; the messages are found by checking all rings."""
         self._doorbell.silence()
 
     def serve(self) -> int:

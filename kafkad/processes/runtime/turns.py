@@ -1,8 +1,8 @@
-"""Work that costs much for one client is done in steps, a few milliseconds of it in each pass of the loop.
+"""Expensive work is done in steps, a few milliseconds of it in each pass of the loop.
 
-What is in line is sorted by size: each size has its turn, and of each size each piece of work. So nobody with a
-little waits for everybody with much, and who sends a hundred large requests holds up others who do no longer than
-with one. Order among pieces of work is nobody's promise here: whoever needs one adds the next when one is done.
+Waiting work is sorted by size: each size has its turn, and within a size each piece of work. So a small request does
+not wait for all large ones, and a hundred large requests of one client delay a small one no longer than one does.
+The order of pieces of work is not kept: a caller that needs it adds each piece when the one before is done.
 """
 
 from collections import deque
@@ -10,31 +10,31 @@ from collections.abc import Iterator
 from time import monotonic_ns
 
 STEP_S = 0.005
-"""How long a pass of the loop goes on with work that is done in steps, of each kind; one step is taken at least."""
+"""The time per pass of the loop for each kind of work done in steps; at least one step is taken."""
 COSTLY_BYTES = 512
-"""A request up to this size is answered at once: its elements are few."""
+"""A request with at most this many elements is answered at once."""
 
 
 class Turns:
-    """Steps of work, in line."""
+    """Waiting work, done in steps."""
 
     def __init__(self) -> None:
         self._by_size: dict[int, deque[Iterator[None]]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is work, so that the next pass has to come at once."""
+        """Whether work waits, so that the next pass must follow at once."""
         return bool(self._by_size)
 
     def add(self, size: int, work: Iterator[None]) -> None:
-        """`work` is gone through step by step; `size` is that of what it is about."""
+        """`work` yields after each step; `size` is that of its request."""
         self._by_size.setdefault(size.bit_length(), deque()).append(work)
 
     def work(self, budget_s: float = STEP_S) -> None:
-        """Go on with what is in line."""
+        """Go on with waiting work."""
         end_ns = monotonic_ns() + int(budget_s * 1e9)
         while self._by_size:
             size, line = next(iter(self._by_size.items()))
-            # To the end of the line it goes, before the step: that may add more work of the same size.
+            # Back to the end of the queue before the step, which may add more work of the same size.
             del self._by_size[size]
             work = line.popleft()
             if line:
