@@ -25,7 +25,7 @@ from kafkad.core.controller.deltas import Change, MetadataDelta, TopicCreated, T
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.plugin_loading import load as load_plugins
-from kafkad.processes.controller.publishing import Publishing
+from kafkad.processes.controller.publishing import MetadataPublisher
 from kafkad.processes.network.shell import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.supervisor.resources import take_resources
@@ -160,7 +160,7 @@ class Pieces:
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.registry.set_state(CONTROLLER, ProcessState.READY)
         self._links = LinkSet(self._zmq, self._resources.runtime_dir, CONTROLLER, 1)
-        self._publishing = Publishing(self.registry, self._links_send)
+        self._publishing = MetadataPublisher(self.registry, self._links_send)
         self._partitions = partitions
 
     def start(self) -> None:

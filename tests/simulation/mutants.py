@@ -20,7 +20,7 @@ from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime import rings
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker import loading, owner_questions
-from kafkad.processes.worker.publishing import Publishing
+from kafkad.processes.worker.publishing import SlotPublisher
 from kafkad.processes.worker.shell import WorkerProcess
 from kafkad.wire.processes.descriptors import unpack_watches, watched_slot
 from tests.simulation.casting import Shape
@@ -94,7 +94,7 @@ def _believes_every_log(**fields: Any) -> LoadRequest:
     return LoadRequest(**{**fields, "was_clean": True})
 
 
-def _never_late(self: Publishing, peer: ProcessKey, frame: bytes) -> None:
+def _never_late(self: SlotPublisher, peer: ProcessKey, frame: bytes) -> None:
     """Whoever asks to be told waits for the next record, though there is one already."""
     for key, tag, offset in unpack_watches(frame):
         slot, committed = watched_slot(key)
@@ -191,7 +191,7 @@ MUTANTS = {
     "uses its arena at once": _mutant((ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded),
     "recognizes no repetition": _mutant((ProducerStates, "check", _accepts)),
     "believes every log": _mutant((loading, "LoadRequest", _believes_every_log)),
-    "tells no latecomer": _mutant((Publishing, "watch", _never_late)),
+    "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late)),
     "gives no arena back": _mutant(also=_keeps_the_arena),
     "cleans what has grown": _mutant(
         (owner_questions, "_last_segment_below", _below_the_watermark), shape=_crowded

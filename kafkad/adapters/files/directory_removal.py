@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def _nothing() -> None:
-    """No caller waits for this removal."""
+    """The default `done`, for a removal that no caller waits for."""
 
 
 class DirectoryRemovals:

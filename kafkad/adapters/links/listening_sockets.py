@@ -10,9 +10,10 @@ from typing import Any
 from kafkad.adapters.links.port_holder import describe_holder
 
 LEAST_BACKLOG = 1_024
-"""Whoever finds the kernel's queue full asks again after a second: a stranger fills Kafka's 50 between two passes.
-A longer queue would itself be a wait, as it is served in order, and so would one of more than are let in within a
-second; the kernel bounds it by `net.core.somaxconn`."""
+"""A client that finds the kernel's queue full retries after a second, and one client can fill Kafka's 50 between two
+passes. A longer queue would itself be a wait, as it is served in order, and so would one of more than are let in
+within a second; the kernel bounds it by `net.core.somaxconn`.
+"""
 
 
 class CannotListen(Exception):

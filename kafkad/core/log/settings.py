@@ -68,7 +68,7 @@ NO_TIERS = refused("there is no remote storage")
 DROPPED = no_effect("Kafka 4 has dropped it")
 GROWS = no_effect("a segment grows as it is written")
 
-# A formatter would give each row nine lines, and nobody could read the table.
+# A formatter would give each row nine lines, which makes the table unreadable.
 # fmt: off
 TOPIC_SETTINGS: tuple[Setting, ...] = (
     row("cleanup.policy", LIST, ("delete",), EachOneOf(("compact", "delete")), MEDIUM, CLUSTER_WIDE,

@@ -25,7 +25,7 @@ from kafkad.handlers.controller.requests.pieces import joined, pieces_of
 from kafkad.handlers.controller.requests.view import ControllerView, ReplyAfter
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
-from kafkad.processes.controller.publishing import Publishing
+from kafkad.processes.controller.publishing import MetadataPublisher
 from kafkad.processes.controller.replies import LONGEST_WAIT_MS, Replies, WaitingReply
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.tables import LiveTables
@@ -87,7 +87,7 @@ class ControllerEvents:
             random_source=opened.random_source,
             producer_ids=ProducerIdControlManager(opened.store, context.config.node_id),
         )
-        self._publishing = Publishing(context.registry, send)
+        self._publishing = MetadataPublisher(context.registry, send)
         self._replies = Replies(send)
         self._turns = Turns()
         directories = context.log_directories

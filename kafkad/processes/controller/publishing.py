@@ -17,7 +17,7 @@ FOLLOWERS = ("worker", "network")
 Send = Callable[[ProcessKey, bytes], object]
 
 
-class Publishing:
+class MetadataPublisher:
     """The metadata version that was sent to each peer."""
 
     def __init__(self, registry: ProcessRegistry, send: Send) -> None:

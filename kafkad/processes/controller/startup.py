@@ -204,11 +204,11 @@ def _listeners(context: ChildContext) -> dict[str, Listener]:
     """The endpoints to register: the advertised address, or else the real one of the listener."""
     listeners = {}
     for listener, endpoint in zip(context.config.network.listeners, context.endpoints, strict=True):
-        told = listener.advertised or endpoint
+        advertised = listener.advertised or endpoint
         listeners[listener.name] = Listener(
             name=listener.name,
-            host=told.host,
-            port=told.port or endpoint.port,
+            host=advertised.host,
+            port=advertised.port or endpoint.port,
             security_protocol=listener.protocol,
         )
     return listeners

@@ -55,7 +55,7 @@ RECORD_ERRORS = 500
 """How many refused records of a batch are named, as the message must fit a ring."""
 
 
-class Appending:
+class Appender:
     """Appends for all partitions of this worker.
 
     `publish` writes the slot of a partition whose log has changed; `failed` takes it or its directory offline.
@@ -88,7 +88,7 @@ class Appending:
         self._has_flush_ended = False
         self._incarnations = [0] * len(arenas)
         """How often each network process has died: its next incarnation restarts the numbers of its requests."""
-        self._purgatory: Purgatory[DelayedProduce[Answer], Appending] = Purgatory(view=self, start_ms=now_ms)
+        self._purgatory: Purgatory[DelayedProduce[Answer], Appender] = Purgatory(view=self, start_ms=now_ms)
         self.transactional = Transactional(partitions, arenas, coordinators, self.append_pending, retry, touched)
 
     @property

@@ -6,22 +6,22 @@ from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.processes.runtime.child import ChildContext
-from kafkad.processes.worker.appending import Appending
+from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.coordinators.end_markers import EndMarkers
 from kafkad.processes.worker.coordinators.lags import Lags
 from kafkad.processes.worker.coordinators.marker_orders import MarkerOrders
 from kafkad.processes.worker.coordinators.messages import Coordination
 from kafkad.processes.worker.coordinators.shard_kinds import shard_kinds
-from kafkad.processes.worker.coordinators.shards import Coordinating
+from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
 from kafkad.processes.worker.coordinators.transactional_produce import retry_pauses
-from kafkad.processes.worker.failed_partitions import Failing
+from kafkad.processes.worker.failed_partitions import FailedPartitions
 from kafkad.processes.worker.loading import DirectoryState, Loader
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.owner_questions import Questions
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.processes.worker.periodic import Periodic
-from kafkad.processes.worker.publishing import Publishing
+from kafkad.processes.worker.publishing import SlotPublisher
 from kafkad.processes.worker.upkeep import Upkeep
 from kafkad.wire.processes.controller_messages import ControllerMessage
 from kafkad.wire.processes.descriptors import FilesRemoved, pack_control
@@ -61,20 +61,20 @@ class Assembly:
     def __init__(self, shell: Shell, context: ChildContext, now_ms: int) -> None:
         self._assemble_partitions(shell, context)
         dirs = context.config.log_dirs
-        failing = Failing(shell.log_dir_failed, shell.publish, shell.withdrawn)
-        transaction_verification = self._assemble_coordinators(shell, context, failing, now_ms)
-        self.appending = Appending(
+        failed_partitions = FailedPartitions(shell.log_dir_failed, shell.publish, shell.withdrawn)
+        transaction_verification = self._assemble_coordinators(shell, context, failed_partitions, now_ms)
+        self.appending = Appender(
             self.partitions.by_slot,
             [arena.view for arena in context.arenas],
             now_ms=now_ms,
             block=context.block,
             touched=shell.touched,
             send=shell.send_to_network,
-            failed=failing.failed,
+            failed=failed_partitions.failed,
             coordinators=transaction_verification,
             retry=retry_pauses(context.config),
         )
-        self.upkeep = _upkeep(shell, context, failing)
+        self.upkeep = _upkeep(shell, context, failed_partitions)
         self.questions = Questions(
             self.partitions.by_slot,
             now_ms=now_ms,
@@ -83,7 +83,7 @@ class Assembly:
             touched=shell.touched,
             publish=shell.publish,
             remove_later=self.upkeep.remove_later,
-            failing=failing,
+            failed_partitions=failed_partitions,
             write_markers=self.end_markers.write,
         )
         self.periodic = Periodic(
@@ -93,9 +93,9 @@ class Assembly:
             flush_check_ms=dirs.log_flush_scheduler_interval_ms,
             first_flush_ms=now_ms + dirs.log_initial_task_delay_ms,
             collect=self.upkeep.collect,
-            failed=failing.failed,
+            failed=failed_partitions.failed,
         )
-        self.publishing = Publishing(
+        self.publishing = SlotPublisher(
             self.partitions.by_slot,
             context.table,
             context.block,
@@ -126,24 +126,24 @@ class Assembly:
         )
 
     def _assemble_coordinators(
-        self, shell: Shell, context: ChildContext, failing: Failing, now_ms: int
+        self, shell: Shell, context: ChildContext, failed_partitions: FailedPartitions, now_ms: int
     ) -> TransactionVerification:
         partitions = self.partitions
         producer_ids = ProducerIdBlocks()
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
         kinds = shard_kinds(context.config, partitions, producer_ids, context.plugins.group_assignors, context.block)
-        self.coordinating = Coordinating(
+        self.coordinating = CoordinatorShards(
             kinds,
             now_ms=now_ms,
             block=context.block,
             send=shell.send_to,
             touched=shell.touched,
-            failed=failing.failed,
+            failed=failed_partitions.failed,
         )
         self.end_markers = EndMarkers(
             partitions.by_slot,
             touched=shell.touched,
-            failed=failing.failed,
+            failed=failed_partitions.failed,
             ended=self.coordinating.transaction_ended,
         )
         orders = MarkerOrders(
@@ -157,7 +157,7 @@ class Assembly:
         return transaction_verification
 
 
-def _upkeep(shell: Shell, context: ChildContext, failing: Failing) -> Upkeep:
+def _upkeep(shell: Shell, context: ChildContext, failed_partitions: FailedPartitions) -> Upkeep:
     networks = range(len(context.registry.role("network")))
 
     def removed(slots: list[int]) -> None:
@@ -165,4 +165,5 @@ def _upkeep(shell: Shell, context: ChildContext, failing: Failing) -> Upkeep:
         for network in networks:
             shell.send_to_network(network, frame)
 
-    return Upkeep(context.registry, context.block, failed=failing.failed, flushed=shell.flushed, removed=removed)
+    failed = failed_partitions.failed
+    return Upkeep(context.registry, context.block, failed=failed, flushed=shell.flushed, removed=removed)

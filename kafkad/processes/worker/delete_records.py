@@ -21,7 +21,7 @@ Asked = tuple[ProcessKey, int, int]
 """The network process that asked, its incarnation (as counted here) and the number of the request."""
 
 
-class Deleting:
+class PendingDeleteRecords:
     """The DeleteRecords requests of this worker that are not answered yet.
 
     `delete(slot, tag, offset)` moves a log start, and returns the offset that the replicas must reach or an error.

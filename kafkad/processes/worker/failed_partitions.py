@@ -35,7 +35,7 @@ def say_no_room(owned: OwnedPartition, what: str, error: NoSpaceLeft) -> None:
         log.error("%s: %s: %s", owned.name, what, error)
 
 
-class Failing:
+class FailedPartitions:
     """Decides which partitions go offline. `publish` writes a slot, `withdrawn` answers what waits for the
     partition.
     """

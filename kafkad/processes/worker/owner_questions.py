@@ -22,8 +22,8 @@ from kafkad.core.log.segments.removal import (
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.marker_orders import WriteMarkers
-from kafkad.processes.worker.delete_records import Deleting
-from kafkad.processes.worker.failed_partitions import FAILURES, Failing
+from kafkad.processes.worker.delete_records import PendingDeleteRecords
+from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
 from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted
@@ -64,7 +64,7 @@ class Questions:
         touched: Callable[[OwnedPartition], None],
         publish: Callable[[OwnedPartition], None],
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
-        failing: Failing,
+        failed_partitions: FailedPartitions,
         write_markers: WriteMarkers,
     ) -> None:
         self._partitions = partitions
@@ -72,12 +72,12 @@ class Questions:
         self._touched = touched
         self._publish = publish
         self._remove_later = remove_later
-        self._failing = failing
+        self._failed_partitions = failed_partitions
         self._write = write_markers
         self._turns = Turns()
         self._shortening: set[OwnedPartition] = set()
         """Partitions whose segments are being removed step by step."""
-        self.deleting = Deleting(now_ms=now_ms, block=block, progress=self, delete=self._delete, send=send)
+        self.deleting = PendingDeleteRecords(now_ms=now_ms, block=block, progress=self, delete=self._delete, send=send)
 
     def answer(self, peer: ProcessKey, message: ControlMessage) -> None:
         answer: ControlMessage
@@ -130,7 +130,7 @@ class Questions:
     def _manifest(self, message: ManifestWanted) -> Manifest:
         owned = self._owned(message.slot, message.tag)
         if owned is not None and message.files_missing:
-            self._failing.look(owned)
+            self._failed_partitions.look(owned)
         if owned is None or owned.log is None:
             return Manifest(message.slot, message.tag, False, 0, [], [])
         # The slot may be a pass behind the log; the answer must not be ahead of it.
@@ -163,7 +163,7 @@ class Questions:
             log.error("%s: no records are deleted: %s", owned.name, error)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
         except FAILURES as error:
-            self._failing.failed(owned, error)
+            self._failed_partitions.failed(owned, error)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
         self._moved(owned, removed)
         return ErrorCode.NONE, up_to
@@ -186,7 +186,7 @@ class Questions:
                 if owned.log is partition_log and owned.is_online:
                     self._moved(owned, remove_passed(partition_log))
         except FAILURES as error:
-            self._failing.failed(owned, error)
+            self._failed_partitions.failed(owned, error)
         finally:
             self._shortening.discard(owned)
 
@@ -262,7 +262,7 @@ class Questions:
                     if owned.log is not partition_log or not owned.is_online:
                         return nothing
         except FAILURES as error:
-            self._failing.failed(owned, error)
+            self._failed_partitions.failed(owned, error)
             return nothing
         return SegmentsOf(slot, start, high_watermark, end, rows)
 
@@ -277,7 +277,7 @@ class Questions:
             # Cleaning makes room, so a full disk must not take the partition offline here. The next round tries again.
             log.error("%s is not cleaned: %s", owned.name, error)
         except FAILURES as error:
-            self._failing.failed(owned, error)
+            self._failed_partitions.failed(owned, error)
 
     def _carry_out(self, owned: OwnedPartition, partition_log: PartitionLog, order: CleanupOrdered) -> None:
         before = partition_log.log_start_offset

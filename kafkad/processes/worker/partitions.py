@@ -43,7 +43,7 @@ from kafkad.processes.worker.owned import OwnedPartition
 log = logging.getLogger(__name__)
 
 
-class _Leaving:
+class _DeletedPartition:
     """A deleted partition; its directory, if any, is removed when no reader can have a handle to it."""
 
     __slots__ = ("directory", "due_ms", "marks", "owned", "slot")
@@ -80,7 +80,7 @@ class Partitions:
         self._config = config
         self._withdrawn = withdrawn
         self._removed = removed
-        self._leaving: deque[_Leaving] = deque()
+        self._leaving: deque[_DeletedPartition] = deque()
         self._look_due_ms: int | None = None
         """When to check deleted partitions again, if there are any."""
         self._removals = DirectoryRemovals()
@@ -201,7 +201,7 @@ class Partitions:
             owned.log = None
         self._withdrawn(owned)
         due_ms = monotonic_ms() + delay_ms
-        self._leaving.append(_Leaving(owned, due_ms, self._registry.grace_marks()))
+        self._leaving.append(_DeletedPartition(owned, due_ms, self._registry.grace_marks()))
         # At once, even while the files of earlier deletions wait: a client waits for the slot of this partition.
         self._look_due_ms = 0
 
@@ -250,7 +250,7 @@ class Partitions:
         else:
             self._look_due_ms = min((row.due_ms for row in self._leaving), default=None)
 
-    def _stays(self, row: _Leaving, now_ms: int, freed: dict[bytes, list[int]]) -> bool:
+    def _stays(self, row: _DeletedPartition, now_ms: int, freed: dict[bytes, list[int]]) -> bool:
         """False when it has left."""
         if row.directory is None and row.owned.log_dir >= 0:
             row.directory = self._set_aside(row.owned)

@@ -13,7 +13,7 @@ from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import pack_moved, unpack_watches, watch_key, watched_slot
 
 
-class Publishing:
+class SlotPublisher:
     """The partitions that changed in this pass, and their watchers.
 
     `advanced` is called with each of them when its high watermark is right, `published` when its slot says so.

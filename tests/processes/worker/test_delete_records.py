@@ -5,7 +5,7 @@ from array import array
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import PURGATORY_DELETE_RECORDS
-from kafkad.processes.worker.delete_records import Deleting
+from kafkad.processes.worker.delete_records import PendingDeleteRecords
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, unpack_control
 
 NETWORK = ProcessKey("network", 0)
@@ -20,7 +20,9 @@ class Replicas:
         self.low_watermarks: dict[int, int | ErrorCode] = dict.fromkeys(slots, 0)
         self.sent: list[tuple[ProcessKey, DeletedRecords]] = []
         self.block = memoryview(array("Q", [0] * 4096))
-        self.deleting = Deleting(now_ms=NOW_MS, block=self.block, progress=self, delete=self.delete, send=self.send)
+        self.deleting = PendingDeleteRecords(
+            now_ms=NOW_MS, block=self.block, progress=self, delete=self.delete, send=self.send
+        )
 
     def low_watermark_of(self, slot: int) -> int | ErrorCode:
         return self.low_watermarks[slot]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.groups.shard import GroupShard
-from kafkad.processes.worker.coordinators.shards import Coordinating
+from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import GroupLags, pack_coordination
 
@@ -21,7 +21,7 @@ class Lags:
 
     def __init__(
         self,
-        coordinating: Coordinating,
+        coordinating: CoordinatorShards,
         partitions: Partitions,
         table: PartitionTable,
         send: Callable[[ProcessKey, bytes], None],

@@ -13,7 +13,7 @@ from kafkad.core.coordinator.marking import MarkerRequest, MarkersAdvanced, Mark
 from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.shard import TransactionShard
-from kafkad.processes.worker.coordinators.shards import Coordinating
+from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted, pack_coordination
@@ -32,7 +32,7 @@ class MarkerOrders:
         self,
         me: ProcessKey,
         partitions: Partitions,
-        coordinating: Coordinating,
+        coordinating: CoordinatorShards,
         *,
         write: WriteMarkers,
         send: Callable[[ProcessKey, bytes], bool],

@@ -11,7 +11,7 @@ from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_S, Turns
 from kafkad.processes.worker.coordinators.lags import Lags
 from kafkad.processes.worker.coordinators.marker_orders import MarkerOrders
 from kafkad.processes.worker.coordinators.offset_verification import OffsetVerifications
-from kafkad.processes.worker.coordinators.shards import Coordinating
+from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.api_table import APIS, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT
@@ -51,7 +51,7 @@ class Coordination:
     def __init__(
         self,
         partitions: Partitions,
-        coordinating: Coordinating,
+        coordinating: CoordinatorShards,
         orders: MarkerOrders,
         transaction_verification: TransactionVerification,
         producer_ids: ProducerIdBlocks,

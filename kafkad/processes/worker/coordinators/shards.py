@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 _LISTS = (LIST_GROUPS, LIST_TRANSACTIONS)
 
 
-class Coordinating:
+class CoordinatorShards:
     """`kinds` by internal topic; `send` goes to network processes."""
 
     def __init__(
@@ -181,8 +181,7 @@ class Coordinating:
     def asked(self, peer: ProcessKey, message: CoordinatorAsked, *, is_recovering: bool) -> None:
         """A network process asks; `is_recovering`: the log of the partition is still in recovery.
 
-        A request about all groups or transactions goes to all shards at once, so these take turns with other
-        requests.
+        A request about all groups or transactions asks all shards, so these take turns with others.
         """
         if message.context.api_key in _LISTS:
             self._listing.append((peer, message, is_recovering))
@@ -335,7 +334,7 @@ class Coordinating:
 class _Recipient:
     """See `Recipient`: one for each shard, so that its name is known."""
 
-    def __init__(self, coordinating: Coordinating, owned: OwnedPartition) -> None:
+    def __init__(self, coordinating: CoordinatorShards, owned: OwnedPartition) -> None:
         self.reply = coordinating.reply
         self.refuse = coordinating.refuse
         self._coordinating = coordinating

@@ -16,7 +16,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.requests import PartitionsAdded, PartitionsToAdd
 from kafkad.core.transactions.shard import TransactionShard
-from kafkad.processes.worker.coordinators.shards import Coordinating
+from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import VerificationWanted, Verified, pack_coordination
 
@@ -42,7 +42,7 @@ class TransactionVerification:
         self,
         me: ProcessKey,
         partitions: Partitions,
-        coordinating: Coordinating,
+        coordinating: CoordinatorShards,
         send: Callable[[ProcessKey, bytes], bool],
     ) -> None:
         self._me = me

@@ -5,7 +5,7 @@ from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.metrics.catalogue import BLOCK_WORDS
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.types import TopicPartition
-from kafkad.processes.worker.appending import Appending
+from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
 from kafkad.processes.worker.coordinators.transactional_produce import RetryPauses
 from kafkad.processes.worker.owned import OwnedPartition
@@ -47,7 +47,7 @@ class Owner:
         self.used = 0
         self.sent: list[bytes] = []
         self.partitions = {slot: self._partition(slot) for slot in (0, 1)}
-        self.appending = Appending(
+        self.appending = Appender(
             self.partitions,
             [memoryview(self.arena)],
             now_ms=0,
