@@ -1,4 +1,4 @@
-"""Bytes to messages and back. kio does the schemas; the few hot messages are packed by hand.
+"""Bytes to messages and back. kio encodes by schema; the few hot messages are packed by hand.
 
-Never looks inside a record batch.
+Nothing here looks inside a record batch.
 """

@@ -62,8 +62,8 @@ class Runs(Enum):
 class Api:
     """One API: versions served are `min_version`–`max_version`; flexible headers begin at `flexible_from`.
 
-    `advertised_min` differs from `min_version` only for Produce (trap: librdkafka switches compression
-    off without a word when Produce 0 is missing; Apache Kafka 4 advertises 0 to 2 and refuses them).
+    `advertised_min` differs from `min_version` only for Produce (trap: librdkafka switches compression off silently
+    when Produce 0 is missing; Apache Kafka 4 advertises 0 to 2 and refuses them).
     """
 
     key: int
@@ -127,4 +127,4 @@ APIS: dict[int, Api] = {
         _api(DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", (0, 0), 0, Runs.NETWORK),
     )
 }
-"""By API key. Not in here: unsupported, the connection is closed as Apache Kafka does."""
+"""By API key. A request with any other key closes the connection, as in Apache Kafka."""

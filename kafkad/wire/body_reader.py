@@ -1,7 +1,7 @@
 """Reads a request body field by field, for the requests that are decoded by hand but are not hot.
 
-One reader for one request: it knows whether the version is flexible. Bytes after a request are nobody's business:
-Apache Kafka ignores them too.
+One reader for one request: it knows whether the version is flexible. Bytes after a request are ignored, as in Apache
+Kafka.
 """
 
 from struct import Struct
@@ -23,7 +23,7 @@ _I8 = Struct(">b")
 
 
 class BodyReader:
-    """Every method raises MalformedRequest when the body is not what it should be."""
+    """Every method raises MalformedRequest when the body does not fit the schema."""
 
     __slots__ = ("_allowance", "_at", "_body", "_elements", "_flexible")
 
@@ -69,7 +69,7 @@ class BodyReader:
         return length
 
     def is_step_over(self) -> bool:
-        """Asked after each element: whether it is time for a pause."""
+        """Whether it is time for a pause; called after each element."""
         self._elements += 1
         return self._elements % STEP == 0
 

@@ -1,7 +1,7 @@
-"""What do the docs say of the requests that are served?
+"""What does docs/apis.md say about the requests that are served?
 
-Written from the API table, so that the page can't promise what the broker does not answer:
-`python -m kafkad.wire.document` writes docs/apis.md below the current folder.
+The page is written from the API table, so that it can't promise what the broker does not answer: `python -m
+kafkad.wire.document` writes docs/apis.md below the current folder.
 """
 
 import sys

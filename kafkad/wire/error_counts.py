@@ -1,25 +1,25 @@
 """Which error codes has this process put into responses since they were last counted? (ErrorsPerSec, for every API)
 
-The one state of this folder, and the process's own: whatever packs a response does not know in which process that
-is, and passing a counter through every handler for this alone would cost each of them a parameter. The event loop
-counts what is here before it sleeps. Produce and Fetch, which are told apart by partition anyway, count themselves.
+This is the only state of this folder; each process has its own. Code that packs a response does not know which process
+it runs in, and a counter passed through every handler would cost each of them a parameter. The event loop takes these
+counts before it sleeps. Produce and Fetch know the error of each partition anyway and count by themselves.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
 codes: Counter[int] = Counter()
-"""Only errors, never 0."""
+"""How often each error code was sent; code 0 is never counted."""
 
 
 def count_error(code: int) -> None:
-    """`code` goes out in a response."""
+    """Count `code`, which a response carries."""
     if code:
         codes[code] += 1
 
 
-def count_errors(told: Iterable[int]) -> None:
-    for code in told:
+def count_errors(sent: Iterable[int]) -> None:
+    for code in sent:
         if code:
             codes[code] += 1
 

@@ -1,7 +1,7 @@
 """Where one request ends and the next begins, and what its header says.
 
-Lengths are checked before anything is allocated for them. What does not look like Kafka at all is named
-by `describe_stranger`, so that the log line says "TLS hello" instead of a huge number.
+Lengths are checked before memory is allocated for them. `describe_stranger` recognizes other protocols, so that the log
+line says "TLS hello" instead of a huge length.
 """
 
 from struct import Struct
@@ -17,7 +17,7 @@ HEADER_AND_CLIENT_LENGTH = Struct(">hhih")
 
 
 class RequestHeader(msgspec.Struct, frozen=True, gc=False):
-    """What precedes every request body. A Struct, which is the cheapest: one is made for each request."""
+    """The header of every request. A Struct, because one is made for each request and nothing is cheaper."""
 
     api_key: int
     version: int
@@ -29,9 +29,8 @@ class RequestHeader(msgspec.Struct, frozen=True, gc=False):
 def read_header(frame: memoryview) -> RequestHeader:
     """The header at the start of `frame` (a request without its length prefix).
 
-    For an API or version that is not in the table only the fields of header version 1 are read, which is
-    all that the answer to an unknown ApiVersions version needs (KIP-511).
-    Raises MalformedRequest.
+    For an API or version that is not in the table, only the fields of header version 1 are read: the answer to an
+    unknown ApiVersions version needs no more (KIP-511). Raises MalformedRequest.
     """
     size = len(frame)
     if size < 8:
@@ -47,7 +46,7 @@ def read_header(frame: memoryview) -> RequestHeader:
     elif length < 0 or 10 + length > size:
         raise MalformedRequest(f"a client id of {length} bytes does not fit in what is left of the request")
     else:
-        # Some clients send a name in another encoding; Apache Kafka puts up with it too.
+        # Some clients send a client id in another encoding; Apache Kafka accepts it too.
         client_id, position = str(frame[10 : 10 + length], "utf-8", "replace"), 10 + length
     api = APIS.get(api_key)
     if api is not None and api.flexible_from <= version <= api.max_version:
@@ -72,7 +71,7 @@ _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", 
 
 
 def describe_stranger(first: bytes) -> str | None:
-    """What the first bytes of a connection look like when they aren't a Kafka request; None: can't tell."""
+    """The protocol that the first bytes of a connection belong to when they are no Kafka request; None when unknown."""
     if first[:4] in _HTTP_METHODS:
         return "an HTTP request"
     if len(first) >= 3 and first[0] == 0x16 and first[1] == 0x03:

@@ -1,6 +1,6 @@
-"""Responses of pieces of one request become one response, as bytes: nothing in them is looked at but a length or two.
+"""Joins the responses to the pieces of one request into one response, as bytes: only a length or two is read.
 
-They are our own: a head, one array, and in flexible versions tagged fields of which there are none.
+The responses are our own: a head, one array and, in flexible versions, an empty section of tagged fields.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,10 @@ def join_arrays(bodies: Sequence[bytes], head_size: int, *, flexible: bool) -> b
 
 
 def join_portions(bodies: Sequence[bytes], head_size: int, *, flexible: bool, has_error: bool) -> bytes:
-    """OffsetCommit, and OffsetFetch of one group, whose error comes last: one that has one is the answer."""
+    """Join responses of OffsetCommit, or of OffsetFetch for one group.
+
+    Its error comes last; a response with an error is the whole answer.
+    """
     tail_size = (I16.size if has_error else 0) + (len(EMPTY_TAGS) if flexible else 0)
     if has_error:
         for body in bodies:
@@ -42,11 +45,11 @@ def join_portions(bodies: Sequence[bytes], head_size: int, *, flexible: bool, ha
 
 _GROUPS_AT = 4
 _GROUP_END = I16.size + 2 * len(EMPTY_TAGS)
-"""Behind the topics of the last group: its error and its tags, and those of the response."""
+"""After the topics of the last group come its error, its tagged fields and those of the response."""
 
 
 def join_groups(bodies: Sequence[bytes]) -> list[bytes]:
-    """OffsetFetch from version 8 on: answers about one group each, the same, become one."""
+    """Join responses of OffsetFetch, version 8 or later, that are all about the same single group."""
     joined: list[bytes] = []
     group: str | None = None
     portions: list[tuple[int, bytes]] = []

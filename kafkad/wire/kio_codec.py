@@ -1,7 +1,7 @@
 """Requests decoded and responses encoded by kio's schemas, for the APIs of admin tools.
 
-Only what is asked for is loaded, at the first request: kio costs 130 ms and 21 MB, and a process that no tool
-talks to never needs it. What can't be decoded is a MalformedRequest, like everywhere.
+kio and its schemas are imported at the first request that needs them: kio costs 130 ms and 21 MB, and a process that no
+tool talks to never needs it. A body that can't be decoded raises MalformedRequest, as everywhere.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from kafkad.wire.request_limits import allowance_of
 
 _NO_THROTTLE = timedelta(0)
 _APIS = {"".join(f"_{each.lower()}" if each.isupper() else each for each in api.name)[1:]: api for api in APIS.values()}
-"""By the name of kio's folder."""
+"""By the name of kio's package."""
 
 
 class Codec:
-    """One API at one version. The values of a message are those of the newest version; older ones lack some."""
+    """One API at one version. Messages have the fields of the newest version; older versions lack some of them."""
 
     def __init__(self, api: str, version: int) -> None:
         serial = import_module("kio.serial")
@@ -46,7 +46,7 @@ class Codec:
         self._request = request
 
     def decode(self, body: memoryview) -> Any:
-        """The request; bytes after it, and tagged fields nobody knows, are ignored, as in Apache Kafka.
+        """The request. Bytes after it and unknown tagged fields are ignored, as in Apache Kafka.
 
         Raises MalformedRequest.
         """
@@ -60,7 +60,7 @@ class Codec:
             raise MalformedRequest(f"{self._name} request: {error}") from error
 
     def part(self, nested: str, /, **values: Any) -> Any:
-        """A nested message of the response; a field called error_code takes a number.
+        """A nested message of the response; the field error_code is given as a number.
 
         None is called nested: mypyc takes a keyword for a positional parameter of the same name.
         """
@@ -73,7 +73,7 @@ class Codec:
         return message(**known)
 
     def encode(self, **values: Any) -> bytes:
-        """The response body, not throttled."""
+        """The response body, with a throttle time of 0."""
         buffer = BytesIO()
         self._write(buffer, self.part(f"{self._name}Response", throttle_time=_NO_THROTTLE, **values))
         return buffer.getvalue()
@@ -87,7 +87,7 @@ class Codec:
 
 @cache
 def codec(api: str, version: int) -> Codec:
-    """`api` is the name of kio's folder (describe_cluster)."""
+    """`api` is the name of kio's package, such as describe_cluster."""
     return Codec(api, version)
 
 

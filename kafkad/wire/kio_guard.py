@@ -1,9 +1,9 @@
-"""Does every array of an encoded request fit into what is left of it, and into what such a request may have? Is it
-there? Asked before kio decodes it.
+"""Does every array of an encoded request fit into the bytes that are left and into the limit of elements?
 
-kio's native decoder reserves memory for as many elements as a request claims to have, and aborts the process when
-there is not that much: five bytes would kill a broker process. So the lengths are walked through first, along the
-fields of kio's own message classes; what kio may then reserve is bounded by the size of the request.
+Is any null that must not be? This is checked before kio decodes a request. kio's native decoder reserves memory for as
+many elements as a request claims to have, and aborts the process when there is not that much: five bytes would kill a
+broker process. So all lengths are checked first, along the fields of kio's own message classes; then the size of the
+request bounds what kio may reserve.
 """
 
 from collections.abc import Callable
@@ -37,12 +37,15 @@ _LONGEST_STRING = 0x7FFF
 
 
 Cut = tuple[int, int, bytes]
-"""From one byte to another of a message, and what is to stand there instead."""
+"""The start and end of a range of bytes in a message, and the bytes that replace it."""
 
 
 class Found:
-    """What the guard finds out: the sections with tagged fields that the schema does not know (KIP-482), which kio
-    refuses, and how many elements there are, as long as the allowance lasts."""
+    """What the guard has found so far.
+
+    `cuts` are sections with tagged fields that the schema does not know (KIP-482), which kio refuses; `allowance` is
+    how many elements the request may still have.
+    """
 
     __slots__ = ("allowance", "cuts")
 
@@ -51,13 +54,13 @@ class Found:
         self.cuts: list[Cut] = []
 
     def renew(self) -> None:
-        """The next message begins."""
+        """Begin the next message."""
         self.allowance.renew()
         self.cuts.clear()
 
 
 def message_guard(message: Any, found: Found) -> Step:
-    """Steps over a whole message of kio's class `message`."""
+    """A function that steps over a whole message of kio's class `message`."""
     flexible = message.__flexible__
     steps = [_field_step(field, found, flexible=flexible) for field in fields(message) if not _is_tagged(field)]
     tagged = {
@@ -76,7 +79,7 @@ def message_guard(message: Any, found: Found) -> Step:
 
 
 def without(body: memoryview, cuts: list[Cut]) -> bytes:
-    """The message with the cuts made."""
+    """The message with its cuts applied."""
     pieces: list[bytes] = []
     at = 0
     for start, end, instead in cuts:
@@ -129,7 +132,7 @@ def _fixed(size: int) -> Step:
 
 
 def _nullable(inner: Step) -> Step:
-    """A structure that may be missing has a byte before it: negative for null."""
+    """A nullable structure has a byte before it: negative for null."""
 
     def step(body: memoryview, at: int) -> int:
         marker, at = read_slice(body, at, 1)
@@ -139,7 +142,7 @@ def _nullable(inner: Step) -> Step:
 
 
 def _array_step(element: Step, allowance: Allowance, size: int, *, flexible: bool, is_nullable: bool) -> Step:
-    """`size` is that of an element, where all have the same, else 0."""
+    """`size` is the size of each element, or 0 if it varies."""
 
     def step(body: memoryview, at: int) -> int:
         if flexible:
@@ -150,7 +153,7 @@ def _array_step(element: Step, allowance: Allowance, size: int, *, flexible: boo
         if count > len(body) - at:
             raise MalformedRequest(f"an array of {count} elements does not fit in the {len(body) - at} bytes left")
         if count < 0 and not is_nullable:
-            # kio reads it as None, which nobody expects where the schema has no null.
+            # kio would return None here, which no handler expects where the schema allows no null.
             raise MalformedRequest("an array is null that may not be")
         if count > 0:
             allowance.take(count)
@@ -169,9 +172,10 @@ def _compact_bytes(body: memoryview, at: int) -> int:
 
 
 def _compact_text(body: memoryview, at: int) -> int:
-    """As in Apache Kafka no string is longer than the old versions can say: coordinators write some into records."""
+    """As in Apache Kafka, no string is longer than an int16 length can say: coordinators write some into records."""
     if at < len(body) and (short := body[at]) < 0x80:
-        # Most, and worth no call: the strings are half of what walking through a commit or a heartbeat takes.
+        # Most strings are short. They are read without a call: strings are half of the work for a commit or a
+        # heartbeat.
         end = at + (short or 1)
         if end <= len(body):
             return end

@@ -13,11 +13,11 @@ I64 = Struct(">q")
 EMPTY_TAGS = b"\x00"
 _LONGEST_STRING = 2**15 - 1
 MOST_TAGS = 10
-"""In one place, where nobody needs them; no place of the protocol has more than five."""
+"""The largest number of unknown tagged fields in one section; no structure of the protocol has more than five."""
 
 
 class MalformedRequest(Exception):
-    """The bytes are not the request that their header says; the connection is closed."""
+    """The body is not the request that its header announces; the connection is closed."""
 
 
 def read_uvarint(view: memoryview, position: int) -> tuple[int, int]:
@@ -25,7 +25,7 @@ def read_uvarint(view: memoryview, position: int) -> tuple[int, int]:
         byte = view[position]
     except IndexError:
         raise MalformedRequest("unsigned varint does not end") from None
-    # Most are one byte: the lengths of names, the counts of what there is one of, tag sections without tags.
+    # Most varints are one byte: lengths of names, counts of one, empty tag sections.
     return (byte, position + 1) if byte < 0x80 else _read_long_uvarint(view, position)
 
 
@@ -89,7 +89,7 @@ def read_compact_string(view: memoryview, position: int) -> tuple[str | None, in
 
 
 def skip_tags(view: memoryview, position: int) -> int:
-    """Step over a tagged-field section whose fields nobody here needs."""
+    """Step over a section of tagged fields that are not used here."""
     count, position = read_uvarint(view, position)
     if not count:
         return position

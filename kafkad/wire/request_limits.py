@@ -1,16 +1,16 @@
-"""How many elements may the arrays of one request have, all together, and how large may it be?
+"""How many elements may all arrays of one request have together, and how large may it be?
 
-A request is decoded and answered in one go or in few, and every element is some microseconds in which the process
-serves nobody else: a megabyte of empty names would be seconds. The limits are far above what clients ask for, and a
-request over one of them closes its connection, as one over `socket.request.max.bytes` does. They are found while
-the request is read: what is refused has cost no more than what is taken.
+A request is decoded and answered in one step or in few. Every element takes some microseconds in which the process
+serves no other client: a megabyte of empty names would take seconds. The limits are far above what clients send. A
+request over a limit closes its connection, as one over `socket.request.max.bytes` does. Limits are checked while the
+request is read, so a refused request costs no more than a served one.
 """
 
 from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest
 
 LARGEST_BYTES = 16 * 1024 * 1024
-"""Of any request but Produce, which is as large as `socket.request.max.bytes` says."""
+"""The size of any request but Produce, which may be as large as `socket.request.max.bytes`."""
 
 DEFAULT_ELEMENTS = 10_000
 _ELEMENTS = {
@@ -40,7 +40,7 @@ def most_elements(api_key: int) -> int:
 
 
 class Allowance:
-    """What one request may still have. Tagged fields count as elements: they are an array, too."""
+    """How many elements one request may still have. Tagged fields count too: they are an array."""
 
     __slots__ = ("_most", "left")
 
@@ -49,11 +49,11 @@ class Allowance:
         self.left = most
 
     def renew(self) -> None:
-        """The next request begins."""
+        """Begin the next request."""
         self.left = self._most
 
     def take(self, count: int) -> None:
-        """An array has `count` elements, or is null if that is negative. Raises MalformedRequest."""
+        """Take off an array of `count` elements; a null array has a negative `count`. Raises MalformedRequest."""
         if count > 0:
             self.left -= count
             if self.left < 0:

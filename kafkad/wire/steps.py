@@ -1,11 +1,11 @@
-"""Requests that may be long are read in steps: a generator that pauses, so that others are served meanwhile."""
+"""Requests that may be long are read in steps, by a generator that pauses so that other clients are served."""
 
 from collections.abc import Generator
 from typing import Any, TypeVar
 
 Message = TypeVar("Message")
 Reading = Generator[None, Any, Message]
-"""Ends with the message. Its pauses are for others to have their turn. Raises MalformedRequest."""
+"""A generator that returns the message. It yields to let other requests have their turn. Raises MalformedRequest."""
 
 STEP = 500
-"""So many elements are read in a step: a millisecond or less."""
+"""Elements that are read in one step: a millisecond or less."""

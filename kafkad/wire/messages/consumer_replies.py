@@ -1,6 +1,7 @@
 """Responses of ConsumerGroupHeartbeat, by hand: each member of a KIP-848 group gets one every few seconds.
 
-By schema they took longer than the rules behind them. All say that nothing was throttled. Both versions are alike.
+Packing them by schema took longer than the rules behind them. The throttle time is always 0. Both versions have the
+same layout.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +26,7 @@ def pack_consumer_heartbeat(
     heartbeat_interval_ms: int,
     assignment: Mapping[UUID, Collection[int]] | None,
 ) -> bytes:
-    """ConsumerGroupHeartbeat, versions 0 and 1. `assignment` None: as before."""
+    """ConsumerGroupHeartbeat, versions 0 and 1. `assignment` is None when it has not changed."""
     count_error(code)
     head = _NOT_THROTTLED_AND_CODE.pack(0, code) + compact_string(message) + compact_string(member_id)
     head += _EPOCH_AND_INTERVAL.pack(member_epoch, heartbeat_interval_ms)

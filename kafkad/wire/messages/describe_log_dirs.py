@@ -23,7 +23,7 @@ class LogDir(NamedTuple):
 
 
 def pack_partition(version: int, index: int, size_bytes: int) -> bytes:
-    """One that is where it stays: there is no lag, and no future log."""
+    """A partition that is not being moved: no lag, no future log."""
     return _PARTITION.pack(index, size_bytes, 0, False) + (EMPTY_TAGS if version >= FLEXIBLE_FROM else b"")
 
 

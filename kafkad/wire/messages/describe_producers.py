@@ -8,7 +8,7 @@ from kafkad.wire.error_counts import count_error
 from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string
 
 _PRODUCER = Struct(">qiiqiqB")
-"""Its tagged fields, of which there are none, included."""
+"""Includes its empty section of tagged fields."""
 _PARTITION = Struct(">ih")
 _NO_TAGS = 0
 
@@ -25,19 +25,22 @@ class ProducerRow(NamedTuple):
 
 
 def pack_producers(rows: Iterable[ProducerRow]) -> bytes:
-    """Some of the producers of a partition; by its owner, so that nobody else has to look at each."""
+    """Pack some of the producers of a partition.
+
+    Its owner does this, so that no other process looks at each of them.
+    """
     return b"".join([_PRODUCER.pack(*row, _NO_TAGS) for row in rows])
 
 
 def pack_partition(index: int, error: int, message: str | None, count: int, producers: bytes) -> bytes:
-    """`producers` are `count` rows that `pack_producers` packed."""
+    """`producers` holds `count` rows from `pack_producers`."""
     count_error(error)
     head = _PARTITION.pack(index, error) + compact_string(message) + array_length(count, flexible=True)
     return b"".join((head, producers, EMPTY_TAGS))
 
 
 def pack_response(topics: Iterable[tuple[str, Sequence[bytes]]]) -> bytes:
-    """Of partitions that `pack_partition` packed."""
+    """The body, from topics whose partitions come from `pack_partition`."""
     packed = [
         b"".join((compact_string(name), array_length(len(rows), flexible=True), *rows, EMPTY_TAGS))
         for name, rows in topics

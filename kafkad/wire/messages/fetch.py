@@ -1,7 +1,7 @@
 """Fetch responses, packed by hand around slices of segment files.
 
-Versions 4 to 18. A response is a list of pieces: bytes, and the `FileSlice`s that go from the page cache to
-the socket without passing through Python. One about very many partitions is packed in steps.
+Versions 4 to 18. A response is a list of pieces: bytes, and the `FileSlice`s that go from the page cache to the socket
+without passing through Python. A response about very many partitions is packed in steps.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ NO_PREFERRED_REPLICA = I32.pack(-1)
 class FileSlice:
     """`length` bytes of an open segment file from byte `position`; `release` gives the handle back.
 
-    `is_cached` once it is known to be in the page cache, or was read into it.
+    `is_cached` is True once the bytes are known to be in the page cache.
     """
 
     __slots__ = ("fd", "is_cached", "length", "position", "release")
@@ -40,8 +40,8 @@ class FileSlice:
 class PartitionData:
     """One partition of a Fetch response.
 
-    `aborted` is None for read_uncommitted and a list of (producer id, first offset) for read_committed.
-    `diverging` is (epoch, end offset) when the log parted from what the fetcher has (KIP-595).
+    `aborted` is None for read_uncommitted and a list of (producer id, first offset) for read_committed. `diverging` is
+    (epoch, end offset) when the log and the fetcher's log diverge (KIP-595).
     """
 
     __slots__ = (
@@ -83,7 +83,7 @@ TopicData = tuple[str | bytes, Sequence[PartitionData]]
 def pack_response(
     version: int, topics: Sequence[TopicData], *, throttle_ms: int = 0, error: int = 0, session_id: int = 0
 ) -> list[Piece]:
-    """The body of a Fetch response as pieces to be sent in order."""
+    """The body of a Fetch response, as pieces in the order of sending."""
     flexible = version >= FLEXIBLE_FROM
     out = _Pieces()
     _pack_head(out, version, len(topics), throttle_ms, error, session_id)
@@ -99,7 +99,7 @@ def pack_response(
 
 
 def pack_in_steps(version: int, topics: Sequence[TopicData], *, session_id: int) -> Reading[list[Piece]]:
-    """The same of very many partitions: after every few hundred others have their turn."""
+    """The same for very many partitions: a generator that pauses after every few hundred."""
     flexible = version >= FLEXIBLE_FROM
     out = _Pieces()
     _pack_head(out, version, len(topics), 0, 0, session_id)
@@ -179,7 +179,7 @@ class _Pieces:
         self._done.append(records)
 
     def join(self) -> None:
-        """What has come since the last records is one piece from now on, so that it is not joined at the end."""
+        """Make one piece of the bytes that came after the last records, so that they are not joined at the end."""
         self._open = [b"".join(self._open)]
 
     def finish(self) -> list[Piece]:

@@ -1,6 +1,6 @@
 """Fetch requests, versions 4 to 18, read by hand: the second hot request.
 
-A fetch that polls an idle partition is this parse and little else, so it allocates only what is needed.
+A fetch that polls an idle partition costs little more than this parse, so it allocates only what is needed.
 """
 
 from struct import Struct
@@ -111,7 +111,7 @@ def read_request(frame: memoryview, at: int, version: int) -> FetchRequest:
 
 
 def read_in_steps(frame: memoryview, at: int, version: int) -> Reading[FetchRequest]:
-    """The same of a large request: after every few hundred partitions others have their turn."""
+    """The same for a large request: a generator that pauses after every few hundred partitions."""
     try:
         request, at = _read_head(frame, at, version)
         count, at = _read_count(frame, at, version)

@@ -1,4 +1,4 @@
-"""FindCoordinator, versions 0 to 6, by hand and in steps: an admin tool asks for as many groups as there are."""
+"""FindCoordinator, versions 0 to 6, by hand and in steps: an admin tool may ask about every group at once."""
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
@@ -47,7 +47,7 @@ def read_request(body: memoryview, version: int) -> Reading[FindCoordinatorReque
 
 
 def pack_single(version: int, found: FoundCoordinator) -> bytes:
-    """The response of the versions with one key."""
+    """The response of versions 0 to 3, which have one key."""
     count_error(found.error)
     flexible = version >= _FLEXIBLE_FROM
     text = compact_string if flexible else string
@@ -59,7 +59,7 @@ def pack_single(version: int, found: FoundCoordinator) -> bytes:
 
 
 def pack_rows(rows: Iterable[FoundCoordinator]) -> bytes:
-    """Some of the rows of the versions with many keys."""
+    """Some rows of the response of versions 4 and later, which have many keys."""
     packed: list[bytes] = []
     for key, error, (node_id, host, port), message in rows:
         count_error(error)
@@ -75,5 +75,5 @@ def pack_rows(rows: Iterable[FoundCoordinator]) -> bytes:
 
 
 def pack_batched(count: int, packed: Iterable[bytes]) -> bytes:
-    """Their response, of `count` rows that `pack_rows` packed."""
+    """The response with many keys, from `count` rows of `pack_rows`."""
     return b"".join((_NOT_THROTTLED, array_length(count, flexible=True), *packed, EMPTY_TAGS))

@@ -1,4 +1,4 @@
-"""ListOffsets, versions 1 to 11, by hand: every consumer begins with it, so nothing has to be loaded for it."""
+"""ListOffsets, versions 1 to 11, by hand: every consumer sends it first, so it must not wait for kio to be imported."""
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
@@ -18,7 +18,7 @@ _RESULT_WITH_EPOCH = Struct(">ihqqi")
 
 
 class WantedOffset(NamedTuple):
-    """`current_leader_epoch` is -1 when the client does not say."""
+    """`current_leader_epoch` is -1 when the client does not give it."""
 
     partition: int
     current_leader_epoch: int
@@ -26,7 +26,7 @@ class WantedOffset(NamedTuple):
 
 
 class ListOffsetsRequest(NamedTuple):
-    """Topics as they came, repeated ones included."""
+    """Topics in the order of the request, repeated ones included."""
 
     replica_id: int
     isolation_level: int
@@ -34,7 +34,7 @@ class ListOffsetsRequest(NamedTuple):
 
 
 class OffsetResult(NamedTuple):
-    """-1 is what is not known, or not there."""
+    """-1 stands for a value that is unknown or missing."""
 
     partition: int
     error: int
@@ -63,7 +63,7 @@ def read_request(body: memoryview, version: int) -> Reading[ListOffsetsRequest]:
         if reader.is_step_over():
             yield
     if version >= 10:
-        reader.i32()  # How long to wait for remote storage, which there is none of.
+        reader.i32()  # The timeout for remote storage, which kafkad does not have.
     reader.tags()
     return ListOffsetsRequest(replica_id, isolation_level, topics)
 
@@ -77,7 +77,7 @@ def pack_topic(version: int, name: str, results: Iterable[OffsetResult]) -> byte
 
 
 def pack_response(version: int, rows: Sequence[bytes]) -> bytes:
-    """Of topics that `pack_topic` packed."""
+    """The body, from topics of `pack_topic`."""
     flexible = version >= FLEXIBLE_FROM
     tags = EMPTY_TAGS if flexible else b""
     throttle = I32.pack(0) if version >= 2 else b""

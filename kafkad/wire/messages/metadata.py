@@ -1,7 +1,7 @@
 """Metadata, versions 0 to 13, by hand: the request read, the response packed topic by topic.
 
-A topic's bytes do not depend on who asks, so that whoever packs them may keep them: `layout` says which versions
-share them. What differs between askers, the authorized operations, comes last and is added to each response.
+A topic's bytes do not depend on the client, so the caller may keep them: `layout` says which versions share them. Only
+the authorized operations differ between clients; they come last and are added to each response.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,12 +33,12 @@ TOPIC_IDS_FROM = 10
 ERROR_CODE_FROM = 13
 NO_TOPIC_ID = bytes(16)
 NOT_ASKED = -(1 << 31)
-"""The authorized operations of who did not ask for them."""
+"""The authorized operations when the client did not ask for them."""
 
 _PARTITION = Struct(">hii")
 _PARTITION_WITH_EPOCH = Struct(">hiii")
 _LAYOUTS = (0, 1, 5, 7, 8, 9, TOPIC_IDS_FROM)
-"""The versions in which a topic of the response changed its form (0 has a meaning of its own for dead replicas)."""
+"""The versions that changed the layout of a topic in the response. Version 0 treats dead replicas differently."""
 
 PartitionRow = tuple[int, int, int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """(error code, index, leader, leader epoch, replicas, in-sync replicas, offline replicas)."""
@@ -54,7 +54,7 @@ class WantedTopic(NamedTuple):
 
 
 class MetadataRequest(NamedTuple):
-    """`topics` is None for all of them, whichever way the version says so."""
+    """`topics` is None for all topics, however the version encodes that."""
 
     topics: list[WantedTopic] | None
     allow_auto_topic_creation: bool
@@ -123,7 +123,10 @@ def pack_topic(
     is_internal: bool,
     partitions: Sequence[PartitionRow],
 ) -> bytes:
-    """One topic up to its authorized operations, which `pack_response` adds; who keeps it tells its errors."""
+    """One topic up to its authorized operations, which `pack_response` adds.
+
+    A caller that keeps it counts its errors each time it is sent.
+    """
     flexible = version >= FLEXIBLE_FROM
     out = [I16.pack(error), compact_string(name) if flexible else string(name)]
     if version >= TOPIC_IDS_FROM:
@@ -153,12 +156,12 @@ def _pack_partition(out: list[bytes], row: PartitionRow, version: int) -> None:
 
 @lru_cache(maxsize=4096)
 def _broker_ids(ids: tuple[int, ...], flexible: bool) -> bytes:
-    """Partitions share few different sets of replicas: packed once each."""
+    """Partitions share few different lists of replicas: each list is packed once."""
     return array_length(len(ids), flexible=flexible) + b"".join(I32.pack(each) for each in ids)
 
 
 def _topic_end(version: int, authorized_operations: int) -> bytes:
-    """What every topic of a response ends with."""
+    """The bytes at the end of every topic of a response."""
     operations = I32.pack(authorized_operations) if version >= 8 else b""
     return operations + EMPTY_TAGS if version >= FLEXIBLE_FROM else operations
 
@@ -175,9 +178,9 @@ def pack_response(
     cluster_operations: int = NOT_ASKED,
     error: int = 0,
 ) -> bytes:
-    """The body, of topics that `pack_topic` packed for a version of the same layout.
+    """The body, from topics that `pack_topic` packed for a version of the same layout.
 
-    `unknown_ids` are such topics too; nobody is told what may be done with them.
+    `unknown_ids` are such topics too, without authorized operations.
     """
     flexible = version >= FLEXIBLE_FROM
     rows = [_pack_broker(broker, version) for broker in brokers]

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch, versions 2 to 4, by hand: consumers ask it whenever a leader changes."""
+"""OffsetForLeaderEpoch, versions 2 to 4, by hand: consumers send it whenever a leader changes."""
 
 from collections.abc import Sequence
 from struct import Struct
@@ -16,7 +16,10 @@ _RESULT = Struct(">hiiq")
 
 
 class WantedEpoch(NamedTuple):
-    """`current_leader_epoch` is -1 when the client does not say; `leader_epoch` is the one whose end is asked."""
+    """`current_leader_epoch` is -1 when the client does not give it.
+
+    `leader_epoch` is the epoch whose end is wanted.
+    """
 
     partition: int
     current_leader_epoch: int
@@ -33,7 +36,7 @@ class EpochEnd(NamedTuple):
 def read_request(body: memoryview, version: int) -> Reading[list[tuple[str, list[WantedEpoch]]]]:
     reader = BodyReader(body, allowance_of(OFFSET_FOR_LEADER_EPOCH), flexible=version >= FLEXIBLE_FROM)
     if version >= 3:
-        reader.i32()  # Who asks, a consumer or a follower: the answer is the same.
+        reader.i32()  # The replica id: consumers and followers get the same answer.
     topics = []
     for _ in range(reader.count()):
         name = reader.text()
@@ -61,7 +64,7 @@ def pack_topic(version: int, name: str, results: Sequence[EpochEnd]) -> bytes:
 
 
 def pack_response(version: int, rows: Sequence[bytes]) -> bytes:
-    """Of topics that `pack_topic` packed."""
+    """The body, from topics of `pack_topic`."""
     flexible = version >= FLEXIBLE_FROM
     tags = EMPTY_TAGS if flexible else b""
     return I32.pack(0) + array_length(len(rows), flexible=flexible) + b"".join(rows) + tags

@@ -1,6 +1,6 @@
-"""Responses of the four APIs about committed offsets, by hand: nothing else is asked of a group as often.
+"""Responses of the four APIs about committed offsets, by hand: a group gets no other requests as often.
 
-All say that nothing was throttled. Tests hold every version beside kio's schemas.
+The throttle time is always 0. Tests compare every version with kio's schemas.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -51,7 +51,7 @@ def pack_delete(code: int, topics: Results) -> bytes:
 
 
 def pack_fetch(version: int, groups: Sequence[tuple[str, FetchedTopics, int]]) -> bytes:
-    """OffsetFetch, versions 1 to 10; groups are (id, topics, code), before version 8 there is one."""
+    """OffsetFetch, versions 1 to 10; groups are (id, topics, code). Before version 8 there is exactly one."""
     packing = pack_fetch_in_steps(version, groups)
     while True:
         try:

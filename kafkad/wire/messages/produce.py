@@ -1,6 +1,6 @@
 """Produce, by hand: the request as places in the frame (no byte of a batch is copied), the response packed.
 
-Versions 3 to 13 (protocol guide, Produce). Records are located, never looked into.
+Versions 3 to 13 (protocol guide, Produce). Records are located, never read.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class ProduceRequest:
 
 
 class PartitionResult:
-    """What a Produce response says of one partition (KIP-467 fields included).
+    """One partition of a Produce response, with the fields of KIP-467.
 
     `record_errors` are (index in the batch, message).
     """
@@ -140,7 +140,7 @@ def _read_flexible(frame: memoryview, at: int, version: int) -> ProduceRequest:
     topics: list[tuple[str | bytes, list[tuple[int, int, int]]]] = []
     if topic_count > _MOST_PARTITIONS + 1:
         raise _too_many()
-    # Lengths are one more than what they count, in each array.
+    # The length of a compact array is one more than its number of elements.
     allowed = _MOST_PARTITIONS + 1
     for _ in range(topic_count - 1):
         topic: str | bytes
@@ -183,7 +183,7 @@ def _named(name: str | None) -> str:
 def pack_response(
     version: int, topics: Sequence[tuple[str | bytes, Sequence[PartitionResult]]], throttle_ms: int
 ) -> bytes:
-    """The body of a Produce response; topics are named as the request named them."""
+    """The body of a Produce response; topics have the name or id of the request."""
     flexible = version >= FLEXIBLE_FROM
     if len(topics) == 1 and not flexible:
         return _pack_one_topic(version, *topics[0], throttle_ms)
@@ -207,7 +207,7 @@ def pack_response(
 def _pack_one_topic(
     version: int, topic: str | bytes, results: Sequence[PartitionResult], throttle_ms: int
 ) -> bytes:
-    """The usual response of the older clients, without a detour."""
+    """The usual response to older clients, packed without building lists."""
     assert isinstance(topic, str)
     raw = topic.encode()
     parts = [_ONE_TOPIC.pack(1, len(raw)), raw, I32.pack(len(results))]

@@ -1,1 +1,1 @@
-"""What the processes of one broker say to each other, as bytes."""
+"""The messages between the processes of one broker, as bytes."""

@@ -1,6 +1,6 @@
-"""What every other process and the controller say to each other, as bytes.
+"""The messages between the controller and every other process, as bytes.
 
-A frame is a kind byte and a body: metadata deltas are already bytes when they come here, the rest is msgpack.
+A frame is a kind byte and a body: metadata deltas are bytes already when they reach this module, the rest is msgpack.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ MESSAGE = 0x11
 
 
 class SnapshotWanted(msgspec.Struct, tag="snapshot_wanted", array_like=True):
-    """A process that has no metadata yet, or found a gap in the deltas."""
+    """Sent by a process that has no metadata yet, or found a gap in the deltas: it needs a snapshot."""
 
     have_version: int
 
@@ -26,7 +26,7 @@ class AdminRequest(msgspec.Struct, tag="admin_request", array_like=True):
 
 
 class AdminReply(msgspec.Struct, tag="admin_reply", array_like=True):
-    """The response body without its header; None: the connection is to be closed, `reason` says why."""
+    """The response body without its header. None closes the connection; `reason` says why."""
 
     token: int
     body: bytes | None
@@ -34,27 +34,27 @@ class AdminReply(msgspec.Struct, tag="admin_reply", array_like=True):
 
 
 class AutoCreateWanted(msgspec.Struct, tag="auto_create_wanted", array_like=True):
-    """Topics that a Metadata request named and nobody knows."""
+    """Unknown topics that a Metadata request names: the controller may create them."""
 
     token: int
     names: list[str]
 
 
 class AutoCreated(msgspec.Struct, tag="auto_created", array_like=True):
-    """Sent when the metadata that holds the new topics was sent: error code by name, 0 for created."""
+    """Error code by topic name, 0 for created; sent after the metadata that has the new topics."""
 
     token: int
     errors: dict[str, int]
 
 
 class Applied(msgspec.Struct, tag="applied", array_like=True):
-    """The sender's applied-version word in the process registry has moved: look at it."""
+    """The sender has applied metadata: its applied version is in the process registry."""
 
     version: int
 
 
 class DirectoriesRemoved(msgspec.Struct, tag="directories_removed", array_like=True):
-    """A worker has no file of these slots of a deleted topic any more."""
+    """A worker has removed all files of these slots of a deleted topic."""
 
     topic_id: bytes
     slots: list[int]
@@ -72,13 +72,13 @@ QuotaRow = tuple[ClientIdentity, int, int]
 
 
 class QuotaCounts(msgspec.Struct, tag="quota_counts", array_like=True):
-    """What limited clients did at a network process lately; the controller passes it on to the others."""
+    """The recent traffic of clients with quotas at one network process; the controller passes it on to the others."""
 
     rows: list[QuotaRow]
 
 
 class LogsMoved(msgspec.Struct, tag="logs_moved", array_like=True):
-    """A worker has appended since it last said so: there is something to checkpoint."""
+    """A worker has appended since its last such message: there is something to checkpoint."""
 
 
 class ProducerIdsWanted(msgspec.Struct, tag="producer_ids_wanted", array_like=True):
@@ -86,7 +86,7 @@ class ProducerIdsWanted(msgspec.Struct, tag="producer_ids_wanted", array_like=Tr
 
 
 class ProducerIdsGiven(msgspec.Struct, tag="producer_ids_given", array_like=True):
-    """`count` ids from `first` on are the worker's."""
+    """The worker may hand out `count` ids from `first` on."""
 
     first: int
     count: int

@@ -1,7 +1,8 @@
-"""What is said to and by coordinators: requests from network processes, and what workers ask each other.
+"""The messages to and from coordinators: requests from network processes, and questions between workers.
 
-One frame for each: a kind byte, then one msgpack object. All of it is safe to be said twice: a coordinator and an
-owner of partitions recognize what they have done, as either may die between doing and answering.
+Each message is one frame: a kind byte, then one msgpack object. Every message may be sent twice without harm:
+coordinators and owners of partitions recognize what they have done already, as either may die between the work and the
+answer.
 """
 
 import msgspec
@@ -12,7 +13,7 @@ COORDINATION = 0x06
 
 
 class CoordinatorAsked(msgspec.Struct, tag="coordinator_asked", array_like=True):
-    """A request, or the share of it, that the internal partition (slot, tag) is responsible for."""
+    """A request, or the part of one, for the coordinator in the internal partition (slot, tag)."""
 
     part_id: int
     slot: int
@@ -22,7 +23,7 @@ class CoordinatorAsked(msgspec.Struct, tag="coordinator_asked", array_like=True)
 
 
 class CoordinatorAnswered(msgspec.Struct, tag="coordinator_answered", array_like=True):
-    """The response body; None: the request was malformed, `reason` says how."""
+    """The response body. None when the request was malformed; `reason` says how."""
 
     part_id: int
     body: bytes | None
@@ -42,14 +43,14 @@ class WriteTxnMarkersWanted(msgspec.Struct, tag="write_txn_markers_wanted", arra
 
 
 class MarkersWritten(msgspec.Struct, tag="markers_written", array_like=True):
-    """An error code for each, in the order given; sent when the markers are replicated."""
+    """An error code for each partition, in the order of the request; sent when the markers are replicated."""
 
     marker_id: int
     results: list[int]
 
 
 class VerificationWanted(msgspec.Struct, tag="verification_wanted", array_like=True):
-    """Are these partitions in the producer's transaction (KIP-890)? With `adds` they become part of it."""
+    """Are these partitions in the producer's transaction (KIP-890)? With `adds` they are added to it."""
 
     question_id: int
     transactional_id: str
@@ -60,14 +61,14 @@ class VerificationWanted(msgspec.Struct, tag="verification_wanted", array_like=T
 
 
 class Verified(msgspec.Struct, tag="verified", array_like=True):
-    """An error code for each, in the order asked."""
+    """An error code for each partition, in the order of the question."""
 
     question_id: int
     results: list[int]
 
 
 class LagsWanted(msgspec.Struct, tag="lags_wanted", array_like=True):
-    """The reporter wants to know how far the worker's groups are behind."""
+    """The reporter asks how far the worker's groups are behind."""
 
 
 class GroupLags(msgspec.Struct, tag="group_lags", array_like=True):

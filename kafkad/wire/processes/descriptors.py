@@ -1,7 +1,7 @@
-"""What network and worker processes say to each other, as bytes (no record byte ever travels here).
+"""The messages between network processes and workers, as bytes; they never carry records.
 
-Every message is one frame: a kind byte, then packed entries (hot kinds) or one msgpack object (the rest).
-The version of this format is the incarnation's: both ends are always forked from one supervisor.
+Every message is one frame: a kind byte, then packed entries (hot kinds) or one msgpack object (the rest). The format
+needs no version: both ends are always forked from one supervisor.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,13 @@ _APPEND_HEAD = Struct("<QqhHI")
 _APPEND_SLICE = Struct("<IQQI")
 _TRANSACTIONAL_ID = Struct("<H")
 _IS_TRANSACTIONAL = 1 << 15
-"""In the version of an APPEND entry: a transactional id comes between its head and its slices."""
+"""A flag in the version of an APPEND entry: a transactional id comes between its head and its slices."""
 _WATCH = Struct("<IQq")
 _APPENDED_HEAD = Struct("<QI")
 _APPENDED_RESULT = Struct("<hqqq")
 _SLOT = Struct("<I")
 _COMMITTED = 1 << 31
-"""Above every slot."""
+"""A flag above every slot number."""
 
 AppendSlice = tuple[int, int, int, int]
 """(partition slot, topic tag, offset in the sender's arena, length in bytes)."""
@@ -34,12 +34,15 @@ AppendResult = tuple[int, int, int, int]
 
 
 def topic_tag(topic_id: bytes) -> int:
-    """The half of a topic id that descriptors carry beside the slot: a reused slot is noticed by it."""
+    """The half of a topic id that descriptors carry beside the slot.
+
+    It shows that a slot was reused for another topic.
+    """
     return int.from_bytes(topic_id[8:], "little")
 
 
 def frames_of(kind: bytes, entries: Sequence[bytes], limit: int) -> Iterator[bytes]:
-    """Packed entries in as few frames of a hot kind as fit `limit`: one, as a rule."""
+    """Packed entries in as few frames as `limit` allows, as a rule one."""
     size, first = 1, 0
     for number, entry in enumerate(entries):
         if size + len(entry) > limit and number > first:
@@ -57,7 +60,7 @@ def pack_append(
     slices: Sequence[AppendSlice],
     transactional_id: str | None = None,
 ) -> bytes:
-    """One Produce, or the share of it that one worker owns. `deadline_ms` is CLOCK_MONOTONIC."""
+    """One Produce request, or its part for the partitions of one worker. `deadline_ms` is CLOCK_MONOTONIC."""
     if transactional_id is None:
         head = _APPEND_HEAD.pack(part_id, deadline_ms, acks, version, len(slices))
     else:
@@ -106,7 +109,7 @@ def unpack_appended(frame: bytes) -> Iterator[tuple[int, list[AppendResult]]]:
 
 
 def watch_key(slot: int, *, committed: bool) -> int:
-    """What WATCH and MOVED call the high watermark of `slot`, or (committed) its last stable offset."""
+    """The key by which WATCH and MOVED name the high watermark of `slot` or, if `committed`, its last stable offset."""
     return slot | _COMMITTED if committed else slot
 
 
@@ -116,7 +119,7 @@ def watched_slot(key: int) -> tuple[int, bool]:
 
 
 def pack_watch(key: int, tag: int, offset: int) -> bytes:
-    """Ask the owner to say MOVED once what `key` stands for is past `offset`."""
+    """Ask the owner to send MOVED once the offset that `key` names is past `offset`."""
     return _WATCH.pack(key, tag, offset)
 
 
@@ -134,7 +137,7 @@ def unpack_moved(frame: bytes) -> list[int]:
 
 
 class RecordErrors(msgspec.Struct, tag="record_errors", array_like=True):
-    """Sent before the APPENDED entry of `part_id`: the texts of its `ordinal`-th partition (KIP-467)."""
+    """Sent before the APPENDED entry of `part_id`: the error messages of its `ordinal`-th partition (KIP-467)."""
 
     part_id: int
     ordinal: int
@@ -143,7 +146,10 @@ class RecordErrors(msgspec.Struct, tag="record_errors", array_like=True):
 
 
 class ManifestWanted(msgspec.Struct, tag="manifest_wanted", array_like=True):
-    """A network process has no manifest of the slot's present generation, or one that names files which are gone."""
+    """A network process asks for the manifest of a slot.
+
+    It has none of the present generation, or one with files that are gone.
+    """
 
     slot: int
     tag: int
@@ -163,7 +169,7 @@ class Manifest(msgspec.Struct, tag="manifest", array_like=True):
 
 
 class FilesRemoved(msgspec.Struct, tag="files_removed", array_like=True):
-    """An owner has unlinked files of these slots: who still has them open keeps their disk space from being free."""
+    """An owner has unlinked files of these slots: their disk space is free only when no process has them open."""
 
     slots: list[int]
 
@@ -177,7 +183,7 @@ class DeleteRecordsWanted(msgspec.Struct, tag="delete_records_wanted", array_lik
 
 
 class DeletedRecords(msgspec.Struct, tag="deleted_records", array_like=True):
-    """(error code, low watermark) in the order asked."""
+    """(error code, low watermark) in the order of the question."""
 
     part_id: int
     results: list[tuple[int, int]]
@@ -189,7 +195,7 @@ class ProducersWanted(msgspec.Struct, tag="producers_wanted", array_like=True):
 
 
 class Producers(msgspec.Struct, tag="producers", array_like=True):
-    """(error code, how many producers, their rows as they are sent) in the order asked."""
+    """(error code, number of producers, their packed rows) in the order of the question."""
 
     part_id: int
     results: list[tuple[int, int, bytes]]
@@ -207,28 +213,31 @@ class EndMarkerRow(msgspec.Struct, array_like=True):
 
 
 class EndMarkersWanted(msgspec.Struct, tag="end_markers_wanted", array_like=True):
-    """A client wants transactions to be ended (WriteTxnMarkers)."""
+    """A client asks for transactions to be ended (WriteTxnMarkers)."""
 
     part_id: int
     markers: list[EndMarkerRow]
 
 
 class EndMarkersWritten(msgspec.Struct, tag="end_markers_written", array_like=True):
-    """For each marker an error code for each of its partitions, in the order asked; sent when they are replicated."""
+    """For each marker an error code for each partition, in the order of the question.
+
+    Sent when the markers are replicated.
+    """
 
     part_id: int
     results: list[list[int]]
 
 
 class SegmentsWanted(msgspec.Struct, tag="segments_wanted", array_like=True):
-    """The cleaner wants to plan for these partitions: (slot, tag)."""
+    """The cleaner asks for the segments of these partitions: (slot, tag)."""
 
     part_id: int
     partitions: list[tuple[int, int]]
 
 
 class SegmentRow(msgspec.Struct, array_like=True):
-    """One segment of a log, as cleanup policies see it; times are wall-clock milliseconds."""
+    """One segment of a log, as cleanup policies get it; times are wall-clock milliseconds."""
 
     base_offset: int
     size_bytes: int
@@ -253,9 +262,9 @@ class SegmentsDescribed(msgspec.Struct, tag="segments_described", array_like=Tru
 
 
 class CleanupOrdered(msgspec.Struct, tag="cleanup_ordered", array_like=True):
-    """What a policy planned for one partition: roll first, then drop segments up to a base offset (-1: none).
+    """A policy's plan for one partition: roll first, then drop segments up to a base offset (-1: none).
 
-    `log_end_offset` is where the log ended when it was planned: what came since, nobody has decided about.
+    `log_end_offset` is the end of the log when the plan was made: the plan does not cover later records.
     """
 
     slot: int

@@ -57,11 +57,11 @@ from kafkad.wire.records.record_schema import (
 _GROUP_METADATA_VERSIONS = range(5)
 _GROUP_METADATA_FLEXIBLE_FROM = 4
 _GROUP_METADATA_WRITTEN = 3
-"""The flexible version 4 is one that Apache Kafka reads and does not write yet."""
+"""Apache Kafka reads the flexible version 4 but does not write it yet."""
 
 
 class _Kind(NamedTuple):
-    """`values`: the schema of each version of the value, `written` the one that is written."""
+    """`values` has the schema of each version of the value; `written` is the version that is written."""
 
     name: str
     key: Fields
@@ -72,7 +72,7 @@ class _Kind(NamedTuple):
 
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    """Key and value; the value of a removed form is None."""
+    """Key and value; the value of a tombstone is None."""
     if type(record) is OffsetCommitted:
         return encode_offset_committed(record)
     if type(record) is OffsetRemoved:
@@ -86,7 +86,7 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """None: a key type that is not known here. Raises MalformedRecord."""
+    """None when the type of the key is unknown. Raises MalformedRecord."""
     if len(key) < I16.size:
         raise MalformedRecord(f"a key of {len(key)} bytes")
     (key_type,) = I16.unpack_from(key)
@@ -126,7 +126,7 @@ def _group_metadata(version: int) -> Fields:
     return Fields(group | {"members": members}, tagged)
 
 
-# What follows is flexible from its version 0 on; keys never are.
+# The following values are flexible from version 0 on; keys never are.
 _TEXT = text(flexible=True)
 _OPTIONAL = text(flexible=True, nullable=True)
 _TEXTS = array(_TEXT, flexible=True)
@@ -153,7 +153,7 @@ _CLASSIC_MEMBER = structure(
     Fields({"session_timeout_ms": INT32, "supported_protocols": array(_PROTOCOL, flexible=True)}, {}),
 )
 _NO_CLASSIC_MEMBER = ClassicMemberMetadata(session_timeout_ms=0, supported_protocols=())
-"""Kafka's default of the field is not null: null is written, and this is what is left out."""
+"""Kafka's default of this field is not null: null is written, and this value is left out."""
 _MEMBER = Fields(
     {
         "instance_id": _OPTIONAL,

@@ -1,7 +1,7 @@
 """Committed offsets of `__consumer_offsets` as bytes, by hand: a log may hold millions, and all are read at a start.
 
-Keys of types 0 and 1 are alike. Values are read in versions 0 to 4 and written as Apache Kafka 4.3 does: version 1
-when the commit has a time to expire at, 4 otherwise.
+Keys of types 0 and 1 have the same layout. Values are read in versions 0 to 4 and written as Apache Kafka 4.3 does:
+version 1 when the commit has an expire timestamp, 4 otherwise.
 """
 
 from functools import lru_cache
@@ -115,5 +115,5 @@ def _read_topic_id(value: bytes, at: int) -> UUID:
 
 @lru_cache(maxsize=4096)
 def _uuid(raw: bytes) -> UUID:
-    """Making one takes as long as reading the rest of the record, and there are as few as topics."""
+    """A cached topic id: making one takes as long as reading the rest of the record, and topics are few. """
     return UUID(bytes=raw)

@@ -1,8 +1,8 @@
-"""Schemas of the records that a coordinator keeps for itself: how a field, an array, a structure is written.
+"""Schemas of the records of coordinators: how a field, an array, a structure is written.
 
-A record's key begins with its type, its value with its version (protocol guide, "Protocol Primitive Types", for the
-rest). Forms are put together once; reading gives fields by name. Whatever the bytes are, reading them ends in values
-or in `MalformedRecord`.
+A record's key begins with its type, its value with its version (for the rest see "Protocol Primitive Types" in the
+protocol guide). Schemas are put together once; reading gives fields by name. Reading any bytes gives values or raises
+`MalformedRecord`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ _ID_SIZE = 16
 
 
 class MalformedRecord(ValueError):
-    """The bytes are not what their type and version say."""
+    """The bytes do not fit the schema of their type and version."""
 
 
 class Form(NamedTuple):
@@ -139,7 +139,7 @@ class Fields:
 
 
 def structure(made: Callable[..., Any], fields: Fields) -> Form:
-    """A value of the class `made`."""
+    """A structure that becomes an object of the class `made`."""
 
     def read(data: memoryview, at: int) -> tuple[Any, int]:
         values, at = fields.read(data, at)
@@ -149,7 +149,7 @@ def structure(made: Callable[..., Any], fields: Fields) -> Form:
 
 
 def nullable(inner: Form) -> Form:
-    """A structure in a tagged field that may be null: one byte before it says whether it is there."""
+    """A nullable structure in a tagged field: one byte before it says whether it is null."""
 
     def read(data: memoryview, at: int) -> tuple[Any, int]:
         marker, at = read_uvarint(data, at)

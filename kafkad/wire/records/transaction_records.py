@@ -1,7 +1,7 @@
 """The records of `__transaction_state` as bytes: TransactionLogKey 0, TransactionLogValue 0 and 1.
 
-Which version of a value is written the record says itself. Three of these are written for each transaction, so they
-are packed by hand. Of the optional fields of version 1 only those are written that have something to say.
+The record itself says in which version its value is written. Three of these records are written for each transaction,
+so they are packed by hand. Optional fields of version 1 that have their default are left out.
 """
 
 from collections.abc import Iterator
@@ -40,13 +40,13 @@ _PREVIOUS_PRODUCER_ID, _NEXT_PRODUCER_ID, _CLIENT_TRANSACTION_VERSION = range(3)
 
 
 def encode(record: AnyTransactionRecord) -> tuple[bytes, bytes | None]:
-    """Key and value; a tombstone for the removed form."""
+    """Key and value; the value of a tombstone is None."""
     key = I16.pack(_KEY_VERSION) + string(record.transactional_id)
     return key, _encode_value(record) if isinstance(record, TransactionRecord) else None
 
 
 def decode(key: bytes, value: bytes | None) -> AnyTransactionRecord | None:
-    """None: a key version that nobody here knows. Raises MalformedRecord."""
+    """None when the version of the key is unknown. Raises MalformedRecord."""
     try:
         (version,) = I16.unpack_from(key)
         if version != _KEY_VERSION:
@@ -143,7 +143,7 @@ def _decode_partitions(data: memoryview, at: int, *, is_flexible: bool) -> tuple
 
 
 def _read_length(data: memoryview, at: int, *, is_flexible: bool) -> tuple[int, int]:
-    """0 for null, too: it is what an id without a transaction has."""
+    """Null reads as 0 too: an id without a transaction has no partitions."""
     if is_flexible:
         count, at = read_uvarint(data, at)
         return max(0, count - 1), at
