@@ -1,7 +1,7 @@
-"""What do the config requests need to know of the tables?
+"""What do the config requests need from the tables of options?
 
-`ConfigTables` is the `ConfigRules` of kafkad.core.controller.configs: which options are lists, what they inherit, and
-which changes are refused.
+`ConfigTables` is the `ConfigRules` of kafkad.core.controller.configs: which options are lists, what options inherit,
+and which changes are refused.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from kafkad.core.settings.values import value_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigTables:
-    """The tables as one broker sees them; `cleanup_policies` and `topic_configs` are what plugins have added."""
+    """The tables of one broker; `cleanup_policies` and `topic_configs` come from plugins."""
 
     broker: BrokerConfig
     cleanup_policies: frozenset[str] = frozenset()

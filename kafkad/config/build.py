@@ -1,7 +1,7 @@
 """How do single values become a broker's configuration?
 
-Each part is filled by name from the values; only what is not a plain value is worked out here. Nothing is returned
-while there is a problem: a half-valid configuration never leaves this file.
+Each part is filled by field name from the values; only fields that are no plain values are computed here. Any problem
+raises: a half-valid configuration never leaves this file.
 """
 
 import re
@@ -69,7 +69,7 @@ def build(texts: Texts) -> BrokerConfig:
 
 
 def _attempt(resolved: Resolved, name: str, rule: Callable[[Values], _Part]) -> _Part | None:
-    """The rule's answer, or its refusal among the problems."""
+    """The rule's result; a refusal is added to the problems instead."""
     try:
         return rule(resolved.values)
     except InvalidListeners as refusal:
@@ -77,11 +77,11 @@ def _attempt(resolved: Resolved, name: str, rule: Callable[[Values], _Part]) -> 
         return None
 
 
-def _part(part: type[_Part], values: Values, **worked_out: Any) -> _Part:
-    """`part` with each field that is not worked out taken from the option of its name."""
+def _part(part: type[_Part], values: Values, **computed: Any) -> _Part:
+    """`part` made of `computed` fields and, for the others, the options of the same name."""
     fields: Mapping[str, object] = part.__dataclass_fields__  # type: ignore[attr-defined]
-    plain = {field: values[field.replace("_", ".")] for field in fields if field not in worked_out}
-    return part(**plain, **worked_out)
+    plain = {field: values[field.replace("_", ".")] for field in fields if field not in computed}
+    return part(**plain, **computed)
 
 
 def _settle_identity(values: dict[str, Value]) -> None:
@@ -91,7 +91,7 @@ def _settle_identity(values: dict[str, Value]) -> None:
 
 
 def _settle_arena(values: dict[str, Value], written: Mapping[str, str]) -> None:
-    """An arena that nobody chose grows with the largest request, which has to fit."""
+    """An arena without a configured size grows with the largest request, which has to fit."""
     if "kafkad.arena.bytes" not in written:
         largest = _whole(values, "socket.request.max.bytes")
         values["kafkad.arena.bytes"] = max(_whole(values, "kafkad.arena.bytes"), largest)
@@ -121,7 +121,7 @@ def _left_out(listeners: Listeners) -> tuple[str, ...]:
 
 
 def _not_offered(values: Values) -> tuple[str, ...]:
-    """Kafka's default has one of them too, which nobody asked for."""
+    """Kafka's default names one of these classes too, so the default must not be refused."""
     name = "group.coordinator.rebalance.protocols"
     wanted = _words(values, name)
     kinds = [kind for kind in _LATER if kind in wanted and wanted != BROKER_TABLE[name].default]
@@ -156,7 +156,7 @@ def _plugins(values: Values) -> PluginsConfig:
 
 
 def _assignors(values: Values) -> tuple[str, ...]:
-    """Names; Apache Kafka's own may also be written as the names of its classes."""
+    """The names of assignors; Apache Kafka's own may also be given by their class names."""
     return tuple(_ASSIGNOR_CLASSES.get(name, name) for name in _words(values, "group.consumer.assignors"))
 
 

@@ -1,7 +1,7 @@
 """What does DescribeConfigs answer for a topic and for this broker?
 
-Each option with its value, where that value comes from, and every other place that has one, in Kafka's order: the
-topic, this broker's changes, the cluster's changes, the file, the default. Secrets are never shown.
+Each option with its value, the source of that value, and every other place that sets it, in Kafka's order: the topic,
+this broker's changes, the cluster's changes, the file, the default. Secrets are never shown.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ Synonym = tuple[str, str | None, ConfigSource]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConfig:
-    """One option as the answer has it; `synonyms` are (name, value, source)."""
+    """One option of the response; `synonyms` are (name, value, source)."""
 
     name: str
     value: str | None
@@ -48,7 +48,7 @@ class DescribedConfig:
 def describe_topic(
     broker: BrokerConfig, overrides: Mapping[str, str], added: Mapping[str, Setting] = NOTHING_ADDED
 ) -> Iterator[DescribedConfig]:
-    """Every option of a topic that has these of its own; `added` are the rows that plugins have added."""
+    """Every option of a topic with these overrides; `added` are the rows from plugins."""
     yield from _describe_kafkas(broker, overrides)
     gone = {name: of_unloaded_plugin(name) for name in overrides if is_of_plugin(name) and name not in added}
     for name, setting in {**added, **gone}.items():
@@ -86,7 +86,7 @@ def describe_broker(broker: BrokerConfig) -> Iterator[DescribedConfig]:
 
 
 def describe_cluster_default(broker: BrokerConfig) -> Iterator[DescribedConfig]:
-    """The options that were changed for all brokers: the resource with the empty name."""
+    """The options that were changed for all brokers: the broker resource with the empty name."""
     for name, text in broker.texts.cluster.items():
         setting = find(name)
         assert setting is not None, "a configuration with unknown names is never built"
@@ -103,7 +103,7 @@ def _is_read_only(name: str) -> bool:
 def described(
     setting: Setting, value: str | None, synonyms: tuple[Synonym, ...], *, read_only: bool, name: str | None = None
 ) -> DescribedConfig:
-    """`name` where the option is called otherwise than the setting behind it."""
+    """The option's name where it differs from that of the setting behind it."""
     secret = setting.is_sensitive
     return DescribedConfig(
         name=name or setting.name,
@@ -118,7 +118,7 @@ def described(
 
 
 def broker_synonyms(broker: BrokerConfig, name: str) -> tuple[Synonym, ...]:
-    """Every place that has a value for `name`; what precedes the first one of that very name is another option's."""
+    """Every place that has a value for `name`. Synonyms before the first one of that very name are left out. """
     names = _names_behind(name)
     texts = broker.texts
     layers = (

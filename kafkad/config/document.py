@@ -1,4 +1,4 @@
-"""What do the docs and the sample file say of each option?
+"""What do the docs and the sample file say about each option?
 
 Both are written from the table, so that they can't differ from what the broker does:
 `python -m kafkad.config.document` writes docs/configuration.md and etc/server.properties below the current folder.
@@ -17,7 +17,7 @@ from kafkad.core.settings.option import Setting, Support
 DOCS = "docs/configuration.md"
 SAMPLE = "etc/server.properties"
 
-# Defaults that depend on the machine: value in the docs, value in the sample file.
+# Defaults that depend on the machine: the text in the docs, the value in the sample file.
 _MACHINE_DEFAULTS = {
     "log.dir": (
         "$STATE_DIRECTORY; else /var/lib/kafkad for root, $XDG_DATA_HOME/kafkad or ~/.local/share/kafkad",

@@ -1,7 +1,7 @@
-"""What may change while the broker runs, and what comes of it?
+"""Which options may change while the broker runs, and what does the configuration become?
 
-Two ways lead here: changes through the config requests, for all brokers or this one, and a reread file. Both give a
-whole new configuration; what only a restart can change keeps its old value and is named.
+Changes come through config requests, for all brokers or for this one, or from a file that is reread. Both give a whole
+new configuration; options that only a restart can change keep their old value and are named.
 """
 
 import logging
@@ -18,8 +18,8 @@ from kafkad.core.settings.option import InvalidSetting, Support, UpdateMode
 
 log = logging.getLogger(__name__)
 
-# Kafka changes these while it runs; here they decide which processes and sockets exist from the start, and their rows
-# are read-only.
+# Kafka changes these while it runs. Here they decide which processes and sockets exist, so only a restart changes them:
+# their rows are read-only.
 FIXED_AT_START = frozenset(
     {
         "listeners",
@@ -29,7 +29,7 @@ FIXED_AT_START = frozenset(
         "log.cleaner.threads",
     }
 )
-# Kafka changes these with a restart only, and so no request may; a file that is reread may, as they are but values.
+# In Kafka only a restart changes these, so no request may change them here. A reread file may: they are plain values.
 REREAD_ONLY = frozenset(
     {
         "auto.create.topics.enable",
@@ -54,7 +54,7 @@ _RESTART = "this broker applies {} when it starts; write it into the file and re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
-    """`config` is the one to use from now on; the names say what changed in it, and what waits for a restart."""
+    """`config` is the new configuration; the names are the options that changed and those that wait for a restart. """
 
     config: BrokerConfig
     applied: tuple[str, ...]
@@ -62,7 +62,7 @@ class Reload:
 
 
 def validate_dynamic(broker: BrokerConfig, changes: Mapping[str, str], *, per_broker: bool) -> None:
-    """May these be the changes of this broker, or with `per_broker` false of all brokers? Raises KafkaError."""
+    """Check stored changes of this broker or, without `per_broker`, of all brokers. Raises KafkaError."""
     names = {name: _update_mode(name) for name in changes}
     fixed = sorted(name for name, mode in names.items() if mode is UpdateMode.READ_ONLY)
     if fixed:
@@ -82,14 +82,14 @@ def validate_dynamic(broker: BrokerConfig, changes: Mapping[str, str], *, per_br
 
 
 def in_force(stored: Mapping[str, str]) -> dict[str, str]:
-    """Stored changes, without those that no request may make any more: an earlier version has taken them."""
+    """Stored changes, without those that only an earlier version accepted from a request."""
     return {name: text for name, text in stored.items() if _is_dynamic(name)}
 
 
 def apply_dynamic(
     broker: BrokerConfig, cluster_overrides: Mapping[str, str], broker_overrides: Mapping[str, str]
 ) -> BrokerConfig:
-    """The configuration under the stored changes that are in force, which were validated when they were made."""
+    """The configuration with the stored changes in force, which were validated when they were made."""
     texts = broker.texts
     return _rebuilt(
         broker,
@@ -103,14 +103,16 @@ def apply_dynamic(
 
 
 def with_static(broker: BrokerConfig, static: Mapping[str, str]) -> BrokerConfig:
-    """The configuration when the file says `static`, which `reloadable` has judged; stored changes stay above it."""
+    """The configuration when the file has `static`, which `reloadable` has checked; stored changes override it."""
     texts = broker.texts
     return _rebuilt(broker, Texts(static=static, cluster=texts.cluster, broker=texts.broker, defaults=texts.defaults))
 
 
 def _rebuilt(broker: BrokerConfig, texts: Texts) -> BrokerConfig:
-    """The configuration of `texts`. File and stored changes were judged apart: where they contradict each other
-    it stays as it is, and the broker goes on."""
+    """The configuration of `texts`. File and stored changes were checked separately.
+
+    If they contradict each other, the configuration stays as it is and the broker goes on.
+    """
     try:
         return build(texts)
     except InvalidConfiguration as refusal:
@@ -120,7 +122,7 @@ def _rebuilt(broker: BrokerConfig, texts: Texts) -> BrokerConfig:
 
 
 def reloadable(old: BrokerConfig, new: BrokerConfig) -> Reload:
-    """What of a reread file can be had at once; stored changes stay above it."""
+    """The part of a reread file that needs no restart; stored changes override it."""
     names = sorted(set(old.values) | set(new.values))
     changed = [name for name in names if old.values.get(name) != new.values.get(name)]
     later = tuple(name for name in changed if not can_change_running(name))
@@ -141,7 +143,7 @@ def can_change_running(name: str) -> bool:
     if setting is None or setting.status.support is not Support.WORKING:
         # What has no effect needs no restart either.
         return True
-    # Requests may change only the finest of several units; a file that is reread may use any of them.
+    # A request may change only the option with the finest unit; a reread file may use any unit.
     modes = (BROKER_TABLE[known].update_mode for known in unit_synonyms(name) if known in BROKER_TABLE)
     changeable = any(mode is not UpdateMode.READ_ONLY for mode in (setting.update_mode, *modes))
     return changeable or name in REREAD_ONLY
@@ -153,7 +155,7 @@ def _is_dynamic(name: str) -> bool:
 
 
 def _not_dynamically(names: list[str]) -> str:
-    """Kafka's words, and the way out where Kafka itself would have changed it."""
+    """Kafka's message, with a hint where Kafka itself would change the option."""
     message = f"Cannot update these configs dynamically: [{', '.join(names)}]"
     at_start = [name for name in names if name in FIXED_AT_START]
     return f"{message}; {_RESTART.format(', '.join(at_start))}" if at_start else message
@@ -182,7 +184,7 @@ def _validate_values(broker: BrokerConfig, changes: Mapping[str, str]) -> None:
 
 
 def _validate_thread_count(name: str, current: object, wanted: int) -> None:
-    """Kafka lets a count at most double or halve at a time."""
+    """As in Kafka, one change at most doubles or halves a count of threads."""
     assert isinstance(current, int), f"{name} is an integer option"
     failed = f"Dynamic thread count update validation failed for {name}={wanted}, value should"
     if wanted < current // 2:

@@ -14,12 +14,12 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class InvalidListeners(ValueError):
-    """The listeners can't be what is written; the message says what to write."""
+    """The listeners are wrong; the message says what to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A host and a port; port 0 stands for the port that was found free."""
+    """A host and a port; port 0 is replaced by the free port that the broker got."""
 
     host: str
     port: int
@@ -48,13 +48,13 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """What is served, and the names of what is left out."""
+    """The listeners that are served, and the names of those that are left out."""
 
     served: tuple[Listener, ...]
     left_out: tuple[str, ...]
 
     def untold(self) -> "Listeners":
-        """The same for a broker that nobody gave an address: each client is told the one it connected to."""
+        """The same without a configured address: each client is told the address it connected to."""
         served = tuple(replace(listener, advertised=None) for listener in self.served)
         return Listeners(served=served, left_out=self.left_out)
 
@@ -65,7 +65,7 @@ def parse_listeners(
     protocol_map: str,
     controller_names: Iterable[str] = (),
 ) -> Listeners:
-    """What to serve, and the names of the KRaft controllers' listeners, which are left out."""
+    """The listeners to serve, and the names of KRaft controllers' listeners, which are left out."""
     protocols = _protocols(protocol_map)
     left_out = {name.upper() for name in controller_names if name}
     bound = _endpoints("listeners", listeners)
@@ -86,7 +86,7 @@ def parse_listeners(
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """A `host:port` as an option of our own has it."""
+    """Parse `host:port`, as in kafkad's own options."""
     found = re.fullmatch(r"\[?([0-9a-zA-Z\-%._:]*?)\]?:([0-9]{1,5})", text)
     if found is None or int(found[2]) > 65535:
         raise InvalidListeners(f"expected host:port, found {text!r}")

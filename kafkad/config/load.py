@@ -1,7 +1,7 @@
 """Where does the configuration come from?
 
-A file, or documented defaults, with overrides of the command line on top. This is the only file of the folder that
-reads a file, the environment or the machine; all of it can be passed in instead.
+A file, or documented defaults, with overrides of the command line on top. This is the only module of the folder that
+reads a file, the environment or the machine; tests pass them in instead.
 """
 
 import os
@@ -28,7 +28,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     is_root: bool | None = None,
 ) -> BrokerConfig:
-    """The configuration of `path` under `overrides`; raises InvalidConfiguration with every problem found."""
+    """The configuration of `path` with `overrides`; raises InvalidConfiguration with every problem found."""
     places: dict[str, str] = {}
     repeated: list[str] = []
     static = _read(path, places, repeated) if path is not None else {}
@@ -64,7 +64,7 @@ def machine_defaults(*, cores: int, environ: Mapping[str, str], is_root: bool) -
         "kafkad.runtime.dir": locations.default_runtime_dir(environ, is_root),
     }
     plugins_dir = locations.default_plugins_dir(environ)
-    # Made when the first plugin is installed. One that the configuration names has to be there.
+    # The default folder is made when the first plugin is installed. A configured folder has to exist.
     if os.path.isdir(plugins_dir):
         defaults["kafkad.plugins.dir"] = plugins_dir
     # Together no more than there are cores: a request passes through one of each, and a third process on two
@@ -99,7 +99,7 @@ def _read(path: str | os.PathLike[str], places: dict[str, str], repeated: list[s
     for entry in entries:
         place = f"{file.name} line {entry.line}"
         if entry.name in static:
-            # As for java.util.Properties, the last one is meant.
+            # As with java.util.Properties, the last one wins.
             message = f"is there again, and wins over {places[entry.name]}"
             repeated.append(str(ConfigProblem(name=entry.name, message=message, place=place)))
         static[entry.name] = entry.value
@@ -108,7 +108,7 @@ def _read(path: str | os.PathLike[str], places: dict[str, str], repeated: list[s
 
 
 def _mirror_identity(static: dict[str, str]) -> None:
-    """As in Kafka, whoever writes one of node.id and broker.id has written both; broker.id=-1 says nothing."""
+    """As in Kafka, setting one of node.id and broker.id sets both; broker.id=-1 counts as unset."""
     old_name = static.get("broker.id", "-1").strip()
     if "node.id" not in static and old_name.isdecimal():
         static["node.id"] = old_name

@@ -1,6 +1,6 @@
-"""Where do data and sockets go when nobody says?
+"""Where do data and sockets go when no option says so?
 
-Never under /tmp: what is there is deleted by the system, and data of a forgotten option would go with it.
+Never under /tmp: the system deletes files there, and the data with them.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ STATIC_FILE = "/etc/kafkad/server.properties"
 
 
 def default_log_dir(environ: Mapping[str, str], is_root: bool) -> str:
-    """What the service manager has made for the unit, else the system's folder for root, the user's for others."""
+    """The folder that the service manager made for the unit, else the system's for root and the user's for others."""
     if environ.get("STATE_DIRECTORY"):
         return environ["STATE_DIRECTORY"].partition(":")[0]
     if is_root:
@@ -28,13 +28,13 @@ def default_runtime_dir(environ: Mapping[str, str], is_root: bool) -> str:
 
 
 def default_plugins_dir(environ: Mapping[str, str]) -> str:
-    """Where the package's command says that plugins are installed; without a package, nowhere."""
+    """The folder that the Debian package's command sets for plugins; None without the package."""
     return environ.get("KAFKAD_PLUGINS_DIR", "")
 
 
 def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> PurePosixPath:
     named = environ.get(variable, "")
-    # The XDG specification has relative paths ignored.
+    # The XDG specification says to ignore relative paths.
     if named.startswith("/"):
         return PurePosixPath(named)
     return PurePosixPath(environ.get("HOME") or "/var/lib") / below_home

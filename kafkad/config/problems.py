@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: one line each, for the person who wrote it."""
+"""The problems of a configuration: one line each, for the person who wrote it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ConfigProblem:
 
 
 def _on_one_line(text: str) -> str:
-    """What stands in a file may be of any length, and say anything to a terminal."""
+    """Text from a file may have any length and may hold control characters for a terminal."""
     if len(text) > _LONGEST_LINE:
         text = f"{text[: _LONGEST_LINE // 2]}…{text[-_LONGEST_LINE // 2 :]}"
     return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)

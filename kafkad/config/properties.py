@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class InvalidProperties(ValueError):
-    """The text is no properties file; the message names the line."""
+    """The text is not a properties file; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def decode(data: bytes) -> str:
 
 
 def parse(text: str) -> list[Property]:
-    """Every entry in the order of the file; of entries with one name, the last is meant."""
+    """Every entry in the order of the file; of entries with the same name, the last one counts."""
     return [_entry(logical, line) for logical, line in _logical_lines(text)]
 
 
@@ -51,7 +51,7 @@ def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
     begin = 0
     for number, natural in enumerate(naturals, start=1):
         stripped = natural.lstrip(_BLANK)
-        # A line that is only a continuation mark has begun nothing: what follows it may still be a comment.
+        # A line with only a continuation mark begins no entry: the next line may still be a comment.
         if not pieces and (not stripped or stripped[0] in "#!"):
             continue
         begin = begin if pieces else number

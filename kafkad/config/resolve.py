@@ -1,7 +1,7 @@
-"""Which value does each option have, and which texts can't be values?
+"""Which value does each option have, and which texts are not valid?
 
 Later layers win: file, then cluster-wide changes, then changes of this broker. Unknown names, wrong values and refused
-options are problems; options without effect are notices. What several options must agree on is left to rules.py.
+options are problems; options without effect are notices. Contradictions between options are found in rules.py.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from kafkad.core.settings.values import Value
 
 @dataclass(slots=True)
 class Resolved:
-    """Filled option by option, then only read."""
+    """Filled option by option, read-only afterwards."""
 
     values: dict[str, Value]
     problems: list[ConfigProblem] = field(default_factory=list)
@@ -31,7 +31,7 @@ def resolve(texts: Texts) -> Resolved:
     for name, text in texts.written.items():
         setting = find(name)
         if setting is None:
-            # To look for what was meant takes a while, and a file of nothing but unknown names is no slip.
+            # Finding a similar name takes a while, and a file full of unknown names is no typing error.
             message = _unknown(name) if len(resolved.problems) < _MOST_SUGGESTIONS else "unknown option"
             resolved.problems.append(ConfigProblem(name=name, message=message))
         else:
@@ -57,7 +57,7 @@ def _resolve_one(setting: Setting, text: str, resolved: Resolved) -> None:
 
 
 def is_harmless(setting: Setting, value: Value) -> bool:
-    """A refused option may still say what is the case anyway."""
+    """A refused option may still be set to the value that holds anyway."""
     return value == setting.default or value in ("", (), None) or value in setting.status.harmless
 
 

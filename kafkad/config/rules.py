@@ -1,7 +1,7 @@
-"""Which values contradict each other?
+"""Which values contradict each other? Each rule returns the option to change and what is wrong; rules change nothing.
 
-Each rule answers with the option to change and what is wrong; none of them changes anything. What Apache Kafka does not
-start with is refused, also where the option has no effect here: the file is the same one.
+A configuration that Apache Kafka refuses to start with is refused, even where an option has no effect here: both
+brokers can share one file.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ def _connections(values: Mapping[str, Value]) -> _Found:
 
 
 def _listener_names(values: Mapping[str, Value]) -> _Found:
-    """Which listeners there are is judged elsewhere; here, who is named and is not there."""
+    """`config/listeners.py` checks the listeners themselves; this rule finds names of listeners that do not exist."""
     names = {text.partition("://")[0].upper() for text in _words(values, "listeners")}
     between = values["inter.broker.listener.name"]
     if isinstance(between, str) and between and between.upper() not in names:
@@ -103,7 +103,7 @@ def _compaction(values: Mapping[str, Value]) -> _Found:
 
 def _dedupe_buffer(values: Mapping[str, Value]) -> _Found:
     threads = _number(values, "log.cleaner.threads")
-    # Kafka divides whole numbers, and a MB is not enough for it.
+    # Kafka divides integers here, so that 1 MB is not enough.
     if _number(values, "log.cleaner.dedupe.buffer.size") // threads <= 1024 * 1024:
         yield "log.cleaner.dedupe.buffer.size", "must be more than 1 MB for each cleaner (log.cleaner.threads)"
 
@@ -129,7 +129,7 @@ def _groups(values: Mapping[str, Value]) -> _Found:
 
 
 def _group_limits(values: Mapping[str, Value]) -> _Found:
-    """Each kind of group has limits of what one group may be given, and its own defaults between them."""
+    """Each type of group has limits for single groups, and its defaults lie between them."""
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
         for rest in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
@@ -151,4 +151,4 @@ def _between(values: Mapping[str, Value], kind: str, rest: str) -> _Found:
 
 
 _LAST_CODEC = 4
-"""zstd; 0 is none."""
+"""The code of zstd; 0 is none."""

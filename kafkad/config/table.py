@@ -52,7 +52,7 @@ DOMAINS = {
 BROKER_TABLE: dict[str, Setting] = {row.name: row for row in chain(*DOMAINS.values())}
 TOPIC_TABLE: dict[str, Setting] = {row.name: row for row in TOPIC_SETTINGS}
 
-# Names that Kafka has dropped, and what says the same today.
+# Names that Kafka has dropped, and the names that replace them.
 REPLACED_NAMES = {
     "port": "write listeners=PLAINTEXT://:PORT",
     "host.name": "write listeners=PLAINTEXT://HOST:PORT",
@@ -107,7 +107,7 @@ def _override(name: str, base: str) -> Setting | None:
 
 
 def suggestion(name: str) -> str | None:
-    """The known name that somebody who wrote `name` may have meant."""
+    """The known name that is most similar to `name`."""
     # Imported on demand: it costs a tenth of the start, and only a misspelt name needs it.
     import difflib  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
-"""What is this broker told to be?
+"""How is this broker configured?
 
-`BrokerConfig` is the whole configuration in small frozen parts, one for each domain, so that a rule is handed the few
+`BrokerConfig` is the whole configuration in small frozen parts, one for each domain, so that a rule gets only the few
 values it needs. Field names are the option names with `.` as `_`.
 """
 
@@ -36,7 +36,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirsConfig:
-    """Where data is, and how often it is looked after."""
+    """Where data is, and how often it is flushed, checkpointed and cleaned."""
 
     log_dirs: tuple[str, ...]
     log_cleaner_threads: int
@@ -62,7 +62,7 @@ class TopicsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsConfig:
-    """`listener` None is off; a default listener whose port is taken must not stop the start."""
+    """`listener` is None when metrics are off. A default listener whose port is taken does not stop the start."""
 
     listener: Endpoint | None
     listener_is_default: bool
@@ -80,7 +80,7 @@ class PluginsConfig:
     quota_manager: str
     metrics_reporters: tuple[str, ...]
     group_assignors: tuple[str, ...]
-    """The first is for members that name none."""
+    """The first one is used for members that name none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class RuntimeConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """What was written, by whom: the later of file, cluster-wide change and change of this broker wins."""
+    """What the file, cluster-wide changes and changes of this broker set; a later one of these three wins."""
 
     static: Mapping[str, str]
     cluster: Mapping[str, str]
@@ -102,13 +102,13 @@ class Texts:
 
     @property
     def written(self) -> Mapping[str, str]:
-        """Every option that somebody has set, as text."""
+        """Every option that is set anywhere, as text."""
         return {**self.static, **self.cluster, **self.broker}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """Everything; `values` has each option's value by name, `texts` what was written and where."""
+    """The whole configuration; `values` has each option's value by name, `texts` what was written and where."""
 
     node_id: int
     rack: str | None

@@ -1,7 +1,8 @@
-"""What does a group's own configuration mean, and what may it not be? (The groups entity of kafka-configs.)
+"""What does a group's own configuration mean, and which values are refused?
 
-Every option stands over one of the broker's, `group.` before its name, whose type and default it has; the broker also
-says how small and how large it may be. Refusals carry INVALID_CONFIG and Kafka's words.
+(The groups entity of kafka-configs.) Every option overrides the broker's option of the same name with `group.` before
+it, and has its type and default. Other options of the broker set its minimum and maximum. Refusals carry INVALID_CONFIG
+and Kafka's words.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +45,7 @@ def validate_group_configs(broker: BrokerConfig, configs: Mapping[str, str]) -> 
 
 
 def within_limits(broker: BrokerConfig, configs: Mapping[str, str]) -> dict[str, str]:
-    """The configurations as they hold: one that the broker's limits have come to exclude since is at the limit."""
+    """The effective configurations: a value outside of limits that were tightened later becomes the limit."""
     held = dict(configs)
     for name in configs:
         for bound, nearest in (("min", max), ("max", min)):
@@ -55,7 +56,7 @@ def within_limits(broker: BrokerConfig, configs: Mapping[str, str]) -> dict[str,
 
 
 def describe_group(broker: BrokerConfig, configs: Mapping[str, str]) -> Iterator[DescribedConfig]:
-    """Every option of a group that has these of its own."""
+    """Every option of a group with these overrides."""
     for name, setting in GROUP_TABLE.items():
         behind = _PREFIX + name
         synonyms = broker_synonyms(broker, behind)

@@ -46,7 +46,7 @@ BROKER_NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# An option that is unset takes the next one of its row, times its unit.
+# If an option is unset, the next one of its row counts, times its unit.
 _UNITS: Mapping[str, tuple[tuple[str, int], ...]] = MappingProxyType(
     {
         "log.retention.ms": (("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS)),
@@ -59,20 +59,20 @@ _UNIT_ROWS = tuple((finest, *(name for name, _ in coarser)) for finest, coarser 
 
 
 def unit_synonyms(name: str) -> tuple[str, ...]:
-    """The broker options that say the same as `name`, the finest unit first."""
-    # The scheduler's interval is an option of its own that only lends its value.
+    """The broker options that are synonyms of `name`, the finest unit first."""
+    # The scheduler's interval is no synonym: it only supplies the default.
     if name == "log.flush.scheduler.interval.ms":
         return (name,)
     return next((names for names in _UNIT_ROWS if name in names), (name,))
 
 
 def topic_defaults(values: Mapping[str, Value]) -> dict[str, Value]:
-    """The topic options that a broker with these values gives to its topics."""
+    """The defaults of topic options on a broker with these values."""
     return {topic: _in_finest_unit(values, broker) for topic, broker in BROKER_NAMES.items()}
 
 
 def log_config(topic_values: Mapping[str, Value]) -> LogConfig:
-    """A log's settings, of values by topic option."""
+    """A log's settings, from values by topic option."""
     fields = {}
     for field in LogConfig.__dataclass_fields__:
         name = field.replace("_", ".")

@@ -1,8 +1,8 @@
-"""What does a topic's own configuration mean on this broker, and what may it not be?
+"""What does a topic's own configuration mean on this broker, and which values are refused?
 
-Refusals carry INVALID_CONFIG and Kafka's words. Limits are checked when an option is set; what is stored already is
-only read, so that a topic outlives a limit that becomes tighter and a plugin that is gone, with its cleanup policies
-and configs.
+Refusals carry INVALID_CONFIG and Kafka's words. Limits are checked when an option is set. Stored values are only
+parsed, so that a topic survives a tighter limit and the removal of a plugin with its cleanup policies and topic
+configs.
 """
 
 from collections.abc import Collection, Mapping
@@ -34,7 +34,7 @@ def validate_topic_config(
 ) -> Value:
     """The value of one option of a topic; raises KafkaError.
 
-    `cleanup_policies` are the names that plugins have added to delete and compact, `added` the rows of theirs.
+    `cleanup_policies` are the names that plugins add to delete and compact; `added` are their rows.
     """
     setting = _known(name, added)
     if text is None:
@@ -58,7 +58,7 @@ def validate_topic_configs(
     cleanup_policies: Collection[str] = (),
     added: Mapping[str, Setting] = NOTHING_ADDED,
 ) -> dict[str, Value]:
-    """The values of all options of a topic, which also have to agree with what it inherits."""
+    """The values of all options of a topic; they have to agree with those it inherits."""
     own = {name: validate_topic_config(name, text, cleanup_policies, added) for name, text in overrides.items()}
     values = {**topic_defaults(broker.values), **own}
     least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
@@ -70,13 +70,16 @@ def validate_topic_configs(
 
 
 def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """The settings of a topic's logs, without what plugins add; without overrides, the broker's own object."""
+    """The settings of a topic's logs, without configs from plugins.
+
+    Without overrides they are the broker's own object.
+    """
     own = {name: stored_topic_value(name, text) for name, text in overrides.items() if not is_of_plugin(name)}
     return log_config({**topic_defaults(broker.values), **own}) if own else broker.log
 
 
 def with_plugin_configs(config: LogConfig, overrides: Mapping[str, str], added: Mapping[str, Setting]) -> LogConfig:
-    """`config` with the values of `added`: of the topic's `overrides`, where they are still values, or the default."""
+    """`config` with the values of `added`: from the topic's `overrides` where these are valid, else the default. """
     if not added:
         return config
     values = {name: _value_or_default(setting, overrides.get(name)) for name, setting in added.items()}
@@ -84,7 +87,7 @@ def with_plugin_configs(config: LogConfig, overrides: Mapping[str, str], added: 
 
 
 def _value_or_default(setting: Setting, text: str | None) -> Value:
-    """What an earlier version of the plugin has taken may be no value to this one."""
+    """This version of the plugin may not accept a value that an earlier version accepted."""
     if text is None:
         return setting.default
     try:
@@ -94,7 +97,7 @@ def _value_or_default(setting: Setting, text: str | None) -> Value:
 
 
 def stored_topic_value(name: str, text: str, added: Mapping[str, Setting] = NOTHING_ADDED) -> Value:
-    """What `text` stands for, whatever the limits are today; raises KafkaError for what is no value at all."""
+    """The value of `text`, without today's limits. Raises KafkaError if it is no value of the type."""
     try:
         return _known(name, added).read(text)
     except InvalidSetting as refusal:

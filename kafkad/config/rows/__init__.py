@@ -1,4 +1,4 @@
 """The broker's options, one module per domain; topic options stand in kafkad/core/log/settings.py.
 
-The tables are kept from formatters: a row has two lines, so that a page of them can be read.
+Formatters are switched off for the tables: each row has two lines, so that a page of rows is readable.
 """

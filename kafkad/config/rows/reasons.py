@@ -1,4 +1,4 @@
-"""Why an option has no effect, or is refused, in this version: one line each, told to whoever sets it."""
+"""Why an option has no effect, or is refused, in this version: one line each, for the person who sets it."""
 
 from kafkad.core.log.settings import COMPACTION, GROWS, NO_TIERS, SINGLE, TIERED
 from kafkad.core.settings.option import no_effect, refused
@@ -20,19 +20,19 @@ LOAD_STEPS = no_effect("the logs of coordinators are read in steps of their own"
 MIGRATION = refused("there is no ZooKeeper cluster to move from; remove the line")
 MUTATIONS = no_effect("topic changes have no quota yet")
 NO_BUFFER = no_effect("a coordinator keeps no buffers")
-NO_LINGER = no_effect("a coordinator writes at once what it has")
+NO_LINGER = no_effect("a coordinator writes at once")
 NO_QUEUE = no_effect("a request waits in its connection, whose limits are queued.max.request.bytes and the arena")
 NO_ZK = no_effect("no ZooKeeper is used yet")
 ONE_COORDINATOR = no_effect("there is one group coordinator")
 ONE_DISK = no_effect("new partitions go to the directory with the fewest")
 ONE_PHASE = no_effect("only the coordinator here decides transactions")
 ONE_START = no_effect("listeners open when the broker is ready")
-ONE_STORE = no_effect("there is no other store than the embedded one")
+ONE_STORE = no_effect("the embedded store is the only one")
 OWN_FORMAT = no_effect("a single broker has no peer to agree with")
 PLAIN = refused("only PLAINTEXT is served yet")
 PROCESSES = no_effect("work is done by processes; see num.network.threads and num.io.threads")
 PLUGIN_ONLY = no_effect("nothing but a plugin reads it, such as examples/csv_metrics.py")
-PROMETHEUS = no_effect("rates are computed by whoever reads the counters")
+PROMETHEUS = no_effect("the reader of the counters computes rates")
 REPLACED = no_effect("it was replaced by log.message.timestamp.before.max.ms and …after.max.ms")
 SASL = no_effect("there are no SASL listeners yet")
 SECURITY = no_effect("there is no authentication yet")
