@@ -1,7 +1,8 @@
-"""The command line. Each module holds the commands of one name and is imported only when it is asked for.
+"""The command line.
 
-`kafkad start` must not pay for the client of `kafkad produce`: start-up time is a promise.
-Exit codes: 0 done, 1 the broker said no or did not answer, 2 wrong usage or configuration, 130 Ctrl-C.
+Each module in `commands` holds one command and is imported only when that command is used: `kafkad start` must not pay
+for the client of `kafkad produce`. Exit codes: 0 done, 1 the broker refused or did not answer, 2 wrong usage or
+configuration, 130 Ctrl-C.
 """
 
 import click

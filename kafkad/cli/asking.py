@@ -1,6 +1,6 @@
-"""What every command that asks a running broker shares: the address, the patience, and how a no is told.
+"""What every command that asks a running broker shares: the address, the timeout, and the message when it fails.
 
-A broker that does not answer or refuses is one line on stderr and exit code 1.
+If a broker refuses or does not answer, the command prints one line on stderr and exits with code 1.
 """
 
 from collections.abc import Callable, Iterator

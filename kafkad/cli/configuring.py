@@ -1,4 +1,4 @@
-"""What the commands that read a configuration share: the arguments, and how mistakes in it are told."""
+"""What the commands that read a configuration share: the arguments, and how its problems are printed."""
 
 from collections.abc import Callable, Sequence
 from typing import IO, Any, TypeVar
@@ -47,7 +47,7 @@ def file_or_default(file: str | None) -> str | None:
 
 
 def read_configuration(file: str | None, overrides: Sequence[tuple[str, str]]) -> BrokerConfig:
-    """The configuration, or the end of the command with a line for each problem."""
+    """The configuration; its problems end the command with a line for each."""
     try:
         return load(file, overrides)
     except InvalidConfiguration as refusal:

@@ -9,7 +9,7 @@ _MISSING = "-"
 
 
 class OffsetRow(NamedTuple):
-    """One partition of a group, with the member that reads it; None is what there is not."""
+    """One partition of a group, with the member that reads it; missing values are None."""
 
     group: str
     topic: str | None
@@ -28,7 +28,10 @@ class OffsetRow(NamedTuple):
 def offset_rows(
     group: GroupDescription, committed: Mapping[Partition, int], ends: Mapping[Partition, int]
 ) -> list[OffsetRow]:
-    """What members read, the busiest first, then what nobody reads. `ends` lacks topics that are gone."""
+    """The partitions of members, those of the member with most partitions first, then the partitions without a member.
+
+    `ends` lacks topics that are gone.
+    """
     rows: list[OffsetRow] = []
     assigned: set[Partition] = set()
     for member in sorted(group.members, key=lambda each: -len(each.partitions)):

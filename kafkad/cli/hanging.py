@@ -1,4 +1,4 @@
-"""Which open transactions will nobody end? Those that no coordinator knows, or knows without this partition."""
+"""Which open transactions hang? Those that no coordinator knows, or whose coordinator does not know this partition."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,7 +6,7 @@ from kafkad.client.transactions import Partition, ProducerState
 
 
 def overdue(producers: Iterable[ProducerState], now_ms: int, max_timeout_ms: int) -> list[ProducerState]:
-    """With an open transaction, and silent for longer than any transaction may take."""
+    """Producers with an open transaction that have been silent for longer than any transaction may take."""
     return [row for row in producers if row.start_offset is not None and now_ms - row.last_timestamp > max_timeout_ms]
 
 
@@ -15,8 +15,9 @@ def hanging(
     id_of: Mapping[int, str],
     partitions_of: Mapping[str, Sequence[Partition]],
 ) -> list[ProducerState]:
-    """`id_of`: the transactional id of a producer id; `partitions_of`: what is in its transaction, or waits for a
-    marker."""
+    """`id_of` has the transactional id of each producer id, `partitions_of` the partitions in its transaction, with
+    those that wait for a marker.
+    """
     found = []
     for row in candidates:
         transactional_id = id_of.get(row.producer_id)

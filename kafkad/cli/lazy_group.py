@@ -1,6 +1,6 @@
 """A command group that imports a command's module when the command is used, not before.
 
-Also where Ctrl-C ends, quietly, with the exit code that shells use for SIGINT, and output that no disk takes.
+It also handles Ctrl-C, with no output and the exit code that shells use for SIGINT, and output that can't be written.
 """
 
 import sys
@@ -17,7 +17,7 @@ NOT_WRITTEN = 1
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is found ("module:attribute"), and its one line in the list of commands."""
+    """The place of a command ("module:attribute"), and its line in the list of commands."""
 
     path: str
     summary: str

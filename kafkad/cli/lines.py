@@ -1,7 +1,7 @@
-"""Lines from a file descriptor, in groups that are worth one batch each.
+"""Lines from a file descriptor, in groups of one batch each.
 
-A line that was typed is handed on at once; lines that pour in are collected. Nothing is lost or changed:
-only the line feed at the end of each line is taken off.
+A line that was typed is sent at once; lines that come fast are collected. Nothing but the line feed at the end of each
+line is removed.
 """
 
 import os
@@ -14,7 +14,7 @@ _CHUNK_BYTES = 256 * 1024
 
 
 def line_groups(descriptor: int) -> Iterator[list[bytes]]:
-    """Groups of whole lines, each as large as GROUP_BYTES or until no more came for LINGER_S."""
+    """Groups of whole lines. A group ends at GROUP_BYTES, or when no line came for LINGER_S."""
     rest = b""
     group: list[bytes] = []
     group_bytes = 0
@@ -35,6 +35,6 @@ def _more_within(descriptor: int, seconds: float) -> bool:
     try:
         readable, _, _ = select.select([descriptor], [], [], seconds)
     except PermissionError:
-        # Regular files can't be waited for on some kernels; they never make anyone wait either.
+        # Some kernels can't wait for regular files, which never block anyway.
         return True
     return bool(readable)

@@ -1,4 +1,4 @@
-"""Options of commands that otherwise have nothing in common. Imports nothing but click: start-up pays for it."""
+"""Options that unrelated commands share. Imports nothing but click, as every command imports this module."""
 
 import click
 

@@ -1,7 +1,7 @@
-"""How does a package get into a folder of its own beside what kafkad carries? With pip, wherever there is one.
+"""How does a package get into a folder of its own beside the packages of kafkad? With pip, wherever it is installed.
 
-pip judges first what is missing, under the constraint that nothing carried may change: a package that needs
-another version is refused by name. Only then is it, with what is missing, unpacked into the folder.
+pip first resolves what is missing, with the versions of kafkad's packages as constraints: a package that needs another
+version is refused by name. Then pip unpacks it, with the missing dependencies, into the folder.
 """
 
 import json
@@ -35,7 +35,7 @@ def install_package(what: str, folder: PluginFolder) -> InstalledPackage:
 
 
 def _resolve(what: str, scratch: Path, folder: PluginFolder) -> tuple[list[str], str]:
-    """What has to be installed, as arguments for pip, and the name of the package that was asked for."""
+    """The packages to install, as arguments for pip, and the name of the requested package."""
     constraints, report = scratch / "constraints", scratch / "report"
     constraints.write_text("".join(f"{line}\n" for line in sorted(_carried(folder))))
     _pip("install", "--dry-run", "--report", str(report), "--constraint", str(constraints), what)
@@ -53,7 +53,7 @@ def _argument(row: dict[str, dict[str, str]]) -> str:
 
 
 def _carried(folder: PluginFolder) -> Iterator[str]:
-    """The versions of everything that this kafkad brings along, as it would be found without plugins."""
+    """The versions of all packages that kafkad sees without plugins."""
     path = [entry for entry in sys.path if not Path(entry).is_relative_to(folder.path)]
     for found in distributions(path=path):
         yield f"{found.name}=={found.version}"
@@ -77,7 +77,7 @@ def _pip_command() -> list[str]:
 
 
 def _reason(printed: str) -> str:
-    """One line of what pip said, in kafkad's words where it is about what kafkad carries."""
+    """One line of pip's output, reworded where it is about a package of kafkad."""
     if _CAUSE in printed:
         rows = printed.partition(_CAUSE)[2].strip().partition("\n\n")[0].splitlines()
         return "; ".join(row.strip().replace(_CONSTRAINT, "this kafkad carries ") for row in rows)
@@ -86,7 +86,7 @@ def _reason(printed: str) -> str:
 
 
 def _reason_of_build(printed: str) -> str | None:
-    """What a build tool that pip had started said last: pip itself only says that one has failed."""
+    """The last line of a build tool that pip started: pip itself only says that the tool failed."""
     output = _OUTPUT_OF_BUILD.search(printed)
     if output is None:
         return None

@@ -1,4 +1,4 @@
-"""Which partition does a record go to? As Kafka's own producer decides it.
+"""Which partition does a record go to? The same rules as in Kafka's own producer.
 
 A key always goes to the same partition, whichever client sent it; records without a key stay together
 in one batch, and the next batch goes to the next partition.

@@ -1,8 +1,8 @@
-"""What is in a plugins folder, and how does something get into it and out of it again?
+"""What is in a plugins folder, and how is a plugin installed into it and removed?
 
-Single files lie in it; each package has a folder of its own below `packages/`, with whatever it needs that this
-kafkad does not carry. So nothing carried is ever replaced, and removing one plugin breaks no other. A change that
-would keep a broker from starting is taken back.
+The folder has plugins that are single files. Each package has a folder of its own below `packages/`, with the
+dependencies that kafkad does not have. So no package of kafkad is ever replaced, and removing one plugin breaks no
+other. A change with which no broker could start is undone.
 """
 
 import os
@@ -17,7 +17,10 @@ from kafkad.plugin_discovery import ENTRY_POINT_GROUP, PACKAGES, PluginFailed
 from kafkad.plugin_loading import NOTHING_SAID, load
 
 _HIDDEN = "."
-"""Names that begin so are no plugins: what is being put into place, and what may have to come back."""
+"""The prefix of temporary names, which are no plugins.
+
+New files have it until they are in place, and old ones that may be restored.
+"""
 
 
 class NotInstalled(Exception):
@@ -34,9 +37,9 @@ class InstalledPackage:
 
 
 class PluginFolder:
-    """`path` need not be there before the first plugin.
+    """`path` need not exist before the first plugin.
 
-    What is blocked or set in the configuration decides with what a broker could start.
+    Whether a broker could start also depends on the configuration's options and blocked plugins.
     """
 
     def __init__(
@@ -68,7 +71,7 @@ class PluginFolder:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """An empty folder on the same disk, gone afterwards."""
+        """An empty folder on the same disk, removed afterwards."""
         self._make()
         stage = self.path / PACKAGES / f"{_HIDDEN}stage-{os.getpid()}"
         shutil.rmtree(stage, ignore_errors=True)
@@ -79,7 +82,7 @@ class PluginFolder:
             shutil.rmtree(stage, ignore_errors=True)
 
     def take_in(self, stage: Path, name: str) -> InstalledPackage:
-        """What was unpacked into `stage`, as the package `name`."""
+        """Install the files in `stage` as the package `name`."""
         known = describe(stage, name)
         if known is None or not known.plugins:
             raise NotInstalled(
@@ -90,7 +93,10 @@ class PluginFolder:
         return known
 
     def remove(self, name: str) -> str:
-        """The file or package of this name, or the package that declares a plugin of this name; what was removed."""
+        """Remove the file or package of this name, or the package that declares a plugin of this name.
+
+        Returns its name.
+        """
         file = self.path / f"{name}.py"
         if file.is_file():
             file.unlink()
@@ -108,7 +114,7 @@ class PluginFolder:
 
     @contextmanager
     def _replaced(self, place: Path) -> Iterator[Path]:
-        """Put something new at `place`; what was there comes back when a broker could not start with the new one."""
+        """Put a new plugin at `place`. The old one is restored when no broker could start with the new one."""
         before = place.with_name(f"{_HIDDEN}before-{place.name}")
         _delete(before)
         if place.exists():
@@ -127,7 +133,7 @@ class PluginFolder:
 
 
 def describe(folder: Path, name: str) -> InstalledPackage | None:
-    """The package `name` as it was unpacked into `folder`; None when it is not in there."""
+    """The package `name` in `folder`; None when it is not there."""
     for found in distributions(path=[str(folder)]):
         if normalized(found.name) == name:
             plugins = tuple(point.name for point in found.entry_points if point.group == ENTRY_POINT_GROUP)
@@ -136,7 +142,7 @@ def describe(folder: Path, name: str) -> InstalledPackage | None:
 
 
 def normalized(name: str) -> str:
-    """As package indexes compare names."""
+    """The name in the form in which package indexes compare names."""
     return name.lower().replace("_", "-").replace(".", "-")
 
 

@@ -36,7 +36,7 @@ _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
 class UnknownToken(ValueError):
-    """The format has a `%` that stands for nothing."""
+    """The format has a `%` that begins no known token."""
 
 
 def compile_format(text: str) -> Formatter:

@@ -1,6 +1,6 @@
-"""To which offsets is a group to go? Nothing is changed here: the answer is what `--execute` would commit.
+"""To which offsets is a group reset? Nothing is changed here: the result is what `--execute` commits.
 
-An offset that the partition does not have becomes the nearest that it has, with a warning, as in Kafka's own tool.
+An offset outside of the log becomes the nearest offset in it, with a warning, as in Kafka's own tool.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from kafkad.client.records import EARLIEST, LATEST, offsets
 
 Warn = Callable[[str], None]
 Wanted = tuple[str, list[int] | None]
-"""A topic, and which of its partitions; None: all."""
+"""A topic and some of its partitions; None for all."""
 
 
 class Target(NamedTuple):
@@ -46,12 +46,12 @@ def parse_topics(wanted: Sequence[str]) -> list[tuple[str, list[int] | None]]:
 
 
 def partitions_to_reset(client: BrokerClient, group_id: str, wanted: Sequence[Wanted]) -> list[Partition]:
-    """What `wanted` means; nothing in it: everything that the group has committed."""
+    """The partitions that `wanted` names; if it is empty, all that the group has committed offsets for."""
     return partitions_of(client, wanted) if wanted else sorted(committed_offsets(client, group_id))
 
 
 def partitions_of(client: BrokerClient, wanted: Sequence[Wanted]) -> list[Partition]:
-    """Those that are named, or all of a topic."""
+    """The partitions that are named, or all of a topic."""
     known = {topic.name: len(topic.partitions) for topic in client.topics([name for name, _ in wanted])}
     found = []
     for name, numbers in wanted:
@@ -82,7 +82,7 @@ def offsets_to_go_to(
 
 
 def milliseconds_of(text: str) -> int:
-    """A time in ISO 8601, in UTC when it does not say where."""
+    """A time in ISO 8601, in UTC when it has no time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:

@@ -8,7 +8,7 @@ _MINUTE_MS = 60_000
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Padded columns, each with a tab behind it."""
+    """Padded columns, each followed by a tab."""
     texts = [list(header), *([str(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in texts) for column in range(len(header))]
     return ["".join(f"{text:<{width}}\t" for text, width in zip(row, widths, strict=True)) for row in texts]

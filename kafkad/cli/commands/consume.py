@@ -59,7 +59,7 @@ def consume(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Print the records of TOPIC, from now on or from where it is said, until Ctrl-C."""
+    """Print the records of TOPIC, from now on or from the given offset, until Ctrl-C."""
     if from_beginning and offset is not None:
         raise click.UsageError("--from-beginning and --offset say different things; give one of them")
     formatter = format_json if as_json else _formatter(format_text)
@@ -73,7 +73,7 @@ def consume(
 
 
 class Reading:
-    """Where one run of the command is in each partition, and where it ends, if it does."""
+    """The position of one run of the command in each partition, and the offset at which it ends, if there is one."""
 
     def __init__(self, client: BrokerClient, topic: str, partitions: list[int]) -> None:
         self._client = client
@@ -90,7 +90,7 @@ class Reading:
             self._positions = dict.fromkeys(self._partitions, start)
 
     def end_here(self) -> None:
-        """Read no further than what is in the log at this moment."""
+        """Stop at the present end of the log."""
         self._ends = offsets(self._client, self._topic, self._partitions, LATEST)
         self._drop_finished()
 
@@ -133,7 +133,7 @@ class Reading:
 
 
 def whole_batches(records: bytes) -> Iterator[memoryview]:
-    """Each batch in a fetched run; one that is cut off at the end comes whole with a later fetch."""
+    """Each batch of a fetch; a batch that is cut off at the end comes whole with a later fetch."""
     view = memoryview(records)
     position = 0
     while len(view) - position >= _LENGTH_AT:

@@ -61,15 +61,15 @@ def dev(
 
 
 def _settings(home: str, port: int) -> list[tuple[str, str]]:
-    """What makes a broker throw-away; overrides of the command line come after and win."""
+    """The options of a throw-away broker; overrides on the command line take precedence."""
     return [
         ("listeners", f"PLAINTEXT://{LOOPBACK}:{port}"),
         ("log.dirs", f"{home}/data"),
         *_runtime_dir(Path(home)),
-        # As few processes as there can be: quick to start and to stop, also many at a time.
+        # As few processes as possible: quick to start and to stop, also when many brokers run at once.
         ("num.network.threads", "1"),
         ("num.io.threads", "1"),
-        # Nobody waits for the second consumer of a group that has only one.
+        # A group with one consumer does not wait for a second one.
         ("group.initial.rebalance.delay.ms", "0"),
         ("group.consumer.assignment.interval.ms", "0"),
         # Several such brokers run side by side in tests: none may hold a well-known port.
@@ -78,7 +78,7 @@ def _settings(home: str, port: int) -> list[tuple[str, str]]:
 
 
 def _runtime_dir(home: Path) -> list[tuple[str, str]]:
-    """Below `home` if sockets can have paths of that length; else the usual place, which the broker empties."""
+    """A folder below `home` if its path is short enough for sockets, else the usual one, which the broker empties."""
     try:
         check_runtime_path(home / LONGEST_RUNTIME_NAME)
     except RuntimePathTooLong:

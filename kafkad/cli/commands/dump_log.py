@@ -1,7 +1,7 @@
 """`kafkad dump-log`: shows what is in the files of a partition directory and whether they agree.
 
-Text in the layout of Kafka's DumpLogSegments, or one JSON object a line. Exit code 1 when a check failed,
-2 for files that it can't make anything of. What is checked is decided in `kafkad.core.log.reading.dump`.
+Text in the layout of Kafka's DumpLogSegments, or one JSON object a line. Exit code 1 when a check failed, 2 for files
+that it can't read. `kafkad.core.log.reading.dump` decides what is checked.
 """
 
 import json
@@ -34,7 +34,7 @@ Example:
 
 
 class UnknownFile(Exception):
-    """The name is none that Kafka gives to a file of a partition."""
+    """The name is not one that Kafka gives to a file of a partition."""
 
 
 @click.command("dump-log", help=_HELP, short_help="Show and check the files of a partition.")
@@ -59,7 +59,7 @@ def dump_log(
                 path, deep=deep_iteration, with_data=print_data, quiet=verify_index_only, as_json=as_json
             )
         except UnknownFile as error:
-            # Whoever says data/orders-0/* means the others.
+            # data/orders-0/* matches such files too; the others are meant.
             click.echo(f"{path} is ignored: {error}", err=True)
             unknown.append(error)
         except (FileNotFoundError, PermissionError) as error:
@@ -146,7 +146,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _escape(text: str) -> str:
-    """One line, and nothing that moves the terminal's cursor."""
+    """One line without control characters, which could move the terminal's cursor."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

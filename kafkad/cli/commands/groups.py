@@ -69,7 +69,7 @@ def list_command(with_state: bool, as_json: bool, bootstrap: str, timeout_s: flo
 @json_option
 @asks_broker
 def describe(names: tuple[str, ...], show: str | None, as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Show how far the groups GROUP, or all, are in their partitions, and who reads them."""
+    """Show the committed offsets and lags of the groups GROUP, or of all, and the member that reads each partition."""
     with asking(bootstrap, timeout_s) as client:
         found = [_describe(client, listed) for listed in _listed(client, names)]
         rows = [_rows(client, group) for group in found] if as_json or show is None else []
@@ -158,7 +158,7 @@ def reset_offsets(
 @json_option
 @asks_broker
 def delete_offsets_command(name: str, topics: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
-    """Forget how far the group GROUP is in topics that it does not read any more."""
+    """Delete the committed offsets of the group GROUP for topics that it is not subscribed to any more."""
     wanted = parse_topics(topics)
     with asking(bootstrap, timeout_s) as client:
         partitions = partitions_of(client, wanted)
@@ -190,7 +190,7 @@ def _rows(client: BrokerClient, group: GroupDescription) -> list[OffsetRow]:
 
 
 def _ends(client: BrokerClient, partitions: set[Partition]) -> dict[Partition, int]:
-    """Of those partitions that there are."""
+    """Offsets of those partitions that exist."""
     ends = {}
     for topic in client.topics():
         numbers = [number for name, number in partitions if name == topic.name and number < len(topic.partitions)]

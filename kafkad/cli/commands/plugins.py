@@ -44,9 +44,9 @@ def in_folder(command: Command) -> Command:
 def install(what: str, folder: str | None) -> None:
     """Put a plugin into the plugins folder, in place of an older one of its name.
 
-    A package brings along what it needs and kafkad does not have. One that needs another version of something that
-    kafkad has is refused, and so is whatever a broker could not start with. What is in the folder outlives upgrades
-    of kafkad.
+    A package is installed with the dependencies that kafkad does not have. A package that needs another version of a
+    dependency of kafkad is refused, and so is a plugin with which no broker could start. Upgrades of kafkad leave the
+    folder alone.
     """
     target = _folder(folder)
     try:
@@ -80,13 +80,13 @@ def remove(name: str, folder: str | None) -> None:
 
 
 def _next_start(folder: PluginFolder) -> str:
-    """What is to be done now; for the service of the package, the command."""
+    """What to do next; for the service of the Debian package, the command."""
     is_packages = str(folder.path) == default_plugins_dir(os.environ)
     return f"{_RESTART}: systemctl restart kafkad" if is_packages else f"{_RESTART}."
 
 
 def _folder(named: str | None) -> PluginFolder:
-    """The one that was named, else the configured one, else the package's, which need not be there yet."""
+    """The folder that was named, else the configured one, else the Debian package's, which need not exist yet."""
     if named:
         return PluginFolder(Path(named))
     config = configuration_from_arguments(None, ())
@@ -104,10 +104,10 @@ def _folder(named: str | None) -> PluginFolder:
 @in_folder
 @json_option
 def list_plugins(file: str | None, overrides: tuple[str, ...], folder: str | None, as_json: bool) -> None:
-    """Load every plugin and show where it comes from and what it has registered.
+    """Load every plugin and show where it comes from and what it registers.
 
-    The configuration says whether and where to look, unless --folder does. A plugin that can't be loaded is exit
-    code 2, as it would be for a broker.
+    The configuration says whether and where to look, unless --folder is given. Exit code 2 when a plugin can't be
+    loaded, as for a broker.
     """
     config = configuration_from_arguments(file, overrides)
     chosen = config.plugins

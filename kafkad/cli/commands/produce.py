@@ -20,7 +20,7 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 BATCH_BYTES = 960 * 1024
 """Uncompressed; below the broker's default for the largest batch (max.message.bytes, 1 MiB)."""
 _RECORD_OVERHEAD = 36
-"""The most that lengths and deltas of one record can take beside its key, value and headers."""
+"""The largest size of the lengths and deltas of one record, beside its key, value and headers."""
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -55,8 +55,7 @@ def produce(
 ) -> None:
     """Send each line of standard input to TOPIC as one record.
 
-    The topic is created when the broker creates topics by itself. With --json the last line says what was
-    sent.
+    The topic is created if the broker auto-creates topics. With --json the last line says what was sent.
     """
     parsed_headers = tuple(_header(header) for header in headers)
     separator = key_separator.encode() if key_separator else None
@@ -76,7 +75,7 @@ def produce(
 
 
 class Placement:
-    """Decides partitions for one run; keyless groups take the partitions in turn."""
+    """Picks partitions for one run; batches without keys take the partitions in turn."""
 
     def __init__(self, partition_count: int, fixed: int | None) -> None:
         self._partition_count = partition_count
@@ -112,7 +111,7 @@ def _records(lines: list[bytes], separator: bytes | None, headers: Headers) -> I
 
 
 def _parts(records: list[NewRecord]) -> Iterator[list[NewRecord]]:
-    """Runs of records that fit one batch; a single larger record goes alone, and the broker judges it."""
+    """Runs of records that fit one batch. A single larger record is sent alone; the broker may refuse it."""
     part: list[NewRecord] = []
     size = 0
     # The headers are the same in every record, and each has two lengths of at most 5 bytes.

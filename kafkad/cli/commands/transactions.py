@@ -83,7 +83,7 @@ def abort(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Abort a transaction that hangs: its producer is gone, and no coordinator knows of it."""
+    """Abort a hanging transaction: its producer is gone, and no coordinator knows of it."""
     given = (producer_id, producer_epoch, coordinator_epoch)
     if start_offset is None and None in given:
         raise click.UsageError(
@@ -94,7 +94,7 @@ def abort(
             row = _producer_at(client, (topic, partition), start_offset)
             given = (row.producer_id, row.producer_epoch, row.coordinator_epoch)
         found_id, epoch, coordinator = (value or 0 for value in given)
-        # Nobody has ended a transaction of this producer here yet: no coordinator has an epoch below 0.
+        # No marker of this producer is in the partition yet, so the coordinator epoch is unknown: 0 is the lowest one.
         abort_transaction(client, (topic, partition), found_id, epoch, max(0, coordinator))
 
 
@@ -121,7 +121,7 @@ def find_hanging(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    """Print open transactions that no coordinator is going to end."""
+    """Print open transactions that no coordinator will end."""
     if topic is None and (broker_id is None or partition is not None):
         raise click.UsageError("expected --topic, or --broker-id without --partition")
     with asking(bootstrap, timeout_s) as client:
