@@ -1,7 +1,7 @@
-"""A small synchronous Kafka client: what the command line and the test fixture ask a running broker.
+"""A small synchronous Kafka client, for the command line and the pytest fixture.
 
-Knows the cluster (which brokers, which leads what) and its topics; records are moved by
-`broker_records`. Meant for people and tests, not for throughput: one request at a time, from one thread.
+It knows the brokers of the cluster, the topics and their leaders; `client/records.py` produces and fetches records. It
+is made for people and tests, not for throughput: one request at a time, from one thread.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from kafkad.core.errors import ErrorCode
 
 DEFAULT_PORT = 9092
 BROKER_DEFAULT = -1
-"""As number of partitions or replicas: whatever the broker is configured with."""
+"""As the number of partitions or replicas: the broker's default."""
 
 _RETRIABLE = frozenset(
     {
@@ -51,7 +51,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """One partition as Metadata tells it; `leader` is -1 when it has none."""
+    """One partition from Metadata; `leader` is -1 when it has none."""
 
     partition: int
     leader: int
@@ -62,7 +62,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic as Metadata tells it; partitions in order of their number."""
+    """A topic from Metadata; partitions in the order of their numbers."""
 
     name: str
     topic_id: UUID | None
@@ -125,7 +125,7 @@ class BrokerClient:
             raise_for(result.error_code, f"topic {name!r} was not deleted", result.error_message)
 
     def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """By topic, the configs that are not Kafka's defaults, wherever they were set."""
+        """The configs of each topic that differ from Kafka's defaults, wherever they are set."""
         resources = tuple(
             DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
             for name in names
@@ -144,7 +144,7 @@ class BrokerClient:
 
     @property
     def wait(self) -> i32Timedelta:
-        """How long a broker is asked to try before it answers that time is over."""
+        """The timeout that requests give to the broker."""
         return milliseconds(int(self._timeout_s * 1000))
 
     def leader_of(self, topic: str, partition: int) -> BrokerConnection:
@@ -154,14 +154,15 @@ class BrokerClient:
         leader = self._leaders.get((topic, partition))
         if leader is None:
             count = sum(1 for name, _ in self._leaders if name == topic)
-            # Without a code: metadata that has the topic has all of it, waiting would not help.
+            # No error code, so no retry: metadata that has the topic has all its partitions, and waiting would not
+            # help.
             raise BrokerCallFailed(f"topic {topic!r} has no partition {partition}, it has {count}")
         if leader not in self._addresses:
             raise BrokerCallFailed(f"{topic}-{partition} has no leader", ErrorCode.LEADER_NOT_AVAILABLE)
         return self._connect(*self._addresses[leader])
 
     def any_broker(self) -> BrokerConnection:
-        """Whoever answered first: for what every broker knows."""
+        """A connection to the broker that answered first, for requests that every broker can answer."""
         return self._bootstrap
 
     def all_brokers(self) -> list[BrokerConnection]:
@@ -173,7 +174,7 @@ class BrokerClient:
         return self._connect(host, port)
 
     def until_deadline(self, attempt: Callable[[], Answer]) -> Answer:
-        """`attempt` again with fresh metadata while its error is one that passes, until the timeout."""
+        """Repeat `attempt` with fresh metadata while its error is retriable, until the timeout."""
         deadline = monotonic() + self._timeout_s
         while True:
             try:
@@ -241,7 +242,7 @@ class BrokerClient:
 
 
 def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
-    """ "host:port,host:port" as pairs; the port may be left out, IPv6 addresses stand in brackets."""
+    """ "host:port,host:port" as pairs; the port may be left out, IPv6 addresses are in brackets."""
     addresses = []
     for entry in filter(None, (part.strip() for part in bootstrap.split(","))):
         host, colon, port = entry.rpartition(":")

@@ -1,7 +1,7 @@
 """One TCP connection to one broker, used by one thread: a request goes out, its response comes back.
 
-Asks the broker for its API versions first and refuses, with a sentence, to send what the broker does not
-serve. Every failure is a `BrokerCallFailed`. Which broker leads what is `broker_client`'s business.
+It first asks the broker for its API versions and raises, with a sentence, for a request that the broker does not serve.
+Every failure is a `BrokerCallFailed`. `broker_client` knows the leaders.
 """
 
 import socket
@@ -23,7 +23,7 @@ from kafkad.core.errors import ErrorCode
 
 CLIENT_ID = "kafkad-cli"
 LARGEST_RESPONSE = 256 * 1024 * 1024
-"""Longer than any honest answer to what is asked here: a longer length is not Kafka's protocol."""
+"""Longer than any response to these requests: a larger length is not Kafka's protocol."""
 
 _LENGTH = Struct(">i")
 _ERROR_CODE = Struct(">h")
@@ -33,9 +33,9 @@ Response = TypeVar("Response", bound=Payload)
 
 
 class BrokerCallFailed(Exception):
-    """A broker could not be reached or said no; the text is one sentence for people.
+    """A broker could not be reached or refused; the text is one sentence for people.
 
-    `code` is None when there was no answer to take a code from.
+    `code` is None when there was no response with an error code.
     """
 
     def __init__(self, sentence: str, code: ErrorCode | None = None) -> None:
@@ -72,7 +72,7 @@ class BrokerConnection:
         self._socket.close()
 
     def call(self, request: Payload, response_type: type[Response], *, wait_s: float = 0.0) -> Response:
-        """Send `request` and return its response; `wait_s` is how long the broker itself may hold it."""
+        """Send `request` and return its response; `wait_s` is how long the broker itself may delay it."""
         self.send(request)
         frame = self._receive(wait_s)
         if _CORRELATION_ID.unpack_from(frame)[0] != self._correlation_id:
@@ -105,7 +105,7 @@ class BrokerConnection:
         self._versions[request.__api_key__] = (request.__version__, request.__version__)
         self.send(request)
         frame = self._receive(0.0)
-        # An error comes in the layout of version 0; the code is the first field in both.
+        # An error has the layout of version 0; in every version the code is the first field.
         code = _ERROR_CODE.unpack_from(frame, 4)[0] if len(frame) >= 6 else ErrorCode.UNKNOWN_SERVER_ERROR
         if code:
             raise BrokerCallFailed(f"{self.peer} answers ApiVersions 3 with error {code}: is it old?")
@@ -113,7 +113,7 @@ class BrokerConnection:
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     def _decode(self, response_type: type[Response], frame: bytes, body_at: int) -> Response:
-        """The body behind correlation id and tagged fields (none in an ApiVersions header, KIP-511)."""
+        """The body after correlation id and tagged fields (an ApiVersions header has none, KIP-511)."""
         try:
             return entity_reader(response_type)(frame, body_at)[0]
         except SerialError as error:
@@ -155,7 +155,7 @@ class BrokerConnection:
 
 
 def _looks_like(prefix: bytes) -> str:
-    """What answers with `prefix` where the length of a response should be."""
+    """The protocol of a server whose response begins with `prefix` instead of a length."""
     if prefix[:2] == b"\x15\x03":
         return "a TLS alert (this client speaks plain text only)"
     if prefix.isascii() and prefix.decode().isprintable():

@@ -1,6 +1,6 @@
-"""Groups and their offsets as a running cluster tells them: what `kafkad groups` asks over a `BrokerClient`.
+"""Groups and their offsets in a running cluster: the requests of `kafkad groups`, over a `BrokerClient`.
 
-Each call about a group goes to its coordinator, and again to the new one when the coordinator moved or is loading.
+Each call about a group goes to its coordinator, and is repeated when the coordinator moved or is loading.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class ListedGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberDescription:
-    """`partitions`: what is assigned to it; nothing when its protocol is not that of consumers."""
+    """`partitions` are those assigned to it; none when the group's protocol type is not consumer."""
 
     member_id: str
     instance_id: str | None
@@ -80,7 +80,7 @@ class GroupDescription:
 
 
 def list_groups(client: BrokerClient) -> list[ListedGroup]:
-    """Every group of every coordinator, in order of id."""
+    """Every group of every coordinator, in the order of ids."""
 
     def attempt() -> list[ListedGroup]:
         found = []
@@ -103,7 +103,7 @@ def describe_group(client: BrokerClient, group_id: str, *, is_consumer_type: boo
 
 
 def committed_offsets(client: BrokerClient, group_id: str) -> dict[Partition, int]:
-    """Every offset that the group has committed."""
+    """All committed offsets of the group."""
     group = OffsetFetchRequestGroup(group_id=GroupId(group_id), topics=None)
 
     def attempt() -> dict[Partition, int]:
@@ -123,7 +123,7 @@ def committed_offsets(client: BrokerClient, group_id: str) -> dict[Partition, in
 
 
 def commit_offsets(client: BrokerClient, group_id: str, offsets: Mapping[Partition, int]) -> None:
-    """As somebody outside of the group, which must have no members."""
+    """Commit as a client that is no member of the group, which must have no members."""
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         row = OffsetCommitRequestPartition(
@@ -238,14 +238,14 @@ def _describe_consumer(client: BrokerClient, group_id: str) -> GroupDescription:
 
 
 def _assigned_to(member: DescribedGroupMember) -> tuple[Partition, ...]:
-    """Later versions of an assignment begin as the first one does. Who is not assigned yet has no bytes."""
+    """Later versions of an assignment begin like version 0. A member without an assignment has no bytes."""
     raw = member.member_assignment
     if len(raw) <= _ASSIGNMENT_VERSION.size:
         return ()
     try:
         assignment = entity_reader(ConsumerProtocolAssignment)(raw, _ASSIGNMENT_VERSION.size)[0]
     except SerialError:
-        # Leaders assign what they want: another language than this is their right.
+        # A leader may send an assignment in any format of its own.
         return ()
     return tuple(
         (str(topic.topic), int(partition)) for topic in assignment.assigned_partitions for partition in topic.partitions

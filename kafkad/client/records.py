@@ -1,6 +1,6 @@
 """Records to and from a running broker in whole batches: Produce, Fetch, ListOffsets over a `BrokerClient`.
 
-Each call goes to the partition's leader, and again to the new one when leadership moved. A Produce whose
+Each call goes to the partition's leader, and is repeated at the new one when leadership moved. A Produce whose
 connection broke is not sent again: the batch may be there already.
 """
 
@@ -28,9 +28,9 @@ _MAX_FETCH_BYTES = i32(8 * 1024 * 1024)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedPartition:
-    """What one fetch brought for one partition.
+    """The result of one fetch for one partition.
 
-    `records` is a run of batches: the first may start before the asked offset, the last may be cut off.
+    `records` is a run of batches: the first may begin before the fetch offset, the last may be cut off.
     """
 
     partition: int
@@ -39,7 +39,7 @@ class FetchedPartition:
 
 
 def produce(client: BrokerClient, topic: str, partition: int, batch: bytes, *, acks: int) -> int:
-    """Append one record batch; the offset of its first record, or -1 with acks=0."""
+    """Append one record batch. Returns the offset of its first record, or -1 with acks=0."""
     data = PartitionProduceData(index=i32(partition), records=Records(batch))
     request = ProduceRequest(
         acks=i16(acks),
@@ -80,7 +80,7 @@ def fetch(
 
 
 def offsets(client: BrokerClient, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
-    """By partition, the offset at `timestamp` (milliseconds, EARLIEST or LATEST); -1 when there is none."""
+    """The offset of each partition at `timestamp` (milliseconds, EARLIEST or LATEST); -1 when there is none."""
     return {partition: _offset_at(client, topic, partition, timestamp) for partition in partitions}
 
 

@@ -1,6 +1,6 @@
-"""Transactions as a running cluster tells them: what `kafkad transactions` asks over a `BrokerClient` (KIP-664).
+"""Transactions in a running cluster: the requests of `kafkad transactions`, over a `BrokerClient` (KIP-664).
 
-What a coordinator knows of a transactional id, what a partition knows of its producers, and the marker that ends a
+They show what a coordinator knows of a transactional id and a partition of its producers, and write the marker for a
 transaction that no coordinator will end.
 """
 
@@ -58,7 +58,7 @@ class TransactionDescription:
 
 
 class ProducerState(NamedTuple):
-    """Who has written to a partition lately. `start_offset` is None without an open transaction there."""
+    """A producer that has written to a partition lately. `start_offset` is None without an open transaction."""
 
     topic: str
     partition: int
@@ -69,7 +69,7 @@ class ProducerState(NamedTuple):
     start_offset: int | None
 
 
-# kio takes a time from before 1970 for an error; in this response it says that nothing has begun.
+# kio refuses times before 1970; in this response -1 means that no transaction has begun.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TransactionState:
     __type__: ClassVar = described.TransactionState.__type__
@@ -101,7 +101,7 @@ class _DescribeTransactionsResponse:
 def list_transactions(
     client: BrokerClient, *, duration_ms: int = _NOT_SET, pattern: str | None = None, producer_ids: Sequence[int] = ()
 ) -> list[ListedTransaction]:
-    """Every transactional id of every coordinator that passes the filters, in order."""
+    """Every transactional id of every coordinator that passes the filters, sorted."""
     request = ListTransactionsRequest(
         duration_filter=i64(duration_ms),
         transactional_id_pattern=pattern,
@@ -145,7 +145,7 @@ def describe_transaction(client: BrokerClient, transactional_id: str) -> Transac
 
 
 def producers_of(client: BrokerClient, topic: str, partition: int) -> list[ProducerState]:
-    """As the leader of the partition knows them."""
+    """The producers that the leader of the partition knows."""
     asked = TopicRequest(name=TopicName(topic), partition_indexes=(i32(partition),))
 
     def attempt() -> list[ProducerState]:
@@ -175,7 +175,7 @@ def producers_of(client: BrokerClient, topic: str, partition: int) -> list[Produ
 def abort_transaction(
     client: BrokerClient, partition: Partition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
-    """Write the marker that the coordinator will not write. Raises when the leader refuses it."""
+    """Write the marker that no coordinator will write. Raises when the leader refuses it."""
     topic, index = partition
     marker = WritableTxnMarker(
         producer_id=ProducerId(producer_id),
