@@ -26,11 +26,11 @@ _LEVELS = Struct(">hh")
 FLEXIBLE_FROM = 3
 LEVEL_0_FROM = 4
 KEPT_OF_A_NAME = 128
-"""Of a software's name and version; they are kept for as long as the connection lasts."""
+"""The longest software name and version; a connection keeps both for as long as it lasts."""
 
 
 class Finalized(NamedTuple):
-    """What the cluster has agreed on: (feature, level), in the order of their names; `epoch` -1: nothing is known."""
+    """The finalized features: (feature, level), sorted by name; `epoch` is -1 when they are unknown."""
 
     epoch: int = -1
     levels: tuple[tuple[str, int], ...] = ()
@@ -55,7 +55,7 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
 
 
 def information_of(body: memoryview, version: int) -> ClientInformation | None:
-    """The software that a client says it is; None when its names are none. Raises MalformedRequest."""
+    """The client's software name and version; None when they are invalid. Raises MalformedRequest."""
     if version < FLEXIBLE_FROM or not _is_served(version):
         return UNKNOWN_SOFTWARE
     name, position = read_compact_string(body, 0)
@@ -75,7 +75,7 @@ def _is_software(text: str | None) -> TypeGuard[str]:
 
 
 def unsupported() -> bytes:
-    """The answer to a version of ApiVersions that is not served: always readable, as version 0 is."""
+    """The answer to an unsupported version of ApiVersions: version 0, which every client can read."""
     count_error(ErrorCode.UNSUPPORTED_VERSION)
     served = APIS[API_VERSIONS]
     row = _ROW.pack(API_VERSIONS, served.min_version, served.max_version)
@@ -95,7 +95,7 @@ def _body(version: int, error: ErrorCode, features: Finalized) -> bytes:
 
 
 def _pack_features(version: int, features: Finalized) -> bytes:
-    """Three tagged fields: what this broker supports, and what the cluster has finalized, with its epoch."""
+    """Three tagged fields: this broker's supported features, the finalized ones of the cluster, and their epoch. """
     # Older clients can't read a feature whose lowest level is 0 (KAFKA-17492).
     shown = [(name, levels) for name, levels in SUPPORTED.items() if levels.lowest or version >= LEVEL_0_FROM]
     fields: list[tuple[int, bytes]] = []

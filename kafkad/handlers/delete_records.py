@@ -1,7 +1,7 @@
 """DeleteRecords, versions 0 to 2: the owners move the log start of partitions forward.
 
-Refused without asking: what is not there, internal topics, and topics that are compacted only, as their records
-are not to be deleted by anybody.
+Partitions that do not exist, internal topics and topics that are only compacted are refused without asking an owner:
+records of the latter must not be deleted.
 """
 
 from datetime import timedelta
@@ -110,7 +110,7 @@ def _check_policy(name: str, view: BrokerView) -> None:
 
 
 def _cleanup_policy(name: str, view: BrokerView) -> str:
-    """The topic's own, or the broker's: set on this one, set on all of them, in its file."""
+    """The topic's own value, or the broker's: set for this one, set for all brokers, or in its file."""
     topic = view.image.topics.get(name)
     own = topic.configs.get("cleanup.policy") if topic is not None else None
     if own is not None:

@@ -1,6 +1,6 @@
-"""DescribeCluster, versions 0 to 2: the live brokers, for clients that come to a broker.
+"""DescribeCluster, versions 0 to 2: the live brokers, for clients that ask a broker.
 
-Whoever asks for controllers has come to the wrong place (KIP-919); version 0 has no words for that.
+A request for controllers is refused with MISMATCHED_ENDPOINT_TYPE (KIP-919), which version 0 does not know.
 """
 
 from kafkad.core.errors import ErrorCode

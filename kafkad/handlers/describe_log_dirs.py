@@ -1,7 +1,7 @@
 """DescribeLogDirs, versions 1 to 5: how large is each partition, in which directory, and how much room is left?
 
-Sizes are those that the owners have published, so nothing is walked through. Replicas are not moved between
-directories, so that there is no future log and no lag. It may be about every partition there is: it goes in steps.
+Sizes are those that the owners have published, so no directory is read. Replicas are not moved between directories, so
+there is no future log and no lag. A request may be about every partition, so it is answered in steps.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ UNKNOWN_SPACE = (-1, -1)
 
 
 def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps:
-    """Makes the response body. Raises MalformedRequest at once."""
+    """The steps that lead to the response body. Raises MalformedRequest at once."""
     request = codec("describe_log_dirs", context.version).decode(body)
     return _steps(list(_wanted(request.topics, view)), context.version, view)
 

@@ -1,4 +1,4 @@
-"""DescribeProducers, version 0: who has written to a partition lately, as its owner knows it."""
+"""DescribeProducers, version 0: the producers that have written to a partition lately, from its owner."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def question(body: memoryview, context: RequestContext, view: BrokerView) -> Des
 
 
 def _check_topic(name: str, view: BrokerView) -> None:
-    """What is wrong with a topic is said in words, what is wrong with a partition is not (as in Apache Kafka)."""
+    """Errors of a topic have a message, errors of a partition have none (as in Apache Kafka)."""
     check_topic_name(name)
     if name not in view.image.topics:
         raise KafkaError(

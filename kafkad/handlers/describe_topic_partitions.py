@@ -1,7 +1,7 @@
 """DescribeTopicPartitions, version 0: topics in order of their names, a limited number of partitions at a time.
 
-A cursor says where the next answer goes on. It may name a topic that is deleted meanwhile: that costs nothing but
-an entry with an error. There are no eligible leader replicas (KIP-966): Apache Kafka answers empty lists then.
+A cursor says where the next answer begins. It may name a topic that was deleted meanwhile, which becomes an entry with
+an error. There are no eligible leader replicas (KIP-966); Apache Kafka answers with empty lists then, too.
 """
 
 from collections.abc import Iterable
@@ -98,7 +98,7 @@ def _topic(
 
 
 def _refuse(messages: Codec, names: Iterable[str]) -> bytes:
-    """A cursor that can't be: each topic of the request is answered with that error."""
+    """The answer to an invalid cursor: each topic of the request gets that error."""
     error = ErrorCode.INVALID_REQUEST
     topics = (_topic(messages, name, error, topic=None, partitions=(), operations=NOT_ASKED) for name in names)
     return messages.encode(topics=tuple(topics), next_cursor=None)

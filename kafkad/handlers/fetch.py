@@ -1,8 +1,9 @@
-"""Fetch, versions 4 to 18: what each partition of a fetch can answer now, and whether that is worth sending.
+"""Fetch, versions 4 to 18: how much has each partition of a fetch now, and is that enough to send?
 
 Two steps: `measure` finds how much is readable without opening anything, `answer` turns that into a response. Between
-them the fetch may wait. Consumers read to the high watermark, with read_committed to the last stable offset and
-with the list of what was aborted. A batch that holds the asked offset is sent whole (trap: an offset inside a batch).
+them the fetch may wait. Consumers read up to the high watermark; with read_committed up to the last stable offset, and
+with the list of aborted transactions. The batch that holds the fetch offset is sent whole (trap: the offset may be
+inside of a batch).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,8 +39,8 @@ class Place(NamedTuple):
 class WantedRecords(NamedTuple):
     """Records from `offset` to below `upper`, at most `max_bytes` of them.
 
-    With `whole` at least the first batch is taken, however large. With `committed` their aborted transactions will be
-    asked for too.
+    With `whole` at least the first batch is taken, however large. With `committed` their aborted transactions are
+    needed too.
     """
 
     offset: int
@@ -53,9 +54,10 @@ class Logs(Protocol):
     """The readable side of partition logs."""
 
     def locate(self, slot: int, published: PartitionSlot, wanted: "WantedRecords") -> Place | None:
-        """Where to read from; None: not known yet, ask again when the partition's manifest, or its index, is here.
+        """The place to read from.
 
-        Raises KafkaError when the log can't be read there.
+        None when it is not known yet: ask again when the partition's manifest or index is there. Raises KafkaError when
+        the log can't be read there.
         """
 
     def epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
@@ -64,17 +66,17 @@ class Logs(Protocol):
     def aborted(
         self, slot: int, published: PartitionSlot, offset: int, place: Place, upper: LogPosition
     ) -> Sequence[tuple[int, int]] | None:
-        """(producer id, first offset) of the aborted transactions in `place`; None when it is gone meanwhile.
+        """(producer id, first offset) of the aborted transactions in `place`; None when its file is gone.
 
         Raises KafkaError as `locate` does.
         """
 
     def open(self, slot: int, published: PartitionSlot, place: Place) -> FileSlice | None:
-        """The bytes of `place`; None when the file is gone meanwhile."""
+        """The bytes of `place`; None when its file is gone."""
 
 
 class Finding(NamedTuple):
-    """What one partition has to say at this moment."""
+    """The state of one partition at this moment."""
 
     row: CachedPartition
     error: int
@@ -84,7 +86,7 @@ class Finding(NamedTuple):
 
 
 class Measure:
-    """The findings of one look at a session. `is_urgent`: an error or a divergence is answered at once."""
+    """The findings for one session. `is_urgent`: an error or a divergence is answered at once."""
 
     __slots__ = (
         "bytes_found",
@@ -103,13 +105,13 @@ class Measure:
         self.is_urgent = False
         self.needs_manifest = False
         self.quiet_slots: list[tuple[int, int]] = []
-        """(slot, how far it may be read) of partitions that have nothing beyond the asked offset."""
+        """(slot, upper bound) of partitions without records from the fetch offset on."""
         self.readable_slots: list[tuple[int, int]] = []
-        """The same of partitions that have something."""
+        """The same for partitions with records."""
 
     @property
     def has_something_to_say(self) -> bool:
-        """Whether an answer would be more than empty: nobody waits for other partitions' manifests then."""
+        """Whether the answer would not be empty: then it does not wait for manifests of other partitions."""
         return self.is_urgent or self.bytes_found > 0
 
 
@@ -118,7 +120,7 @@ def rows_of(request: FetchRequest) -> list[CachedPartition]:
 
 
 def each_row_of(request: FetchRequest) -> Iterator[CachedPartition]:
-    """The same one by one, for a request with very many."""
+    """The same, partition by partition, for a request with very many."""
     return (_row(topic, asked) for topic, partitions in request.topics for asked in partitions)
 
 
@@ -144,7 +146,7 @@ class FetchEvaluator:
         self._bound = bound
 
     def measure(self, session: FetchSession, max_bytes: int) -> Measure:
-        """Look at the partitions of `session` that may have something to say."""
+        """Look at the partitions of `session` that may have news."""
         measure = Measure(reads_committed=session.reads_committed)
         self.measure_more(session, session.dirty, measure, max_bytes)
         return measure
@@ -152,7 +154,7 @@ class FetchEvaluator:
     def measure_more(
         self, session: FetchSession, keys: Iterable[PartitionKey], measure: Measure, max_bytes: int
     ) -> None:
-        """Look at these partitions of `session` too, `max_bytes` with those before."""
+        """Look at these partitions of `session` too; `max_bytes` is the limit with those before."""
         room = max(0, max_bytes - measure.bytes_found)
         for key in keys:
             finding = self._look(session, session.partitions[key], room, measure)
@@ -194,7 +196,10 @@ class FetchEvaluator:
             return Finding(row, unreadable.code, None, None, None)
 
     def _epoch_end(self, slot: int, published: PartitionSlot, epoch: int) -> tuple[int, int] | None:
-        """A log learns of an epoch with its first record, its fetchers before that: the present one ends at the end."""
+        """The present epoch ends at the log end.
+
+        A log learns of an epoch with its first record, fetchers before that.
+        """
         if epoch == published.leader_epoch:
             return epoch, published.leo_offset
         return self._logs.epoch_end(slot, published, epoch)
@@ -242,7 +247,7 @@ class FetchEvaluator:
         *,
         full: bool,
     ) -> None:
-        """Add to `topics` what is to be said of these findings of `measure`."""
+        """Add the answers for these findings of `measure` to `topics`."""
         for finding in findings:
             row, published = finding.row, finding.published
             data = self._data(finding, measure)
@@ -260,7 +265,7 @@ class FetchEvaluator:
         row, published = finding.row, finding.published
         partition = row.key[1]
         if published is None or finding.error:
-            # No list with what is there and can't be read, an empty one with what is not there: as Apache Kafka.
+            # As in Apache Kafka: no list for a partition that can't be read, an empty list for one that does not exist.
             return PartitionData(partition, finding.error, aborted=() if finding.error in _NOT_THERE else None)
         try:
             aborted: Sequence[tuple[int, int]] | None = None
@@ -283,7 +288,7 @@ class FetchEvaluator:
     def _content(
         self, row: CachedPartition, published: PartitionSlot, place: Place | None, measure: Measure
     ) -> tuple[FileSlice | None, Sequence[tuple[int, int]] | None]:
-        """The records, and what is aborted of them: a list with read_committed, else None."""
+        """The records, and their aborted transactions: a list with read_committed, else None."""
         has_records = place is not None and place.length > 0
         if not measure.reads_committed:
             return (self._logs.open(row.slot, published, place) if place and has_records else None), None
@@ -307,7 +312,7 @@ def _refusal(row: CachedPartition, published: PartitionSlot, route: object) -> i
     if published.state == STATE_OFFLINE:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if published.state == STATE_RECOVERING and not published.segment_count:
-        # Nothing is known of the log yet. Where a dead worker's is loaded again, what it had published still holds.
+        # The log is not loaded yet. If its worker died and the log is loaded again, the published offsets still hold.
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     epoch = row.current_leader_epoch
     if epoch >= 0 and epoch != published.leader_epoch:

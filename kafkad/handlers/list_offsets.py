@@ -1,8 +1,8 @@
-"""ListOffsets, versions 1 to 11: an offset by what is special about it, or by time.
+"""ListOffsets, versions 1 to 11: an offset by a special timestamp, or by time.
 
-Consumers see up to the high watermark, or the last stable offset with read_committed; brokers see everything.
-There is no tiered storage: its special timestamps are answered as Apache Kafka does without it. A look-up by time
-may open every segment of a log, in steps and where nobody waits for the disk.
+Consumers see up to the high watermark, or the last stable offset with read_committed; brokers see everything. There is
+no tiered storage: its special timestamps are answered as Apache Kafka does without it. A look-up by time may open every
+segment of a log; it is done in steps, by threads that may wait for the disk.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ UNKNOWN = -1
 
 
 class Special(IntEnum):
-    """What a negative timestamp asks for."""
+    """The meaning of negative timestamps."""
 
     LATEST = -1
     EARLIEST = -2
@@ -54,12 +54,12 @@ _SINCE: dict[int, int] = {
     Special.LATEST_TIERED: 9,
     Special.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The version that each special timestamp came with."""
+"""The first version that knows each special timestamp."""
 NOT_FOUND = FoundOffset(UNKNOWN, UNKNOWN, UNKNOWN)
 
 
 class _Question(NamedTuple):
-    """One row of the request; `is_repeated`: there is another one for its partition."""
+    """One row of the request; `is_repeated` when its partition is in the request again."""
 
     topic: str
     wanted: WantedOffset
@@ -67,7 +67,7 @@ class _Question(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What holds for all rows."""
+    """The fields that hold for all rows."""
 
     request: ListOffsetsRequest
     context: RequestContext
@@ -113,7 +113,7 @@ def _leader(asked: _Asked, question: _Question) -> tuple[int, PartitionSlot]:
 
 
 def _ask_ahead(asked: _Asked, questions: Iterable[_Question]) -> None:
-    """So that one does not wait for the manifest of each partition in turn."""
+    """Ask for manifests ahead, so that the request does not wait for each of them in turn."""
     for question in questions:
         if question.wanted.timestamp >= 0 or question.wanted.timestamp == Special.MAX_TIMESTAMP:
             with suppress(KafkaError):
@@ -135,7 +135,7 @@ def _find(asked: _Asked, question: _Question) -> Generator[Waits, Any, FoundOffs
             return NOT_FOUND
         case Special.MAX_TIMESTAMP:
             found = yield from _search(slot, published, asked.view, partial(_newest_record, published))
-            # The newest of all records is looked for; who may not see that one is told of none (as Apache Kafka).
+            # The newest of all records is looked up; a client that may not see it gets none (as in Apache Kafka).
             return found if found is not None and found.offset < upper.offset else NOT_FOUND
     by_time = partial(_first_from, timestamp, upper, published.log_start)
     return (yield from _search(slot, published, asked.view, by_time)) or NOT_FOUND
@@ -164,14 +164,14 @@ def _search(
             if now.generation != published.generation:
                 raise LogMoved from error
             if isinstance(error, ManifestStale):
-                # The owner has tidied up meanwhile: its next manifest names the files that are there.
+                # The owner has removed segments meanwhile: its next manifest names the present files.
                 view.logs.outdated(slot, now)
                 raise NotYet from None
             raise view.logs.unreadable(slot, published, error) from error
 
 
 def _first_epoch(slot: int, published: PartitionSlot, view: BrokerView) -> int:
-    """The epoch of the first record there is, or will be: an empty log begins with the present leader."""
+    """The epoch of the first record; an empty log begins with the present leader epoch."""
     if published.log_start == published.leo_offset:
         return published.leader_epoch
     return _reader(slot, published, view).leader_epoch_at(published.log_start)

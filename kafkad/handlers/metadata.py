@@ -1,7 +1,7 @@
-"""Metadata, versions 0 to 13: which brokers and topics are there, as this process knows it now.
+"""Metadata, versions 0 to 13: the brokers and topics, from this process's copy of the metadata.
 
-In two steps: `unknown_topics` says what might be created for the request, which the controller may do before
-`answer` does. A name that is illegal is never asked for.
+It has two steps: `unknown_topics` names topics that the controller may create for the request, then `answer` answers.
+The controller is never asked for an illegal name.
 """
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ _NO_ERRORS: Mapping[str, int] = {}
 
 
 def unknown_topics(request: MetadataRequest, context: RequestContext, view: BrokerView) -> frozenset[str]:
-    """The names to create, if topics are created on demand."""
+    """The names to create, if topics are auto-created."""
     topics = request.topics
     if topics is None or not request.allow_auto_topic_creation or _asks_by_id(topics):
         return frozenset()
@@ -41,7 +41,7 @@ def unknown_topics(request: MetadataRequest, context: RequestContext, view: Brok
 def answer(
     request: MetadataRequest, context: RequestContext, view: BrokerView, errors: Mapping[str, int] = _NO_ERRORS
 ) -> Steps:
-    """The response body. `errors` are the codes of the topics that were tried to create."""
+    """The response body. `errors` has the codes of the topics that the controller tried to create."""
     image, cache, version = view.image, view.metadata_cache, context.version
     cache.follow(image, view.broker_id)
     if request.topics is None:
@@ -104,7 +104,7 @@ def _by_name(
 
 
 def _packed(topics: Iterable[Topic], version: int, view: BrokerView) -> Generator[Waits, Any, list[bytes]]:
-    """Those that somebody asked for before cost next to nothing, the others as much as they have partitions."""
+    """The cost: cached topics cost next to nothing, the others as much as they have partitions."""
     packed: list[bytes] = []
     rest = list(topics)
     for at in range(0, len(rest), STEP_TOPICS):
@@ -117,7 +117,7 @@ def _packed(topics: Iterable[Topic], version: int, view: BrokerView) -> Generato
 def _by_id(
     topics: Iterable[WantedTopic], version: int, view: BrokerView
 ) -> Generator[Waits, Any, tuple[list[bytes], list[bytes]]]:
-    """The unknown ones, and the rest."""
+    """The unknown topics, and the others."""
     known: dict[bytes, Topic] = {}
     missing: dict[bytes, bytes] = {}
     image = view.image
@@ -137,17 +137,17 @@ def _why_missing(name: str, errors: Mapping[str, int]) -> int:
     error = errors.get(name)
     if error is None:
         return why_unknown(name)
-    # Created, and gone again or not here yet: the client asks once more.
+    # Created, but deleted again or not known here yet: the client retries.
     return ErrorCode.LEADER_NOT_AVAILABLE if error == ErrorCode.NONE else error
 
 
 def _asks_by_id(topics: Iterable[WantedTopic]) -> bool:
-    """One id is enough for the names to be ignored, as in Apache Kafka."""
+    """If there is one id, names are ignored, as in Apache Kafka."""
     return any(topic.topic_id != NO_TOPIC_ID for topic in topics)
 
 
 def _is_invalid(topics: Iterable[WantedTopic], version: int) -> bool:
-    """Versions 10 and 11 have a field for ids that must not be used; later ones want a name or an id."""
+    """Versions 10 and 11 have a field for ids that must be null; later versions need a name or an id."""
     if version >= TOPIC_IDS_ASKED_FROM:
         return any(topic.name is None and topic.topic_id == NO_TOPIC_ID for topic in topics)
     return any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in topics)

@@ -1,6 +1,7 @@
-"""OffsetForLeaderEpoch, versions 2 to 4: where did a leader epoch end? By this, clients notice lost records (KIP-320).
+"""OffsetForLeaderEpoch, versions 2 to 4: where did a leader epoch end?
 
-The answer names the largest epoch not after the one asked, as that may have written nothing.
+From this, clients detect lost records (KIP-320). The answer has the largest epoch not after the requested one, which
+may have no records.
 """
 
 from collections.abc import Generator, Iterable
@@ -55,6 +56,6 @@ def _end(view: BrokerView, question: _Question) -> Generator[Waits, Any, EpochEn
         raise NotYet
     yield from ()
     epochs = LeaderEpochCache(reader.manifest.epochs)
-    # A log learns of an epoch with its first record; to clients it begins with its leader.
+    # A log learns of an epoch with its first record; for clients the epoch begins with its leader.
     epochs.assign(published.leader_epoch, published.leo_offset)
     return EpochEnd(ErrorCode.NONE, wanted.partition, *epochs.end_offset_for(wanted.leader_epoch, published.leo_offset))

@@ -1,7 +1,7 @@
-"""Produce, versions 3 to 13: a request becomes shares for the owners of its partitions, their answers one reply.
+"""Produce, versions 3 to 13: splits a request into parts for the owners of its partitions, and joins their answers.
 
-Acks 0 takes the same path; it has no reply, and an error closes the connection instead (as in Apache Kafka).
-Whether a transactional batch is in its transaction, the owner of the partition finds out.
+Acks 0 takes the same path; it has no reply, and an error closes the connection instead (as in Apache Kafka). The owner
+of a partition verifies that a transactional batch is in its transaction.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from kafkad.wire.processes.descriptors import AppendResult, AppendSlice
 Asked = tuple[str | bytes, list[tuple[int, int, int]]]
 """A topic, and (partition, start, length) of records for it."""
 SLICES_OF_A_SHARE = 2000
-"""More partitions of one worker make a further share: descriptors have to fit a message."""
+"""The most partitions in one part, as its descriptors have to fit into one message."""
 
 
 class Share:
-    """What one worker is asked to append for a request, and which results its answers are."""
+    """The part of a request that one worker appends, and the results that its answers go to."""
 
     __slots__ = ("produce", "results", "slices", "worker")
 
@@ -30,7 +30,7 @@ class Share:
         self.results: list[PartitionResult] = []
 
     def answer(self, answers: Sequence[AppendResult]) -> bool:
-        """Take the worker's results, in the order asked; True when the request is complete."""
+        """Take the worker's results, in the order of the question; True when the request is complete."""
         for result, answer in zip(self.results, answers, strict=True):
             result.error, result.base_offset, result.log_append_time, result.log_start_offset = answer
             if answer[0]:
@@ -74,9 +74,9 @@ class ProduceInFlight:
 
 
 def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, routing: Routing) -> list[Share]:
-    """The shares of a request, mostly one for each worker; what can't be asked of anyone has its error already.
+    """The parts of a request, mostly one for each worker. Partitions without an owner have their error already.
 
-    `frame_offset` is where the request begins in the arena. Whether a partition is online is the owner's to say.
+    `frame_offset` is where the request begins in the arena. The owner decides whether a partition is online.
     """
     refused = _refusal(request)
     shares: dict[int, Share] = {}
@@ -105,7 +105,7 @@ def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, r
 
 
 def _each_once(topics: list[Asked]) -> list[Asked]:
-    """A partition that is named twice gets the records that come last and one answer, as in Apache Kafka."""
+    """If a partition is named twice, its last records are appended and it has one answer, as in Apache Kafka."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
         return topics
     last: dict[str | bytes, dict[int, tuple[int, int, int]]] = {}
@@ -129,7 +129,7 @@ def _refusal(request: ProduceRequest) -> ErrorCode | None:
 def _explain(
     result: PartitionResult, refused: ErrorCode | None, route: TopicRoute | None, length: int, *, by_id: bool
 ) -> None:
-    """Why nobody can be asked to append this."""
+    """The error of a partition that no owner can append to."""
     if refused is not None:
         result.error = refused
     elif route is None:

@@ -1,6 +1,6 @@
-"""WriteTxnMarkers, versions 1 and 2: the owners of partitions write the ends of transactions.
+"""WriteTxnMarkers, versions 1 and 2: the owners of partitions write the markers of transactions.
 
-Sent by coordinators to other brokers, and by `kafka-transactions abort` for a transaction that no coordinator ends.
+Coordinators send this to other brokers, and `kafka-transactions abort` for a transaction that no coordinator will end.
 """
 
 from typing import Any
@@ -56,7 +56,7 @@ class WriteTxnMarkersQuestion:
         try:
             slot, published = find_leader(view, row.topic, row.index)
         except KafkaError as error:
-            # What can't be written at all is unknown here, as in Apache Kafka.
+            # A partition that can't be written is answered as unknown, as in Apache Kafka.
             is_offline = error.code == ErrorCode.KAFKA_STORAGE_ERROR
             row.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_offline else error.code
             return
@@ -94,7 +94,7 @@ class WriteTxnMarkersQuestion:
                 row.error = LOST
 
     def body(self) -> bytes:
-        """One entry for each producer, whatever the number of its markers."""
+        """One entry for each producer, however many markers it has."""
         errors: dict[int, dict[str, dict[int, int]]] = {}
         for row in self._rows:
             topics = errors.setdefault(self._markers[row.marker].producer_id, {})

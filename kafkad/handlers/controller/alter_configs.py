@@ -34,7 +34,10 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
 
 
 def answer(messages: Codec, request: Any, results: list[AlterResult], view: ControllerView) -> Answer:
-    """The response to either way of altering: a result for each resource, in the order of the request."""
+    """The response to AlterConfigs or IncrementalAlterConfigs.
+
+    It has a result for each resource, in the order of the request.
+    """
     body = messages.encode(
         responses=tuple(
             messages.part(

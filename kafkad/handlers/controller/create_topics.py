@@ -1,4 +1,4 @@
-"""CreateTopics, versions 2 to 7: from 5 on the answer tells what was made, from 7 on its id."""
+"""CreateTopics, versions 2 to 7: from 5 on the answer describes the new topic, from 7 on it has its id."""
 
 from typing import Any
 

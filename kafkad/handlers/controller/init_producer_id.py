@@ -1,4 +1,7 @@
-"""InitProducerId, versions 0 to 5, of producers without a transactional id; the others ask their coordinator."""
+"""InitProducerId, versions 0 to 5, of producers without a transactional id.
+
+The others are answered by their coordinator.
+"""
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.ports import NoSpaceLeft
@@ -16,6 +19,6 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
         # An idempotent producer that names its old id and epoch (version 3) gets a new id too, as from Kafka.
         producer_id = view.producer_ids.allocate()
     except NoSpaceLeft:
-        # What Kafka answers as long as it has no block of ids: clients come again.
+        # Kafka's answer while it has no block of ids: clients retry.
         return messages.encode(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_id=-1, producer_epoch=-1)
     return messages.encode(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=_FIRST_EPOCH)

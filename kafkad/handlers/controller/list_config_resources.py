@@ -1,4 +1,4 @@
-"""ListConfigResources, versions 0 and 1 (KIP-1142): what has, or can have, a configuration."""
+"""ListConfigResources, versions 0 and 1 (KIP-1142): all resources that have, or can have, a configuration."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""UpdateFeatures, versions 0 to 2: the levels that brokers and clients speak at, changed for all or for none."""
+"""UpdateFeatures, versions 0 to 2: the levels of features, changed all together or not at all."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
 
 
 def _type(update: object) -> int:
-    """Version 0 has a flag instead."""
+    """Version 0 has a boolean instead of an upgrade type."""
     if hasattr(update, "upgrade_type"):
         return int(update.upgrade_type)
     return UpgradeType.SAFE_DOWNGRADE if getattr(update, "allow_downgrade", False) else UpgradeType.UPGRADE

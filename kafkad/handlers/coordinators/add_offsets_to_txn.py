@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn, versions 0 to 4: a group's offsets will be part of a transaction."""
+"""AddOffsetsToTxn, versions 0 to 4: adds the partition with a group's offsets to a transaction."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from kafkad.core.transactions.shard import TransactionShard
 from kafkad.wire.kio_codec import codec
 
 FENCED_FROM = 2
-"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+"""Clients of older versions expect INVALID_PRODUCER_EPOCH for a fenced producer."""
 
 
 def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:

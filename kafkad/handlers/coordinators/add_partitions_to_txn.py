@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: versions 0 to 3 of a producer, 4 and 5 of brokers, for several transactions (KIP-890)."""
+"""AddPartitionsToTxn: producers send versions 0 to 3, brokers send 4 and 5 for several transactions (KIP-890)."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -13,9 +13,9 @@ from kafkad.wire.kio_codec import Codec, codec
 
 BATCHED_FROM = 4
 FENCED_FROM = 2
-"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+"""Clients of older versions expect INVALID_PRODUCER_EPOCH for a fenced producer."""
 _BROKER_VERSION = 2
-"""Brokers speak for producers of transaction version 2; others add their partitions themselves."""
+"""Brokers send this for producers of transaction version 2; other producers add their partitions themselves."""
 
 
 def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
@@ -66,7 +66,7 @@ def _transactions(request: Any, version: int) -> list[PartitionsToAdd]:
 
 
 def _partitions(topics: Iterable[Any]) -> tuple[tuple[str, int], ...]:
-    """Each once, however often it is named."""
+    """Each partition once, even if it is named several times."""
     return tuple(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
 
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, versions 0 and 1: groups of KIP-848 with what each member has and is to have."""
+"""ConsumerGroupDescribe, versions 0 and 1: KIP-848 groups with the present and target assignment of each member. """
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """The answer; `names` are those of the topics in it, as of when it was made."""
+    """The answer; `names` has the names of its topics at the time when it was made."""
 
     groups: tuple[DescribedConsumerGroup, ...]
     names: dict[UUID, str]
@@ -99,6 +99,6 @@ def _assignment(messages: Codec, assignment: Assignment, reply: Described) -> An
             "TopicPartitions", topic_id=topic, topic_name=reply.names[topic], partitions=tuple(sorted(indexes))
         )
         for topic, indexes in sorted(assignment.items())
-        if topic in reply.names  # of a topic that is deleted there is nothing to describe
+        if topic in reply.names  # deleted topics are left out
     )
     return messages.part("Assignment", topic_partitions=rows)

@@ -1,4 +1,7 @@
-"""ConsumerGroupHeartbeat, versions 0 and 1 (KIP-848): a member says what it wants and has, and hears what it gets."""
+"""ConsumerGroupHeartbeat, versions 0 and 1 (KIP-848).
+
+A member sends its subscription and partitions, and gets its assignment.
+"""
 
 from collections.abc import Iterable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""DeleteGroups, versions 0 to 2: empty groups go, with their offsets."""
+"""DeleteGroups, versions 0 to 2: deletes empty groups and their offsets."""
 
 from typing import Any
 

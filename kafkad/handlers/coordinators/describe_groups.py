@@ -1,6 +1,6 @@
 """DescribeGroups, versions 0 to 6: state and members of classic groups.
 
-A group that isn't there is Dead; only from version 6 on is that an error too (KIP-1043).
+A group that does not exist is Dead; from version 6 on it also has an error (KIP-1043).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _OPERATIONS_FROM = 3
 _NOT_FOUND_FROM = 6
 
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Read, delete, describe, describe and alter configs: without an authorizer all that a group knows."""
+"""Read, delete, describe, describe and alter configs: all operations on a group, as there is no authorizer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

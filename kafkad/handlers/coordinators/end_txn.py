@@ -1,4 +1,4 @@
-"""EndTxn, versions 0 to 5: commit or abort. Since version 5 the producer gets the epoch of its next transaction."""
+"""EndTxn, versions 0 to 5: commit or abort. From version 5 on the producer gets the epoch of its next transaction."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from kafkad.core.transactions.shard import TransactionShard
 from kafkad.wire.kio_codec import codec
 
 FENCED_FROM = 2
-"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+"""Clients of older versions expect INVALID_PRODUCER_EPOCH for a fenced producer."""
 BUMPS_EPOCH_FROM = 5
-"""Who sends it speaks transaction version 2."""
+"""Clients of this version use transaction version 2."""
 
 
 def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:

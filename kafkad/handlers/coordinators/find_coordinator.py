@@ -1,8 +1,7 @@
 """FindCoordinator, versions 0 to 6: which broker is responsible for a group or a transactional id.
 
-In two parts, like Metadata: `wanted_topics` names the internal topic that has to be made first, which the
-controller does before `answer` answers. Share groups are not served, and are refused as Apache Kafka does without
-a share coordinator.
+It has two parts, like Metadata: `wanted_topics` names the internal topic that the controller has to create first, then
+`answer` answers. Share groups are refused, as Apache Kafka does without a share coordinator.
 """
 
 from collections.abc import Mapping
@@ -42,17 +41,17 @@ _MESSAGES = {
         "to an incompatible broker. See the broker logs for more details."
     ),
 }
-"""What the first versions say beside the code, and the later ones of an unknown key type, in Apache Kafka's words."""
+"""Apache Kafka's messages: for the error codes of versions with one key, and for an unknown key type."""
 
 
 def wanted_topics(request: FindCoordinatorRequest, view: BrokerView) -> frozenset[str]:
-    """The internal topic that is to be made before there can be an answer."""
+    """The internal topic that has to exist before the answer."""
     topic = _TOPICS.get(KeyType(request.key_type)) if request.key_type in _TOPICS else None
     return frozenset() if topic is None or topic in view.image.topics else frozenset({topic})
 
 
 def answer(request: FindCoordinatorRequest, context: RequestContext, view: BrokerView) -> Steps:
-    """Why a topic could not be made clients are not told."""
+    """Clients are not told why a topic could not be created."""
     nodes = {broker_id: (broker_id, host, port) for broker_id, host, port, _rack in broker_rows(context, view)}
     key_type, keys = request
     version = context.version

@@ -1,4 +1,4 @@
-"""Heartbeat, versions 0 to 4: a member is alive, and hears whether its group rebalances."""
+"""Heartbeat, versions 0 to 4: a member says that it is alive, and learns whether its group rebalances."""
 
 from struct import Struct
 from typing import Any
@@ -29,7 +29,7 @@ def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Out
 
 
 def pack(reply: ErrorCode, version: int) -> bytes:
-    """By hand: it is one number, and there is none that is asked for more often."""
+    """Packed by hand: it is one number, and the most frequent response of coordinators."""
     count_error(reply)
     if version == 0:
         return _CODE.pack(reply)
@@ -39,5 +39,5 @@ def pack(reply: ErrorCode, version: int) -> bytes:
 
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
-    """While groups are loaded every member is believed, as by Apache Kafka: sessions begin when that is done."""
+    """While groups are loaded every heartbeat succeeds, as in Apache Kafka: sessions begin after the load."""
     return pack(ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code, version)

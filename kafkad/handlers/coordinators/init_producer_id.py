@@ -1,4 +1,4 @@
-"""InitProducerId, versions 0 to 5, of transactional producers: an id, and the epoch that fences those before them."""
+"""InitProducerId, versions 0 to 5, of transactional producers: an id, and an epoch that fences earlier producers."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from kafkad.core.types import NO_PRODUCER_ID
 from kafkad.wire.kio_codec import codec, milliseconds
 
 FENCED_FROM = 4
-"""Older clients know a fenced producer by INVALID_PRODUCER_EPOCH."""
+"""Clients of older versions expect INVALID_PRODUCER_EPOCH for a fenced producer."""
 
 
 def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
-    # Who was there before is named since version 3.
+    # From version 3 on the request has the producer's former id and epoch.
     wanted = InitProducerId(
         transactional_id=request.transactional_id,
         timeout_ms=milliseconds(request.transaction_timeout),

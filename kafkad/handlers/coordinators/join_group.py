@@ -1,7 +1,7 @@
-"""JoinGroup, versions 0 to 9: a client wants to be in a group, and waits until everybody is.
+"""JoinGroup, versions 0 to 9: a client joins a group, and waits until all members have.
 
 Known differences of versions: 0 has no rebalance timeout (the session timeout is taken), from 4 a new member has to
-come again with the id that it is given, from 5 members may be static, from 9 a leader may be told not to assign.
+join again with the id that it gets, from 5 members may be static, from 9 a leader may be told not to assign.
 """
 
 from typing import Any

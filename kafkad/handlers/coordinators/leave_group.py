@@ -1,4 +1,4 @@
-"""LeaveGroup, versions 0 to 5: members go, from version 3 on several at once, and static ones by instance id."""
+"""LeaveGroup, versions 0 to 5: members leave, from version 3 on several at once, and static ones by instance id."""
 
 from typing import Any
 

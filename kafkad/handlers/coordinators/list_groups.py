@@ -1,4 +1,4 @@
-"""ListGroups, versions 0 to 5: which groups there are, of which state (from 4) and type (from 5)."""
+"""ListGroups, versions 0 to 5: all groups, filtered by state (from 4) and type (from 5)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -47,5 +47,5 @@ def pack(reply: Listed, version: int) -> bytes:
 
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
-    """A partition that somebody else coordinates has no groups here, which is no error for the list."""
+    """A partition with another coordinator has no groups here; that is no error for the list."""
     return pack(Listed(code=ErrorCode.NONE if code is ErrorCode.NOT_COORDINATOR else code), version)

@@ -1,4 +1,4 @@
-"""OffsetCommit, versions 2 to 10: a group says how far it is. Topics are named by id from version 10 on."""
+"""OffsetCommit, versions 2 to 10: a group commits offsets. Topics have ids instead of names from version 10 on."""
 
 from typing import Any
 

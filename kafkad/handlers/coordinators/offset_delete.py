@@ -1,4 +1,4 @@
-"""OffsetDelete, version 0: committed offsets of topics that nobody in the group reads any more are forgotten."""
+"""OffsetDelete, version 0: deletes committed offsets of topics that no member of the group is subscribed to."""
 
 from typing import Any
 

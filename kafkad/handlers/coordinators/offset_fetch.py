@@ -1,6 +1,6 @@
-"""OffsetFetch, versions 1 to 10: how far is a group? Many groups from version 8 on, topics by id from 10 on.
+"""OffsetFetch, versions 1 to 10: the committed offsets of groups. Version 8 brings many groups, version 10 topic ids.
 
-Groups of one internal partition only: the network process has sent the others elsewhere.
+All groups belong to one internal partition: the network process has split the request.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""SyncGroup, versions 0 to 5: a member asks for its assignment; the leader brings everybody's.
+"""SyncGroup, versions 0 to 5: a member asks for its assignment; the leader sends those of all members.
 
-From version 5 on members say which protocol they take part in, and have to.
+From version 5 on members have to name their protocol.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit, versions 0 to 5: offsets that are committed when a producer's transaction is."""
+"""TxnOffsetCommit, versions 0 to 5: offsets that are committed with a producer's transaction."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from kafkad.wire.messages.offset_replies import pack_txn_commit
 _LEADER_EPOCH_FROM = 2
 _MEMBER_FROM = 3
 _KNOWS_LOADING_FROM = 2
-"""Producers before Kafka 2.0 take COORDINATOR_LOAD_IN_PROGRESS for fatal."""
+"""Producers before Kafka 2.0 treat COORDINATOR_LOAD_IN_PROGRESS as fatal."""
 
 
 def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
@@ -43,10 +43,10 @@ def pack(reply: CommitReply, version: int) -> bytes:
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
     if not request.group_id:
-        # The transaction is asked about before the commit is looked at; Apache Kafka sees to the group id first.
+        # The transaction is verified before the commit is checked; Apache Kafka checks the group id first.
         code = ErrorCode.INVALID_GROUP_ID
     elif code is ErrorCode.PRODUCER_FENCED:
-        # What a transaction's coordinator says of an epoch that is not its own: here it has another name.
+        # The transaction coordinator's code for another epoch; this API has another code for it.
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _KNOWS_LOADING_FROM:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,1 +1,1 @@
-"""What the APIs share about partitions: who leads, who owns, which error, one question to each owner."""
+"""What the APIs share about partitions: leaders, owners, errors, and questions to owners."""

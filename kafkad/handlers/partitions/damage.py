@@ -1,6 +1,6 @@
 """Which code does a client get when a log can't be read? The one that Apache Kafka answers with, for each cause.
 
-One damaged log costs nobody else anything: not the rest of the request, not the connection, not the process.
+A damaged log affects nothing else: neither the rest of the request, nor the connection, nor the process.
 """
 
 from kafkad.core.errors import ErrorCode
@@ -10,7 +10,7 @@ from kafkad.core.log.records.record import MalformedRecords
 from kafkad.core.ports import StorageFailed
 
 DAMAGE = (StorageFailed, CorruptBatch, MalformedRecords)
-"""What reading raises: the disk does not do it, a batch is none, the records in a batch are none."""
+"""The errors of reading a log: of the disk, of an invalid batch, of invalid records in a batch."""
 
 
 def code_of(error: Exception) -> ErrorCode:

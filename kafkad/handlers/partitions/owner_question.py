@@ -6,21 +6,21 @@ from kafkad.wire.processes.descriptors import ControlMessage
 
 
 class OwnerQuestion(Protocol):
-    """One DeleteRecords or DescribeProducers under way. Made by the API's module from the request."""
+    """One DeleteRecords, DescribeProducers or WriteTxnMarkers under way. The API's module makes it from the request."""
 
     timeout_ms: int | None
-    """How long the client lets the owners take; None: it does not say."""
+    """The client's timeout for the owners; None when the request has none."""
 
     def workers(self) -> list[int]:
-        """Who has to be asked; empty when everything is known already."""
+        """The workers to ask; empty when the answer is known already."""
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        """What to ask `worker`; its answer carries `part_id`."""
+        """The question to `worker`; its answer carries `part_id`."""
 
     def answered(self, worker: int, message: ControlMessage) -> None: ...
 
     def lost(self, worker: int) -> None:
-        """The worker died or can't be reached: its partitions get a retriable error."""
+        """Give a retriable error to the partitions of a worker that died or can't be reached."""
 
     def body(self) -> bytes:
-        """The response body, when every worker has answered or is lost."""
+        """The response body, once every worker has answered or is lost."""

@@ -1,6 +1,6 @@
-"""Which partitions of a request is each worker asked about, and which rows of the reply are its answers?
+"""Which partitions of a request is each worker asked about, and which rows of the reply get its answers?
 
-A worker is asked once, and answers in the order in which it was asked.
+A worker is asked once, and answers in the order of the question.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ Row = TypeVar("Row")
 
 
 class OwnerShares(Generic[Row]):
-    """`Row` is what the API keeps of each partition until it is answered."""
+    """`Row` is the API's record of each partition until its owner answers."""
 
     def __init__(self) -> None:
         self._rows: dict[int, list[tuple[int, int, Row]]] = {}
@@ -33,4 +33,4 @@ class OwnerShares(Generic[Row]):
 
 
 LOST = ErrorCode.NOT_LEADER_OR_FOLLOWER
-"""What the partitions of a worker get that died: it is about to be replaced, so the client asks again."""
+"""The code for the partitions of a dead worker: it is about to be replaced, so the client retries."""

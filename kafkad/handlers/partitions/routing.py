@@ -1,6 +1,6 @@
-"""Which slot of the partition table a topic and partition are, as one process knows it right now.
+"""The slot of each partition in the partition table, from one process's copy of the metadata.
 
-Made anew from the metadata whenever that changes; requests look, they never change it.
+It is made anew whenever the metadata changes; requests only read it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from kafkad.wire.processes.descriptors import topic_tag
 
 
 class TopicRoute:
-    """One topic: `slots[partition]` is its slot, `owners[partition]` its worker; -1 where there is none here."""
+    """One topic: `slots[partition]` is its slot, `owners[partition]` its worker; -1 where this broker has none."""
 
     __slots__ = ("is_internal", "name", "owners", "slots", "tag", "topic_id", "uuid")
 

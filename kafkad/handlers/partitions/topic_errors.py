@@ -1,4 +1,4 @@
-"""Which error does a topic get that is not there? One that no topic could have as its name gets another."""
+"""Which error does an unknown topic get? An illegal topic name gets another one."""
 
 from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError

@@ -1,8 +1,8 @@
-"""What must be asked before a transactional batch is appended, and what becomes of a coordinator's refusal? (KIP-890)
+"""How is a transactional batch verified before it is appended, and which code does a refusal become?
 
-Up to Produce 11 clients add partitions to their transactions themselves, and the coordinator is only asked whether
-they did. From 12 on (transaction version 2) the question adds the partition. Codes are those that Apache Kafka sends
-to clients of each version.
+(KIP-890) Up to Produce 11 clients add partitions to their transactions themselves, and the owner only asks the
+coordinator whether they did. From 12 on (transaction version 2) the question itself adds the partition. Codes are those
+that Apache Kafka sends to clients of each version.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,17 +22,17 @@ _COORDINATOR_AWAY = frozenset(
 
 
 def adds_partitions(version: int) -> bool:
-    """Whether the batch itself makes its partition part of the transaction."""
+    """Whether the batch itself adds its partition to the transaction."""
     return version >= _ADDS_FROM
 
 
 def may_ask_again(codes: Sequence[ErrorCode], version: int) -> bool:
-    """Whether the transaction before this one is just being ended: the client would ask again at once."""
+    """Whether the previous transaction is still being ended: the client would retry at once."""
     return adds_partitions(version) and ErrorCode.CONCURRENT_TRANSACTIONS in codes
 
 
 def refusal(code: ErrorCode, version: int) -> KafkaError | None:
-    """What the client of this Produce version is told; None when nothing is against it."""
+    """The code for a client of this Produce version; None when the batch may be appended."""
     if code == ErrorCode.NONE:
         return None
     if code == ErrorCode.PRODUCER_FENCED:
@@ -43,7 +43,7 @@ def refusal(code: ErrorCode, version: int) -> KafkaError | None:
         return KafkaError(code, "the partition is not part of the transaction")
     is_busy = code == ErrorCode.CONCURRENT_TRANSACTIONS and not adds_partitions(version)
     if is_busy or code in _COORDINATOR_AWAY:
-        # Clients of all versions retry this one, and don't look for another leader because of it.
+        # Clients of all versions retry on this code, and do not look up the leader again.
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"the coordinator can't say now whether the partition is part of the transaction: {code.name}",
@@ -52,7 +52,7 @@ def refusal(code: ErrorCode, version: int) -> KafkaError | None:
 
 
 def check_sole_producer(producers: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
-    """(producer id, epoch) of the transactional batches of one request; None when it has none."""
+    """(producer id, epoch) of the transactional batches of one request; None without such batches."""
     found = set(producers)
     if len(found) > 1:
         raise KafkaError(

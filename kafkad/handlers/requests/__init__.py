@@ -1,1 +1,1 @@
-"""What the APIs share about requests: which handler answers, what it may look at, replies that are kept packed."""
+"""What the APIs share about requests: their handlers, the view that handlers read, replies that are cached packed."""

@@ -1,4 +1,4 @@
-"""The brokers of the cluster as a client is told of them: this one at the address where the client reached it."""
+"""The brokers of the cluster as one client gets them: this broker has the address that is advertised to that client."""
 
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.requests.view import BrokerView
@@ -6,7 +6,7 @@ from kafkad.wire.messages.metadata import BrokerRow
 
 
 def broker_rows(context: RequestContext, view: BrokerView) -> list[BrokerRow]:
-    """Every live broker, by id. This one answers, so it is among them, registered or not."""
+    """Every live broker, by id. This broker is always among them, registered or not."""
     brokers = view.image.brokers
     rows: list[BrokerRow] = [
         (broker.id, broker.listeners[0].host, broker.listeners[0].port, broker.rack)

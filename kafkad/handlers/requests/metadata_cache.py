@@ -1,7 +1,7 @@
 """The packed topics of Metadata responses, kept for as long as the topic and the live brokers are the same.
 
-An image replaces a `Topic` whenever anything about it changes, so that its identity says whether bytes are still
-true. What a topic looks like to a client is decided here; the place of each field is the wire's.
+An image replaces a `Topic` whenever anything about it changes, so the identity of the object says whether its bytes are
+still valid. This module decides what clients see of a topic; the wire decides the layout.
 """
 
 from collections.abc import Collection, Hashable, Sequence
@@ -14,11 +14,11 @@ from kafkad.wire.messages.metadata import PartitionRow, layout, pack_topic
 
 NO_LEADER = -1
 WHOLE_ANSWERS = 4
-"""So many answers with all topics are kept: each may be megabytes, and clients of a kind ask alike."""
+"""Cached answers with all topics. Each may be megabytes, and clients of the same kind send the same request. """
 
 
 class _Packed:
-    """One topic in the forms that were asked for so far: one or two, as clients of a kind ask alike.
+    """One topic in the layouts that were needed so far, mostly one or two.
 
     Mutable and slotted: there is one for each topic.
     """
@@ -29,11 +29,11 @@ class _Packed:
         self.topic = topic
         self.forms: dict[int, bytes] = {}
         self.errors: list[int] = []
-        """What its partitions say, in each answer again."""
+        """The error codes of its partitions, which are counted for each answer."""
 
 
 class MetadataCache:
-    """One for each process that answers Metadata."""
+    """The cache of one process."""
 
     def __init__(self) -> None:
         self._packed: dict[str, _Packed] = {}
@@ -42,7 +42,7 @@ class MetadataCache:
         self._whole: dict[Hashable, tuple[bytes, Sequence[int]]] = {}
 
     def follow(self, image: MetadataImage, broker_id: int) -> None:
-        """Drop what is not in `image` any more. `broker_id` is this broker: it is live, registered or not."""
+        """Drop topics that are not in `image` any more. `broker_id` is this broker: it is live, registered or not."""
         if image is self._image:
             return
         self._image = image
@@ -55,7 +55,7 @@ class MetadataCache:
             self._packed = {name: each for name, each in self._packed.items() if name in image.topics}
 
     def topics(self, topics: Collection[Topic], version: int, broker_id: int) -> list[bytes]:
-        """Each topic without its end, as `version` packs it."""
+        """Each topic without its last fields, packed for `version`."""
         form = layout(version)
         known = self._packed
         out = []
@@ -72,7 +72,7 @@ class MetadataCache:
         return out
 
     def whole(self, asked: Hashable) -> bytes | None:
-        """The answer about all topics, one object for all who ask alike: it depends on `asked` and the image."""
+        """The answer about all topics, one object for equal requests: it depends on `asked` and the image."""
         kept = self._whole.get(asked)
         if kept is None:
             return None
@@ -81,7 +81,7 @@ class MetadataCache:
         return body
 
     def keep_whole(self, asked: Hashable, image: MetadataImage, body: bytes) -> None:
-        """Such an answer, made of `image`: it may have been replaced meanwhile."""
+        """Keep such an answer, which was made from `image`; drop it if the image was replaced meanwhile."""
         if image is self._image and len(self._whole) < WHOLE_ANSWERS:
             errors = [error for packed in self._packed.values() for error in packed.errors]
             self._whole[asked] = body, errors
@@ -96,7 +96,7 @@ class MetadataCache:
 
 
 def describe_partition(partition: Partition, live: Collection[int], broker_id: int) -> PartitionRow:
-    """A partition without a live leader has none; its replicas on dead brokers and failed disks are offline."""
+    """A partition whose leader is dead has none; replicas on dead brokers and failed disks are offline."""
     failed_here = partition.log_dir == NO_LOG_DIR and partition.slot != NO_SLOT
     offline = tuple(
         replica for replica in partition.replicas if replica not in live or (failed_here and replica == broker_id)

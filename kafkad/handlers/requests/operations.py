@@ -1,6 +1,6 @@
 """Which operations a client is allowed, as the bit fields that several responses can carry (bits: AclOperation).
 
-There is no authorizer yet, and where there is none Apache Kafka allows everything that a resource knows.
+There is no authorizer yet; without one Apache Kafka allows every operation on a resource.
 """
 
 from kafkad.wire.messages.metadata import NOT_ASKED as NOT_ASKED

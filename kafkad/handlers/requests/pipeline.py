@@ -1,8 +1,7 @@
-"""What the network process does with a request, by API: answer it from here, or put a question to the owners.
+"""How the network process handles each API: it answers by itself, or asks the owners of partitions.
 
-Produce, Fetch, Metadata and ApiVersions have request handlers of their own. A `KafkaError` belongs to the part of a
-request that it is about and has become its code before a handler returns; one that gets here is a bug, and ends the
-process.
+Produce, Fetch, Metadata and ApiVersions have request handlers of their own. Handlers turn a `KafkaError` into the code
+of the part of the request that it is about; one that gets here is a bug, and ends the process.
 """
 
 from typing import Protocol
@@ -25,13 +24,13 @@ from kafkad.wire import api_table
 
 
 class LocalHandler(Protocol):
-    """From a request's body to the response's, or to the steps that lead there. Raises MalformedRequest."""
+    """Takes a request's body; returns the response's, or the steps that lead to it. Raises MalformedRequest."""
 
     def __call__(self, body: memoryview, context: RequestContext, view: BrokerView) -> bytes | Steps: ...
 
 
 class AskOwners(Protocol):
-    """From a request's body to what is to be asked. Raises MalformedRequest."""
+    """Takes a request's body; returns the question to the owners. Raises MalformedRequest."""
 
     def __call__(self, body: memoryview, context: RequestContext, view: BrokerView) -> OwnerQuestion: ...
 

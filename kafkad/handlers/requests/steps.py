@@ -1,7 +1,7 @@
-"""Requests about many partitions are answered in steps: nobody else waits longer than one of them takes.
+"""Requests about many partitions are answered in steps: other requests wait for one step at most.
 
-Their handlers are generators. They yield what they wait for, and are gone on with when it is there; what may have to
-wait for a disk is a `LogSearch`, made where nobody else waits for it.
+Their handlers are generators. They yield what they wait for, and are resumed when it is there. A look-up that may wait
+for a disk is a `LogSearch`, which a thread makes.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -17,30 +17,30 @@ ROWS_A_STEP = 128
 
 
 class Pause(Enum):
-    """Why a handler stops for a while."""
+    """Why a handler pauses."""
 
     TURN = auto()
-    """It was busy for long enough: go on when others had their turn."""
+    """Its turn is over: resume when other requests had theirs."""
     NEWS = auto()
-    """A manifest has been asked for: go on when one has come."""
+    """It has asked for a manifest: resume when one has come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSearch:
-    """`look` is given a reader like this one, with files of its own; its result, or what it raises, comes back."""
+    """`look` gets a reader like this one, with files of its own. Its result, or its exception, is sent back."""
 
     reader: LogReader
     look: Callable[[LogReader], FoundOffset | None]
 
 
 class LogMoved(Exception):
-    """The log has changed while it was looked into, so that what was found there means nothing: look again."""
+    """The log changed during the search, so that its result is worthless: search again."""
 
 
 Waits = Pause | LogSearch | None
-"""None, from a request that is read in steps (`kafkad.wire.steps`), is as `Pause.TURN`."""
+"""None, from a request that is read in steps (`kafkad.wire.steps`), means `Pause.TURN`."""
 Steps = Generator[Waits, Any, bytes]
-"""Ends with the response body. Raises MalformedRequest."""
+"""A generator that returns the response body. Raises MalformedRequest."""
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
@@ -50,7 +50,7 @@ def in_steps(
     answer: Callable[[Row], Generator[Waits, Any, Result]],
     ask_ahead: Callable[[Iterable[Row]], None],
 ) -> Generator[Waits, Any, list[Result]]:
-    """What `answer` says of each row. `ask_ahead` has the manifests asked for that a step will need."""
+    """The result of `answer` for each row. `ask_ahead` asks for the manifests that a step needs."""
     results = []
     for first in range(0, len(rows), ROWS_A_STEP):
         if first:
@@ -63,7 +63,7 @@ def in_steps(
 
 
 def until_known(look: Callable[[], Generator[Waits, Any, Result]]) -> Generator[Waits, Any, Result]:
-    """Look at one partition, again when a manifest has come or the log has moved."""
+    """Look at one partition; repeat this when a manifest has come or the log has changed."""
     while True:
         try:
             return (yield from look())

@@ -1,4 +1,4 @@
-"""What a request that is answered in the network process may look at."""
+"""The view for requests that are answered in the network process."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from kafkad.handlers.requests.metadata_cache import MetadataCache
 
 
 class NotYet(Exception):
-    """A partition's manifest has been asked for and is not here: run the handler again when it is."""
+    """A partition's manifest is not here yet and has been asked for: run the handler again when it comes."""
 
 
 class LogLookups(Protocol):
@@ -23,17 +23,17 @@ class LogLookups(Protocol):
         """A reader over all segments; None: the owner has been asked, raise `NotYet`."""
 
     def outdated(self, slot: int, published: PartitionSlot) -> None:
-        """Files that the manifest names are not there: the owner is asked again, raise `NotYet`.
+        """Files of the manifest are missing: the owner is asked again, raise `NotYet`.
 
-        Raises KafkaError when the owner has named the same ones before.
+        Raises KafkaError when the owner has named the same files before.
         """
 
     def unreadable(self, slot: int, published: PartitionSlot, error: Exception) -> KafkaError:
-        """What to answer about a log that can't be read; says once in the broker's log which one, and why."""
+        """The code for a log that can't be read. Logs once which one it is, and why."""
 
 
 class VolumeSpace(Protocol):
-    """Asks the operating system how much room there is."""
+    """Asks the operating system for the free space."""
 
     def __call__(self, path: str) -> tuple[int, int] | None:
         """(total, usable) bytes of the volume that the directory is in; None when the directory is offline."""
@@ -45,7 +45,7 @@ def _unknown_space(path: str) -> tuple[int, int]:
 
 @dataclass(slots=True, kw_only=True)
 class BrokerView:
-    """Mutable, one for the process: the shell replaces the image when metadata arrives.
+    """One mutable object for the process: the shell replaces the image when metadata arrives.
 
     `max_partitions_described` is max.request.partition.size.limit; `cleanup_policy` is log.cleanup.policy of
     this broker.

@@ -1,1 +1,1 @@
-"""What the APIs of the controller share: which module answers, what it looks at, large requests and late answers."""
+"""What the APIs of the controller share: the module that answers, its view, large requests and timeouts."""

@@ -1,7 +1,7 @@
-"""A request about very many resources is put to the controller in pieces, so that it serves others in between.
+"""Splits a request about very many resources into pieces, so that the controller serves other requests in between.
 
-Each piece is a request of its own, and their answers are joined. Only of requests whose resources have nothing to do
-with each other.
+Each piece is a request of its own, and the answers are joined. This works only for requests whose resources do not
+depend on each other.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ _NAMES = {
     api_table.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
 }
 _RESOURCES = 10
-"""In a piece: a broker has two hundred options."""
+"""Resources in a piece: a broker has two hundred options."""
 _SMALL_BYTES = 256
 _HEAD_SIZE = 4
 _MANY = 100
 
 
 def pieces_of(api_key: int, version: int, body: memoryview) -> list[bytes]:
-    """The bodies to ask with. Raises MalformedRequest."""
+    """The bodies of the pieces. Raises MalformedRequest."""
     name = _NAMES.get(api_key)
     if name is None or len(body) <= _SMALL_BYTES:
         return [bytes(body)]
@@ -34,7 +34,7 @@ def pieces_of(api_key: int, version: int, body: memoryview) -> list[bytes]:
     request = messages.decode(body)
     resources = request.resources
     if api_key == api_table.DESCRIBE_CONFIGS and len(resources) > _MANY:
-        # Who is named twice is described once: the answer is the same, and large.
+        # A resource that is named twice is described once: both answers would be the same, and large.
         resources = tuple(dict.fromkeys(resources))
     if len(resources) <= _RESOURCES:
         return [bytes(body) if resources is request.resources else _with(messages, request, resources)]
@@ -47,7 +47,7 @@ def _with(messages: Any, request: Any, resources: Sequence[Any]) -> bytes:
 
 
 def _cut(resources: Sequence[Any]) -> list[list[Any]]:
-    """One that is named twice is in one piece: it may be refused for that."""
+    """Entries for the same resource are in the same piece, as they may be refused as duplicates."""
     named: dict[tuple[int, str], list[Any]] = {}
     for each in resources:
         named.setdefault((each.resource_type, each.resource_name), []).append(each)
@@ -60,7 +60,7 @@ def _cut(resources: Sequence[Any]) -> list[list[Any]]:
 
 
 def joined(api_key: int, version: int, answers: Sequence[bytes]) -> bytes:
-    """The response body of those of the pieces, in their order."""
+    """The response body, joined from those of the pieces in their order."""
     if len(answers) == 1:
         return answers[0]
     return join_arrays(answers, _HEAD_SIZE, flexible=APIS[api_key].flexible_from <= version)

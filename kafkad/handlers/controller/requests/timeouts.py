@@ -1,7 +1,7 @@
-"""How long does a client wait for a controller, and what is it told when none took its request in that time?
+"""How long does a client wait for a controller, and which answer does it get when none took its request in that time?
 
-REQUEST_TIMED_OUT for everything that it asked for, and nothing was done: as Apache Kafka answers what it could not
-forward. Looked at in network processes, only while there is no controller.
+REQUEST_TIMED_OUT for everything in the request, of which nothing was done: as Apache Kafka answers requests that it
+could not forward. Network processes use this only while there is no controller.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ from kafkad.wire import api_table
 from kafkad.wire.kio_codec import Codec, codec, kio_id, milliseconds
 
 LONGEST_MS = 60_000
-"""Also for requests that name no time of their own."""
+"""Also for requests without a timeout of their own."""
 _CODE = ErrorCode.REQUEST_TIMED_OUT
 _TEXT = "No controller took the request in time."
 

@@ -1,4 +1,4 @@
-"""What the controller's handlers work with, and what they answer."""
+"""The view that the controller's handlers work with, and the replies that they return."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from kafkad.core.controller.producer_ids import ProducerIdControlManager
 
 
 class DescribedOption(Protocol):
-    """One configuration option as DescribeConfigs answers it; `synonyms` are (name, value, source)."""
+    """One configuration option in DescribeConfigs; `synonyms` are (name, value, source)."""
 
     @property
     def name(self) -> str: ...
@@ -31,7 +31,7 @@ class DescribedOption(Protocol):
 
 
 class ConfigTables(ConfigRules, Protocol):
-    """The configuration as it is now: what may be set, and what everything is."""
+    """The present configuration: the values of all options, and which of them may be set."""
 
     def describe_topic(self, overrides: Mapping[str, str]) -> Iterable[DescribedOption]: ...
 

@@ -1,1 +1,1 @@
-"""What the APIs of coordinators share: which module answers, whom a request is passed on to, how answers become one."""
+"""What the APIs of coordinators share: the module that answers, the internal partition of a request, joined answers."""

@@ -1,6 +1,6 @@
 """Which module answers which API of the coordinators?
 
-Every module has the same three functions. Network processes need `refuse`, for whom they can't ask.
+Every module has the same three functions. Network processes need `refuse` for coordinators that they can't reach.
 """
 
 from collections.abc import Callable
@@ -35,16 +35,16 @@ from kafkad.wire.steps import Reading
 
 
 class CoordinatorModule(Protocol):
-    """`request` is as kio decodes it; it is about one shard."""
+    """`request` is what kio decodes; it is about one shard."""
 
     def handle(self, request: Any, asked: Asked, shard: Any, moment: Moment, /) -> Outcome[Any]:
-        """What the request leads to; a refusal is a reply too."""
+        """The outcome of the request; a refusal is a reply too."""
 
     def pack(self, reply: Any, version: int, /) -> bytes:
-        """The response body of a reply that `handle` or a later outcome gave."""
+        """The response body of a reply from `handle` or a later outcome."""
 
     def refuse(self, request: Any, version: int, code: ErrorCode, /) -> bytes:
-        """The response body when the whole request gets `code`."""
+        """The response body that has `code` for the whole request."""
 
 
 def _at_once(_reply: Any, _version: int) -> None:
@@ -56,7 +56,7 @@ PackInSteps = Callable[[Any, int], tuple[int, Reading[bytes]] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatedApi:
-    """`name` is that of kio's folder."""
+    """`name` is that of kio's package."""
 
     name: str
     module: CoordinatorModule
@@ -89,4 +89,4 @@ COORDINATED: dict[int, CoordinatedApi] = {
     api_table.DESCRIBE_TRANSACTIONS: _api("describe_transactions", describe_transactions),
     api_table.LIST_TRANSACTIONS: _api("list_transactions", list_transactions),
 }
-"""By API key. InitProducerId comes here with a transactional id, and goes to the controller without."""
+"""By API key. InitProducerId comes here only with a transactional id; without one it goes to the controller."""

@@ -1,6 +1,6 @@
-"""How do the lists of all shards (ListGroups, ListTransactions) become one? Their rows are joined as bytes.
+"""How are the lists of all shards (ListGroups, ListTransactions) joined? Their rows are joined as bytes.
 
-There may be a hundred thousand rows, and the network process that puts them together has other clients.
+There may be a hundred thousand rows, and the network process that joins them has other clients.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _NO_TAGS = b"\0"
 
 
 class _List(NamedTuple):
-    """One answer: what is before its rows, and where they are."""
+    """One answer: the bytes before its rows, and the place of the rows."""
 
     code: int
     head: bytes
@@ -27,8 +27,10 @@ class _List(NamedTuple):
 
 
 def joined(api_key: int, version: int, answers: Sequence[bytes]) -> bytes:
-    """One response body. A shard that can't say what it has makes the list wrong: its error is that of all, as in
-    Kafka."""
+    """One response body.
+
+    Without the rows of one shard the list is wrong, so its error is the error of the response, as in Kafka.
+    """
     is_flexible = version >= APIS[api_key].flexible_from
     lists = [_read(api_key, version, answer, is_flexible=is_flexible) for answer in answers]
     for each, answer in zip(lists, answers, strict=True):

@@ -1,4 +1,4 @@
-"""What the APIs about offsets need of a group shard."""
+"""The part of a group shard that the APIs about offsets use."""
 
 from typing import Protocol
 

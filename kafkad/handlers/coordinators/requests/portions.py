@@ -1,7 +1,7 @@
-"""A request about very many partitions goes to its group in portions, so that its worker serves others in between.
+"""A request about very many partitions is split into portions. So the worker serves other requests in between.
 
-The portions are requests of their own: the offsets of each are committed or not. Apache Kafka has one batch for all
-of them, and refuses what does not fit into `message.max.bytes`: some 20,000 offsets by default.
+Each portion is a request of its own, and its offsets are committed or not. Apache Kafka writes one batch for all of
+them, and refuses more than fits into `message.max.bytes`, by default some 20,000 offsets.
 """
 
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 PORTION = 1_000
-"""So many partitions are asked for at once: some ten milliseconds of a worker."""
+"""Partitions in one portion: some ten milliseconds of a worker."""
 LARGE_BYTES = 32 * 1024
-"""A smaller request goes on as it came."""
+"""Smaller requests are not split."""
 
 
 def portions_of(topics: Sequence[Any], field: str) -> list[tuple[Any, ...]]:
-    """`topics` cut so that none has more than `PORTION` topics and partitions; `field` has a topic's partitions."""
+    """`topics` in portions of at most `PORTION` topics and partitions; `field` has a topic's partitions."""
     portions: list[tuple[Any, ...]] = []
     portion: list[Any] = []
     room = PORTION

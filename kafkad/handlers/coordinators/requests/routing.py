@@ -1,7 +1,7 @@
-"""Which internal partition is a request about, and if it is about several, how is it cut and its answer put together?
+"""Which internal partition is a request about? If there are several, how is it split, and how are the answers joined?
 
-A request about one group or transactional id goes on as it came: only its key is looked at. Of one that names
-several, each internal partition gets a request of its own with what concerns it.
+A request about one group or transactional id is passed on unchanged: only its key is read. If a request names several,
+each internal partition gets a request of its own with its part of the keys.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,9 +22,9 @@ from kafkad.wire.primitives import MalformedRequest, read_compact_string, read_s
 
 
 class Piece(NamedTuple):
-    """What one internal partition is asked. `partition` is -1 as long as the internal topic is not there.
+    """The request to one internal partition. `partition` is -1 while the internal topic does not exist.
 
-    The body of a portion is packed when it is its turn: all of them at once would take too long.
+    The body of a portion is packed when its turn comes: packing all of them at once would take too long.
     """
 
     partition: int
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
 class Single:
     """The request has one key: its string number `position`.
 
-    `partitions` is the field of a topic that has them, where a large request may go on in portions.
+    `partitions` is the field with a topic's partitions, if a large request may be split into portions.
     """
 
     position: int = 0
@@ -51,12 +51,12 @@ class Batched:
     key: Callable[[Any], str]
     head: int = 4
     partitions: str = ""
-    """Where the elements have topics, the field of a topic that has its partitions."""
+    """The field with a topic's partitions, if the elements have topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """Every shard is asked the same; the answers are in `results`, beside one error code for all."""
+    """Every shard gets the same request; the answers are in `results`, beside one error code for all."""
 
     results: str
 
@@ -98,7 +98,7 @@ _FROM: dict[int, tuple[tuple[int, Shape], ...]] = {
     api_table.LIST_GROUPS: ((0, Everywhere("groups")),),
     api_table.LIST_TRANSACTIONS: ((0, Everywhere("transaction_states")),),
 }
-"""(first version, shape) of the requests that are not simply about the key that comes first."""
+"""(first version, shape) of the requests whose first field is not their only key."""
 _OF_TRANSACTIONS = frozenset(
     {
         api_table.INIT_PRODUCER_ID,
@@ -111,7 +111,7 @@ _OF_TRANSACTIONS = frozenset(
 )
 
 WAITING = frozenset({api_table.JOIN_GROUP, api_table.SYNC_GROUP})
-"""Answered when others have come, or time has passed: a broker that stops does not wait for that."""
+"""Requests that wait for other members or for a timer: a broker that stops does not wait for them."""
 
 
 _LARGE_PART = {api_table.JOIN_GROUP: "protocols", api_table.SYNC_GROUP: "assignments"}
@@ -119,11 +119,14 @@ _SMALL_BYTES = 4096
 _GROUP_WEIGHT = 50
 _MANY = 100
 _THROTTLE, _THROTTLED_FROM, _GROUP_ERROR_FROM = 4, 3, 2
-"""The size of what responses of OffsetCommit and OffsetFetch begin with, since when, and since when groups can fail."""
+"""For OffsetCommit and OffsetFetch: the size of a response's head.
+
+Then the first version with it, and the first version with an error for each group.
+"""
 
 
 def slim(api_key: int, request: Any) -> Any:
-    """What a refusal has to know of a request that may wait for minutes, without what may be megabytes."""
+    """The fields that a refusal needs of a request that may wait for minutes, without those that may be megabytes."""
     large = _LARGE_PART.get(api_key)
     return request if large is None else replace(request, **{large: ()})
 
@@ -151,7 +154,10 @@ def shape_of(api_key: int, version: int) -> Shape:
 
 
 def split(api_key: int, name: str, version: int, body: memoryview, partitions: int) -> list[Piece]:
-    """What the internal partitions are asked; `partitions` is 0 while there are none. Raises MalformedRequest."""
+    """The requests to the internal partitions; `partitions` is 0 while the internal topic does not exist.
+
+    Raises MalformedRequest.
+    """
     shape = shape_of(api_key, version)
     match shape:
         case Single(position, field):
@@ -193,7 +199,7 @@ def _packed(messages: Codec, request: Any, field: str, content: Sequence[Any]) -
 
 
 def _cut(shape: Batched, name: str, version: int, body: memoryview, partitions: int) -> list[Piece]:
-    """Of very many, who is named twice is asked once: the answer is the same, and may be large."""
+    """In a large request, a key that is named twice is asked for once: the answer is the same, and may be large."""
     messages = codec(name, version)
     request = messages.decode(body)
     named = getattr(request, shape.elements)
@@ -217,7 +223,7 @@ def _cut(shape: Batched, name: str, version: int, body: memoryview, partitions: 
 
 
 def _parts(shape: Batched, elements: list[Any]) -> Iterator[list[Any]]:
-    """So that each of them costs a worker some ten milliseconds at most."""
+    """Split into parts that cost a worker some ten milliseconds at most."""
     part: list[Any] = []
     weight = 0
     for element in elements:
@@ -228,7 +234,7 @@ def _parts(shape: Batched, elements: list[Any]) -> Iterator[list[Any]]:
             yield part
             part, weight = [], _weight(shape, element)
         if is_cut:
-            # Each alone, so that what is told of one group can be joined again.
+            # Each group alone, so that its portions can be joined again.
             yield from ([portion] for portion in portions)
             weight = 0
         else:
@@ -238,7 +244,7 @@ def _parts(shape: Batched, elements: list[Any]) -> Iterator[list[Any]]:
 
 
 def _portions_of(shape: Batched, element: Any) -> list[Any]:
-    """A group of OffsetFetch with very many partitions goes on in portions."""
+    """A group of OffsetFetch with very many partitions is split into portions."""
     if shape.elements != "groups" or not shape.partitions or not element.topics:
         return [element]
     portions = portions_of(element.topics, shape.partitions)
@@ -246,7 +252,7 @@ def _portions_of(shape: Batched, element: Any) -> list[Any]:
 
 
 def _weight(shape: Batched, element: Any) -> int:
-    """In partitions: describing a group is as much as dozens, and telling all of its offsets as much as can be."""
+    """The cost in partitions: describing a group costs as much as dozens, all offsets of a group cost the most."""
     if not shape.partitions:
         return _GROUP_WEIGHT
     if element.topics is None:
@@ -255,7 +261,7 @@ def _weight(shape: Batched, element: Any) -> int:
 
 
 def merge(api_key: int, name: str, version: int, answers: Sequence[bytes]) -> bytes:
-    """One response body of those of the pieces, in their order."""
+    """One response body, joined from those of the pieces in their order."""
     if len(answers) == 1:
         return answers[0]
     shape = shape_of(api_key, version)
@@ -275,7 +281,7 @@ def merge(api_key: int, name: str, version: int, answers: Sequence[bytes]) -> by
 
 
 def code_when_lost(api_key: int) -> ErrorCode:
-    """What a piece gets whose worker can't be asked: it is about to be replaced, so the client comes again."""
+    """The answer to a piece whose worker can't be reached: it is about to be replaced, so the client retries."""
     if isinstance(shape_of(api_key, 0), Everywhere):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return ErrorCode.NOT_COORDINATOR
