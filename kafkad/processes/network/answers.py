@@ -1,9 +1,9 @@
-"""Requests that are answered once and alone: from here, or by the controller, or by the owners of partitions.
+"""Requests that are alone on their connection: answered here, by the controller or by the owners of partitions.
 
-Each has its place in its connection's order of replies, and nothing but its own class starts on the connection before
-it is answered. A controller or worker that dies is answered for with a retriable error, or the request is sent again.
-What costs much is done in steps: one of this request, then one of the next; and what may have to wait for a disk is
-searched where nobody else waits for it. Of those that are large few are begun at once: the others wait as they came.
+Each has its place in its connection's order of replies, and only requests of its own class start on the connection
+before it is answered. When a controller or worker dies, its requests get a retriable error or are sent again. Expensive
+requests are answered in steps, one step of each in turn, and threads make the searches that may wait for a disk. Only
+few large requests are begun at once: the others wait undecoded.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -25,14 +25,14 @@ from kafkad.wire.framing import response_head
 from kafkad.wire.primitives import MalformedRequest
 
 Steps = Generator[Waits, Any, bytes | None]
-"""As those of a handler; without a body at the end the answer comes some other way."""
+"""The steps of a handler; if they return no body, the answer is sent in another way."""
 Look = Callable[[LogReader], FoundOffset | None]
 Search = Callable[[LogReader, Look, Callable[["Future[FoundOffset | None]"], None]], None]
-"""Begins a search; its end is told in the loop."""
+"""Begins a search; its end is reported in the loop."""
 
 
 class _Stepped:
-    """A request that is answered in steps. `size` is that of the request, in bytes."""
+    """A request that is answered in steps. `size` is the size of the request in bytes."""
 
     __slots__ = ("go_on", "reply", "size", "steps")
 
@@ -41,11 +41,11 @@ class _Stepped:
         self.reply = reply
         self.size = size
         self.go_on: Callable[[], Waits] = partial(next, steps)
-        """Makes the next step."""
+        """Takes the next step."""
 
 
 class Answers:
-    """Sends single replies, and goes on with those that are made in steps."""
+    """Sends single replies, and continues those that are made in steps."""
 
     def __init__(
         self,
@@ -64,16 +64,19 @@ class Answers:
         self._turns = turns
         self._search = search
         self._waiting_for_news: dict[Connection, _Stepped] = {}
-        """At most one for a connection: such a request is alone on it."""
+        """At most one for a connection, as such a request is alone on it."""
         self._large: SizeClasses[_Stepped] = SizeClasses()
 
     @property
     def held_bytes(self) -> int:
-        """The size of the large requests that are not answered yet."""
+        """The total size of the large requests that are not answered yet."""
         return self._large.held_bytes
 
     def open(self, connection: Connection, frame: Frame, context: RequestContext) -> Reply:
-        """Take the next place in the order of replies; until it is answered, only its `request_class_of` begins."""
+        """Take the next place in the order of replies.
+
+        Until it is filled, only requests of its `request_class_of` begin.
+        """
         reply = Reply(connection, context)
         connection.replies.append(reply)
         connection.begin(frame.request_class)
@@ -86,7 +89,7 @@ class Answers:
             return
         head = response_head(context.api_key, context.version, context.correlation_id, len(body))
         size = len(head) + len(body)
-        # A large body may be kept for others who ask the same: it is not copied.
+        # A large body is not copied, as it may be cached for equal requests.
         connection.answer(reply, (head + body,) if size <= JOINED_BYTES else (head, body), size)
         self._unread.made(size)
         self._answered(connection)
@@ -103,13 +106,13 @@ class Answers:
             self.run(answer, reply, len(frame.view))
 
     def run(self, steps: Steps, reply: Reply, size: int) -> None:
-        """Take the first step now, and the others in turn: `size` is that of the request. Raises MalformedRequest."""
+        """Take the first step now, the others in turn. `size` is the size of the request. Raises MalformedRequest."""
         request = _Stepped(steps, reply, size)
         if (size <= COSTLY_BYTES or self._large.begin(size, request)) and self._step(request):
             self._turns.add(size, self._in_turn(request))
 
     def _in_turn(self, request: _Stepped) -> Iterator[None]:
-        """Steps of a request as long as it waits for nothing but its turn."""
+        """Take steps of a request while it waits for nothing but its turn."""
         try:
             while self._step(request):
                 yield
@@ -119,10 +122,10 @@ class Answers:
             self._refused(request.reply.connection, reason)
 
     def _step(self, request: _Stepped) -> bool:
-        """Take one; True when the next may follow in its turn. Raises MalformedRequest."""
+        """Take one step; True when the next may follow in its turn. Raises MalformedRequest."""
         connection = request.reply.connection
         if connection.closed:
-            # Nobody is there any more to hear the answer.
+            # The client has disconnected.
             request.steps.close()
             self._ended(request)
             return False
@@ -146,13 +149,13 @@ class Answers:
         return False
 
     def _ended(self, request: _Stepped) -> None:
-        """There is room for others of its size."""
+        """Make room for other large requests."""
         if request.size > COSTLY_BYTES:
             for begun in self._large.end(request.size):
                 self._turns.add(begun.size, self._in_turn(begun))
 
     def _found(self, request: _Stepped, ended: "Future[Any]") -> None:
-        """The search has come to an end: the handler is told its result, or what it raised."""
+        """The search has ended: its result, or its exception, goes to the handler."""
         error = ended.exception()
         if error is not None:
             request.go_on = partial(request.steps.throw, error)

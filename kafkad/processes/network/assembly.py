@@ -1,4 +1,4 @@
-"""How a network process is put together: its request handlers, what they look at, and whom they tell."""
+"""How a network process is put together: its request handlers, their views, and the processes that they send to."""
 
 import logging
 import os
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class Shell(Protocol):
-    """What the parts ask of the process around them."""
+    """The part of the process that its parts use."""
 
     def on_others(self, fd: int, events: int) -> None: ...
 
@@ -65,7 +65,7 @@ class Shell(Protocol):
 
 
 class Assembly:
-    """Builds the parts once, in the order in which they need each other."""
+    """Builds the parts once, in the order of their dependencies."""
 
     def __init__(self, shell: Shell, context: ChildContext, now_ms: int) -> None:
         config = context.config
@@ -98,7 +98,7 @@ class Assembly:
         self.clients.serve(self._requests.start)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """The broker's options are these now; what only a restart changes has its old value in them."""
+        """Apply the broker's changed options; options that only a restart changes have their old value."""
         self.acceptor.limits = _limits(config)
         self.request_handlers.throttle.configure(config.texts.written)
         self.request_handlers.fetch.max_bytes = config.network.fetch_max_bytes
@@ -115,7 +115,7 @@ class Assembly:
         return threads
 
     def close(self) -> None:
-        """Threads have come to the end of what they do."""
+        """Threads have finished work."""
         for threads in self._threads:
             threads.close()
 
@@ -164,7 +164,7 @@ class Assembly:
             refused=clients.close,
             unread=clients.unread,
             turns=self.turns,
-            # By threads of their own: those that read what is sent are not to wait for a long search.
+            # Searches have threads of their own, so that cold reads for `sendfile` do not wait for a long search.
             search=self._searches(self._reading_threads("search")).begin,
         )
         workers = len(context.registry.role("worker"))
@@ -213,7 +213,7 @@ class Assembly:
 
 
 def _offline_dirs(table: PartitionTable) -> Collection[int]:
-    """As the controller has said last."""
+    """The last value from the controller."""
     return ControllerHandover(table).offline
 
 
@@ -222,7 +222,7 @@ def _cleanup_policy(config: BrokerConfig) -> str:
 
 
 def volume_space(path: str) -> tuple[int, int] | None:
-    """(total, usable) bytes of the volume under `path`; None when it can't be asked."""
+    """(total, usable) bytes of the volume under `path`; None when they can't be read."""
     try:
         volume = os.statvfs(path)
     except OSError:
@@ -231,7 +231,7 @@ def volume_space(path: str) -> tuple[int, int] | None:
 
 
 def _private_bytes(context: ChildContext) -> int:
-    """This process's share of queued.max.request.bytes; unset, a quarter of what it has for Produce requests."""
+    """This process's share of queued.max.request.bytes; if unset, a quarter of the arena."""
     queued = context.config.network.queued_max_request_bytes
     if queued <= 0:
         return context.arenas[context.key.index].size // 4
@@ -280,7 +280,7 @@ def _limits(config: BrokerConfig) -> ConnectionLimits:
 
 
 def _by_address(limits: Mapping[str, int]) -> dict[str, int]:
-    """As in Apache Kafka, a name stands for the address that it has when the broker reads it."""
+    """As in Apache Kafka, a host name is resolved once, when the broker reads the option."""
     found = {}
     for host, limit in limits.items():
         address = address_of(host)

@@ -1,4 +1,4 @@
-"""The network process and the controller: requests it answers, topics it creates on demand, the metadata it sends."""
+"""Requests of the network process to the controller: client requests, and topics to be auto-created. """
 
 from collections.abc import Callable
 
@@ -20,15 +20,15 @@ from kafkad.wire.processes.controller_messages import (
 )
 
 CreatedTopics = Callable[[dict[str, int]], None]
-"""Called with the error code of each topic that was asked for."""
+"""Called with the error code of each requested topic."""
 CREATION_MS = 10_000
-"""How long whoever wants a topic made waits for a controller: it asks again."""
+"""How long a request that needs a new topic waits for a controller; then its client retries."""
 MOST_INCARNATIONS = 2
 _KILLER = "the controller ended twice while it answered this request"
 
 
 class _Question:
-    """What was asked and is not answered. `deadline_ms` is known while there is no controller."""
+    """A request that is not answered yet. `deadline_ms` is known while there is no controller."""
 
     __slots__ = ("asked_ms", "deadline_ms", "incarnations", "message", "names", "reply", "waiting")
 
@@ -36,20 +36,20 @@ class _Question:
         self.message = message
         self.asked_ms = asked_ms
         self.reply = reply
-        """Of a request that the controller answers; otherwise these are topics to be made:"""
+        """Set for a client request that the controller answers; otherwise these topics are created:"""
         self.names = names
         self.waiting: list[tuple[Connection, CreatedTopics]] = []
         self.deadline_ms = 0
         self.incarnations = 0
-        """How many of the controller it was put to."""
+        """The number of incarnations of the controller that it was sent to."""
 
 
 class ControllerRequests:
-    """What this process has asked the controller and not heard of yet.
+    """The open requests of this process to the controller.
 
-    Nothing is lost when the controller is replaced: every open question whose time is not over is put to the new
-    incarnation again. All of them may be asked twice, as creating what is there already has its own answer. Nobody
-    waits for what a connection asked that is gone: it is not asked again.
+    None is lost when the controller is replaced: every open request within its timeout is sent again to the new
+    incarnation. Each may be sent twice, as creating an existing topic has its own error code. Requests of closed
+    connections are not sent again.
     """
 
     def __init__(self, answers: Answers, refused: Callable[[Connection, str], None]) -> None:
@@ -57,14 +57,14 @@ class ControllerRequests:
         self._refused = refused
         self._send: Callable[[bytes], None] | None = None
         self._is_last = False
-        """No other controller will come."""
+        """The broker stops: no other controller will start."""
         self._next_token = 1
         self._questions: dict[int, _Question] = {}
         self._creations: dict[frozenset[str], int] = {}
-        """Tokens of questions for topics: identical ones are asked once."""
+        """Tokens of open requests for topics: identical ones are sent once."""
         self._by_connection: dict[Connection, set[int]] = {}
         self.held_bytes = 0
-        """The size of the questions that are not answered."""
+        """The total size of the open requests."""
 
     def connected(self, send: Callable[[bytes], None], have_version: int, now_ms: int) -> None:
         """There is a link to a (new) incarnation of the controller."""
@@ -75,26 +75,29 @@ class ControllerRequests:
         self._send = send
         for token, question in list(self._questions.items()):
             if question.incarnations == MOST_INCARNATIONS:
-                # It saw them all end: it may be what ends them.
+                # All these incarnations died while they had this request: it may be the cause.
                 self._give_up(token, _KILLER)
         for question in self._questions.values():
             self._put(question, send)
 
     def disconnected(self) -> None:
-        """The controller is gone; another incarnation of it comes as a rule at once."""
+        """The controller has died; the next incarnation mostly comes at once."""
         self._send = None
         for token, question in list(self._questions.items()):
             self._wait(token, question)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `expire` has work to do: nobody waits for a controller that is not there longer than he said."""
+        """When `expire` has work to do: while there is no controller, each request waits no longer than its timeout."""
         if self._send is not None or not self._questions:
             return None
         return min(question.deadline_ms for question in self._questions.values())
 
     def expire(self, now_ms: int) -> None:
-        """Answer those whose time is over; what was asked is not done any more, unless the last incarnation did it."""
+        """Answer requests whose timeout is over.
+
+        They are not carried out later, unless the last incarnation has done so.
+        """
         if self._send is None:
             late = [token for token, question in self._questions.items() if question.deadline_ms <= now_ms]
             for token in late:
@@ -112,7 +115,7 @@ class ControllerRequests:
             self._send(pack_message(SnapshotWanted(have_version)))
 
     def tell(self, message: ControllerMessage) -> None:
-        """Say something that needs no answer; a controller that is being replaced finds out by itself."""
+        """Send a message without an answer; a new controller gets this information by itself."""
         if self._send is not None:
             self._send(pack_message(message))
 
@@ -125,7 +128,7 @@ class ControllerRequests:
         self._ask(token, _Question(message, context.received_ms, reply, frozenset()))
 
     def create_topics(self, connection: Connection, names: frozenset[str], done: CreatedTopics, now_ms: int) -> None:
-        """Have topics created that a request on `connection` named; identical questions under way are asked once."""
+        """Ask for the topics that a request on `connection` needs; identical open requests are sent once."""
         known = self._creations.get(names)
         token = self._token() if known is None else known
         self._by_connection.setdefault(connection, set()).add(token)
@@ -150,7 +153,7 @@ class ControllerRequests:
         send(question.message)
 
     def heard(self, message: ControllerMessage) -> None:
-        """An answer. One to a question nobody has any more (asked twice, or given up) is ignored."""
+        """Take an answer. One to a closed request (sent twice, or given up) is ignored."""
         match message:
             case AdminReply(token, body, reason):
                 question = self._taken(token)
@@ -169,13 +172,13 @@ class ControllerRequests:
                 raise AssertionError(f"a controller does not say {type(message).__name__}")
 
     def _wait(self, token: int, question: _Question) -> None:
-        """For another controller, if one will come."""
+        """Keep it for the next controller, if one will come."""
         self._note_deadline(token, question)
         if self._is_last:
             self._time_out(token)
 
     def _note_deadline(self, token: int, question: _Question) -> None:
-        """Only now is the request looked into: mostly there is a controller, which does."""
+        """The request is decoded only now: mostly there is a controller, which decodes it."""
         if question.reply is None:
             question.deadline_ms = question.asked_ms + CREATION_MS
             return
@@ -230,7 +233,7 @@ class ControllerRequests:
         return self._next_token
 
     def end(self) -> None:
-        """The broker stops: topics that somebody has named are not made any more, and no other controller comes."""
+        """The broker stops: requested topics are not created any more, and no other controller comes."""
         self._is_last = True
         for token in list(self._creations.values()):
             self._give_up(token, "")

@@ -1,7 +1,7 @@
-"""Requests about groups and transactions: passed on to the workers that own their internal partitions.
+"""Requests about groups and transactions: they are passed on to the workers that own their internal partitions.
 
-A request may wait there for minutes (JoinGroup), and holds nothing here but its place in the order of replies. A
-worker that dies is answered for with a retriable code; what it was asked is lost, as with a broker that dies.
+A request may wait there for minutes (JoinGroup); here it only keeps its place in the order of replies. When a worker
+dies, its requests get a retriable code and are lost, as with a broker that dies.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ class _Part:
 
 
 class CoordinatorRequests:
-    """`ask` sends a frame to a worker, False when it can't be reached now; `refused` closes a connection."""
+    """`ask` sends a frame to a worker and returns False when it can't be reached now; `refused` closes a connection."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class CoordinatorRequests:
         return len(self._parts)
 
     def start(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Ask whom it concerns. Raises MalformedRequest."""
+        """Pass the request to its coordinators. Raises MalformedRequest."""
         key, version, body = context.api_key, context.version, frame.body
         route = self._routes.by_name.get(routing.topic_of(key))
         partitions = 0 if route is None else len(route.slots)
@@ -90,7 +90,7 @@ class CoordinatorRequests:
             return
 
     def _ask_all(self, opened: _Open, parts: Sequence[tuple[int, Piece, tuple[int, int]]]) -> Iterator[None]:
-        """Ask for each part, in the order of the request; after one that had to be packed others have a turn."""
+        """Send each part, in the order of the request. It pauses after each part that had to be packed."""
         context = opened.reply.context
         for part_id, piece, place in parts:
             part = self._parts.get(part_id)
@@ -109,14 +109,14 @@ class CoordinatorRequests:
             self._finish(opened)
 
     def refuse(self, connection: Connection, frame: Frame, context: RequestContext, code: ErrorCode) -> None:
-        """Nobody is asked: the request gets `code`. Raises MalformedRequest."""
+        """Answer the request with `code`, without asking a coordinator. Raises MalformedRequest."""
         api = COORDINATED[context.api_key]
         request = codec(api.name, context.version).decode(frame.body)
         reply = self._answers.open(connection, frame, context)
         self._answers.send(reply, api.module.refuse(request, context.version, code))
 
     def heard(self, message: CoordinatorAnswered) -> None:
-        """An answer; one that nobody waits for any more is ignored."""
+        """Take an answer; it is ignored if its request is closed."""
         part = self._parts.pop(message.part_id, None)
         if part is None:
             return
@@ -128,7 +128,7 @@ class CoordinatorRequests:
             self._settle(part, message.body)
 
     def worker_lost(self, worker: int) -> None:
-        """Whatever it was asked gets a retriable code: the client finds its successor, which reads the log."""
+        """The worker died: its requests get a retriable code. Clients find its successor, which reads the log."""
         for part_id in [part_id for part_id, part in self._parts.items() if part.worker == worker]:
             part = self._parts.get(part_id)
             if part is not None:
@@ -139,7 +139,7 @@ class CoordinatorRequests:
             self._forget(opened)
 
     def answer_all(self) -> None:
-        """The broker stops: who waits for other members of a group is sent away, to find another coordinator."""
+        """The broker stops: requests that wait for other members of a group get NOT_COORDINATOR."""
         for part_id in list(self._parts):
             if part_id in self._parts and self._parts[part_id].opened.reply.context.api_key in routing.WAITING:
                 self._lose(part_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -147,7 +147,7 @@ class CoordinatorRequests:
     def _lose(self, part_id: int, code: ErrorCode) -> None:
         part = self._parts.pop(part_id)
         if part.body is None:
-            # It was not packed yet: whoever is asked for it will not be there either.
+            # It was not packed yet, and its worker is gone.
             self._parts[part_id] = part
             return
         context = part.opened.reply.context

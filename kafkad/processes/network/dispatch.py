@@ -1,4 +1,4 @@
-"""Which request handler answers which request: the API table, made into calls."""
+"""Which request handler answers which request: the calls for the API table."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ Start = Callable[[Connection, Frame, RequestContext], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHandlers:
-    """Who answers what in this process, and what they look at."""
+    """The request handlers of this process and their view."""
 
     view: BrokerView
     answers: Answers
@@ -51,7 +51,7 @@ class RequestHandlers:
 
 
 class Requests:
-    """Starts a request at its request handler. Every method raises MalformedRequest."""
+    """Passes a request to its request handler. Every method raises MalformedRequest."""
 
     def __init__(
         self, handlers: RequestHandlers, *, auto_create: bool, group_protocols: Collection[str]
@@ -62,7 +62,7 @@ class Requests:
         self._owners = handlers.owners
         self._coordinators = handlers.coordinators
         self.auto_create = auto_create
-        """Whether topics are made when somebody asks for them."""
+        """Whether topics are auto-created (auto.create.topics.enable)."""
         self._group_protocols = group_protocols
         self._starts: dict[int, Start] = {key: self._start_of(key) for key in APIS}
         self._starts[api_table.PRODUCE] = handlers.produce.start
@@ -102,7 +102,7 @@ class Requests:
         self._answers.send(reply, api_versions.handle(body, context, self._view))
 
     def _metadata(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Answered from here; topics that nobody knows may have to be created first."""
+        """Answered here; unknown topics may have to be created first."""
         body, view = frame.body, self._view
         reply = self._answers.open(connection, frame, context)
 
@@ -122,7 +122,7 @@ class Requests:
         self._answers.run(steps(), reply, len(body))
 
     def _find_coordinator(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Answered from here, when the internal topic is there: whoever asks first waits until it is made."""
+        """Answered here, when the internal topic exists: the first request waits until it is created."""
         body, view = frame.body, self._view
         reply = self._answers.open(connection, frame, context)
 
@@ -142,7 +142,7 @@ class Requests:
         self._answers.run(steps(), reply, len(body))
 
     def _consumer_protocol(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Groups of KIP-848 may be switched off, here or by the cluster's level of the feature."""
+        """KIP-848 groups may be switched off, by an option or by the finalized level of group.version."""
         is_offered = CONSUMER_PROTOCOL in self._group_protocols
         if is_offered and self._view.image.features.get(GROUP_VERSION, 0) >= CONSUMER_PROTOCOL_SINCE:
             self._coordinators.start(connection, frame, context)
@@ -150,7 +150,7 @@ class Requests:
             self._coordinators.refuse(connection, frame, context, ErrorCode.UNSUPPORTED_VERSION)
 
     def _init_producer_id(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Producers without a transactional id get theirs from the controller, the others from their coordinator."""
+        """Producers without a transactional id get their id from the controller, others from their coordinator."""
         is_flexible = context.version >= APIS[api_table.INIT_PRODUCER_ID].flexible_from
         has_coordinator = api_table.INIT_PRODUCER_ID in COORDINATED
         if has_coordinator and peek(frame.body, is_flexible) is not None:

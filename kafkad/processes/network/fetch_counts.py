@@ -1,4 +1,4 @@
-"""What is counted of fetches: for the broker, and by partition."""
+"""Counters of fetches, for the broker and by partition."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from kafkad.handlers.fetch import Finding, Measure
 
 
 class Traffic(Protocol):
-    """Where bytes are counted by partition; `column` is one that this process alone writes."""
+    """Bytes by partition; only this process writes its `column`."""
 
     def add_traffic(self, slot: int, column: int, amount: int) -> None: ...
 
@@ -24,7 +24,7 @@ class FetchCounts:
         self._column = column
 
     def answered(self, measure: Measure, findings: Sequence[Finding]) -> None:
-        """These findings of `measure` are told."""
+        """Count these findings of `measure`, which are answered."""
         block = self._block
         block[TOTAL_FETCH] += len(findings)
         if measure.bytes_found:

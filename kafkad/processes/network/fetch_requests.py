@@ -1,7 +1,7 @@
 """Fetch in the network process: sessions, waiting, and the watches that end the waiting.
 
-A fetch that found too little waits here for its session to be told that something moved (`fetch_watches`). What is
-about very many partitions is read, looked at and answered in steps (`large_fetches`).
+A fetch with too few bytes waits here until an offset in its session moves (`fetch_watches`). Requests about very many
+partitions are read, measured and answered in steps (`large_fetches`).
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ from kafkad.wire.messages.fetch import TOPIC_IDS_FROM, Piece, length_of, pack_re
 from kafkad.wire.messages.fetch_request import FetchRequest, read_in_steps, read_request
 
 LOOKS_A_PASS = 64
-"""Thousands may wait for one partition: so many of their sessions are looked at before others have their turn."""
+"""Sessions that are looked at in one turn: thousands may wait for one partition."""
 
 
 class FetchRequests:
@@ -67,9 +67,9 @@ class FetchRequests:
         self._purgatory: Purgatory[WaitingFetch, FetchRequests] = Purgatory(view=self, start_ms=now_ms)
         self._manifests_wanted: set[WaitingFetch] = set()
         self._to_look: dict[FetchSession, None] = {}
-        """Sessions of which something moved, the first first."""
+        """Sessions in which something moved, in the order of the moves."""
         self._waiting: dict[Connection, WaitingFetch] = {}
-        """At most one for a connection: a Fetch is alone on it."""
+        """At most one for a connection, as a Fetch is alone on it."""
         self._is_stopping = False
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class FetchRequests:
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is something to do in the next pass already."""
+        """Whether the next pass has work already."""
         return bool(self._to_look)
 
     def start(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
@@ -155,7 +155,7 @@ class FetchRequests:
         return session, False
 
     def _resumed(self, request: FetchRequest, version: int) -> FetchSession | None:
-        """The session that the request goes on with; a full one (None) ends what it names. Raises KafkaError."""
+        """The session to resume; None for a full request, which ends the session that it names. Raises KafkaError. """
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             closed = self._cache.begin_full(request.session_id)
             if closed is not None:
@@ -164,10 +164,10 @@ class FetchRequests:
         uses_ids = version >= TOPIC_IDS_FROM
         return self._cache.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_ids)
 
-    # What the evaluator and the purgatory ask.
+    # Called by the evaluator and the purgatory.
 
     def is_enough(self, fetch: WaitingFetch) -> bool:
-        """Measure again; True when the fetch can be answered before its time."""
+        """Measure again; True when the fetch can be answered before its deadline."""
         session = fetch.session
         if fetch.is_in_steps or len(session.dirty) > AT_ONCE:
             self._large.look(fetch)
@@ -176,7 +176,7 @@ class FetchRequests:
         if self._is_stopping:
             return True
         committed = measure.reads_committed
-        # Before all else: what the answer says of these is that they are quiet, and it may be late when it leaves.
+        # First of all: the answer will say that these partitions have no news, and may leave much later.
         for slot, upper in measure.quiet_slots:
             self.watches.watch(slot, upper, committed=committed)
         if measure.needs_manifest:
@@ -188,7 +188,7 @@ class FetchRequests:
         return is_found
 
     def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:
-        """Whether `measure` is worth an answer before its time."""
+        """Whether these findings are enough for an answer before the deadline."""
         if self._is_stopping:
             return True
         if measure.needs_manifest and not measure.has_something_to_say:
@@ -200,14 +200,14 @@ class FetchRequests:
             or not fetch.session.partitions
         )
 
-    # What happens meanwhile.
+    # Events while fetches wait.
 
     def moved(self, keys: list[int]) -> None:
-        """The owners say that there is something new; `keys` are of `watch_key`."""
+        """Owners report news; `keys` are from `watch_key`."""
         self._to_look.update(dict.fromkeys(self.watches.moved(keys)))
 
     def go_on(self, now_ms: int) -> None:
-        """In each pass, when all news of it were heard: look at the sessions that they are about."""
+        """In each pass, after all news of it: look at the sessions that they are about."""
         self._now_ms = now_ms
         for _ in range(min(LOOKS_A_PASS, len(self._to_look))):
             session = next(iter(self._to_look))
@@ -221,14 +221,14 @@ class FetchRequests:
             if fetch.is_in_steps:
                 fetch.is_stale = True
             elif self._purgatory.cancel(fetch):
-                # From the beginning: what it waits for now, if for anything, is for the client's own time.
+                # Measure all of it again; from now on it waits for at most the client's max_wait_ms.
                 again = WaitingFetch(
                     fetch.reply, fetch.connection, fetch.request, fetch.session, is_full=fetch.is_full
                 )
                 self._begin(again, now_ms)
 
     def metadata_changed(self, changed: list[int], gone: list[int]) -> None:
-        """These partitions moved, or their topics were deleted: whoever looks at them looks again."""
+        """These partitions moved, or their topics were deleted: their fetches are measured again."""
         self._to_look.update(dict.fromkeys(self.watches.changed(changed + gone)))
         for slot in gone:
             for session in self.watches.remove(slot):
@@ -237,12 +237,12 @@ class FetchRequests:
                     session.bind(session.partitions[key], UNKNOWN)
 
     def worker_replaced(self, worker: int, now_ms: int) -> None:
-        """What the dead worker was asked is forgotten: its watches, and the manifests that fetches wait for."""
+        """A worker died: its watches, and the manifests that fetches wait for, have to be requested again."""
         self._to_look.update(dict.fromkeys(self.watches.owner_lost(worker)))
         self.manifest_arrived(now_ms)
 
     def answer_all(self, now_ms: int) -> None:
-        """The broker stops: everybody gets what there is, from now on at once."""
+        """The broker stops: all fetches are answered at once, with what there is."""
         self._is_stopping = True
         for fetch in self._purgatory.clear():
             self._finish_late(fetch, now_ms)
@@ -254,7 +254,7 @@ class FetchRequests:
     def _finish_late(self, fetch: WaitingFetch, now_ms: int) -> None:
         measured = fetch.measured
         if measured is None or measured.bytes_found or fetch.session in self._to_look:
-            # What was there while it waited may be gone by now, and what has come is not to be forgotten.
+            # Records may be gone since it was measured, and new ones must not be missed.
             self.is_enough(fetch)
         if not fetch.is_in_steps:
             self._finish(fetch, now_ms)
@@ -271,7 +271,7 @@ class FetchRequests:
         if self._waiting.pop(fetch.connection, None) is not None:
             self._block[PURGATORY_FETCH] = len(self._waiting)
 
-    # Answering.
+    # Answers.
 
     def _finish(self, fetch: WaitingFetch, now_ms: int) -> None:
         session, measure = fetch.session, fetch.measured
@@ -288,13 +288,13 @@ class FetchRequests:
             self.answer(fetch, pack_response(header.version, topics, session_id=self._cache.reply_session_id(session)))
 
     def is_throttled(self, fetch: WaitingFetch) -> bool:
-        """True when it was answered that its client has read too much; else its session is open."""
+        """True when it was throttled and answered without records; otherwise its session is open."""
         connection, header, measure = fetch.connection, fetch.reply.context, fetch.measured
         assert measure is not None
         if not self._throttle.manager.is_unlimited:
             pause_ms = self._throttle.fetched(connection, header.client, measure.bytes_found, self._now_ms)
             if pause_ms > 0:
-                # Empty, as in Apache Kafka: a session keeps what it had to say, a full request gets none.
+                # Empty, as in Apache Kafka: a session keeps its news for later, a full request gets no session.
                 session_id = self._cache.reply_session_id(fetch.session)
                 self.answer(fetch, pack_response(header.version, [], throttle_ms=pause_ms, session_id=session_id))
                 return True
@@ -326,12 +326,12 @@ class FetchRequests:
         self._answered(connection)
 
     def release(self, fetch: WaitingFetch) -> None:
-        """A fetch without a session leaves nothing behind; neither does one whose session has ended."""
+        """A fetch without a session, or whose session has ended, leaves no watches behind."""
         if not self._cache.reply_session_id(fetch.session):
             self._large.unbind(fetch.session)
             self._block[FETCH_SESSIONS] = len(self._cache)
 
-    # What is made in steps.
+    # Fetches in steps.
 
     @property
     def held_bytes(self) -> int:

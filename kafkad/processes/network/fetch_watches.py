@@ -1,8 +1,8 @@
-"""Which sessions look at which partitions, and which of them the owners have been asked to watch.
+"""Which sessions read which partitions, and which watches the owners have?
 
 Each partition has at most two watches at its owner, whatever the number of sessions: one for its high watermark, one
-for its last stable offset. A transaction that stays open for long holds the latter back while the former moves with
-every append: those who wait for the one are not looked at because of the other.
+for its last stable offset. A long open transaction holds the last stable offset back while every append moves the high
+watermark: fetches that wait for the one are not measured because of the other.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class FetchWatches:
         self.interested: dict[int, dict[FetchSession, None]] = {}
 
     def bound(self, session: FetchSession, slot: int) -> None:
-        """`session` looks at `slot` from now on."""
+        """`session` reads `slot` from now on."""
         self.interested.setdefault(slot, {})[session] = None
 
     def unbind(self, session: FetchSession, slot: int) -> None:
@@ -34,11 +34,11 @@ class FetchWatches:
                 del self.interested[slot]
 
     def remove(self, slot: int) -> Iterable[FetchSession]:
-        """The partition is gone; those who looked at it."""
+        """The partition is gone; returns the sessions that read it."""
         return self.interested.pop(slot, {})
 
     def watch(self, slot: int, offset: int, *, committed: bool) -> None:
-        """Ask the owner to say when the bound that a fetch reads up to is past `offset`."""
+        """Ask the owner to report when the offset up to which a fetch reads is past `offset`."""
         key = watch_key(slot, committed=committed)
         if key in self._watched:
             return
@@ -49,7 +49,7 @@ class FetchWatches:
         self.outgoing[published.owner].append(pack_watch(key, topic_tag(published.topic_id), offset))
 
     def moved(self, keys: Iterable[int]) -> Iterable[FetchSession]:
-        """The owners say that these moved; the sessions that may have waited for it."""
+        """The owners report that these moved; returns the sessions that may wait for them."""
         touched: dict[FetchSession, None] = {}
         for key in keys:
             self._watched.pop(key, None)
@@ -61,11 +61,11 @@ class FetchWatches:
         return touched
 
     def changed(self, slots: Iterable[int]) -> Iterable[FetchSession]:
-        """Something about these partitions is new, and no watch can be relied on; whoever looks at them."""
+        """These partitions changed, and their watches are invalid; returns the sessions that read them."""
         keys = (watch_key(slot, committed=committed) for slot in slots for committed in (False, True))
         return self.moved(keys)
 
     def owner_lost(self, worker: int) -> Iterable[FetchSession]:
-        """A worker died, and what it was asked with it."""
+        """A worker died, and its watches with it."""
         self.outgoing[worker].clear()
         return self.moved([key for key, owner in self._watched.items() if owner == worker])

@@ -1,7 +1,7 @@
-"""Fetches about very many partitions are read, looked at and answered in steps: nobody else waits longer than for one.
+"""Fetches about very many partitions are read, measured and answered in steps.
 
-What moves meanwhile is collected, so that it is looked at again: nothing that a fetch says of a partition is the last
-word about it when something has come since. Of large requests few are in work at once, the others wait in line.
+Other requests wait for one step at most. Partitions that move meanwhile are collected and measured again, so that no
+news is missed. Only few large requests are in work at once, the others wait in line.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -24,37 +24,39 @@ from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.steps import STEP
 
 AT_ONCE = 400
-"""So many partitions are looked at and answered in one go: about two milliseconds."""
+"""Partitions that are measured or answered in one step: about two milliseconds."""
 ROWS_A_STEP = 200
 LARGE_BYTES = 8 * 1024
-"""A smaller request has no more partitions than are read in a millisecond."""
+"""Smaller requests have no more partitions than can be read in a millisecond."""
 IN_WORK_BYTES = 256 * 1024
-"""So much of each size is in work at once. A row is several objects while it is answered, and the garbage collector
-walks through all there are."""
+"""The limits of large requests in work at once.
+
+Each partition is several objects while it is answered, and the garbage collector visits all of them.
+"""
 _ROW_BYTES = 32
-"""What a partition is in a request."""
+"""A partition in a request."""
 
 
 class Fetches(Protocol):
-    """What is the same for every fetch, however its answer is made."""
+    """The functions that all fetches share, answered in steps or not."""
 
     def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:
-        """Whether `measure` is worth an answer before its time."""
+        """Whether these findings are enough for an answer before the deadline."""
 
     def goes_on_waiting(self, fetch: WaitingFetch) -> None: ...
 
     def ends_waiting(self, fetch: WaitingFetch) -> None:
-        """It is about to be answered."""
+        """The fetch is about to be answered."""
 
     def is_throttled(self, fetch: WaitingFetch) -> bool:
-        """True when it was answered that its client has read too much; else its session is open."""
+        """True when it was throttled and answered without records; otherwise its session is open."""
 
     def answer(self, fetch: WaitingFetch, body: list[Piece]) -> None: ...
 
     def wants_manifest(self, fetch: WaitingFetch) -> None: ...
 
     def release(self, fetch: WaitingFetch) -> None:
-        """Nobody looks at its session any more, unless that lives on."""
+        """Remove the watches of its session, unless that lives on."""
 
 
 class _Request:
@@ -67,7 +69,7 @@ class _Request:
 
 
 class LargeFetches:
-    """The steps of all of them; `refused` closes a connection."""
+    """The steps of all large fetches; `refused` closes a connection."""
 
     def __init__(
         self,
@@ -91,13 +93,13 @@ class LargeFetches:
 
     @property
     def held_bytes(self) -> int:
-        """The size of the large requests that are not answered, and do not wait for news either."""
+        """The total size of the large requests that are not answered and do not wait for records."""
         return self._sizes.held_bytes
 
     # Reading requests.
 
     def start(self, reply: Reply, size: int, steps: Iterator[None]) -> None:
-        """Begin a request of `size` bytes, when there is room: `steps` reads it and goes on from there."""
+        """Begin a request of `size` bytes when there is room; `steps` reads it and continues it."""
         request = _Request(reply, size, steps)
         self._requests[reply.connection] = request
         if self._sizes.begin(size, request):
@@ -117,16 +119,16 @@ class LargeFetches:
         self.ended(connection)
 
     def ended(self, connection: Connection) -> None:
-        """Its request is answered, or waits for news, or nobody wants the answer: there is room for the next."""
+        """Its request is answered, waits for records or has lost its client: there is room for the next."""
         request = self._requests.pop(connection, None)
         if request is not None:
             for begun in self._sizes.end(request.size):
                 self._turns.add(begun.size, self._reading(begun))
 
-    # Looking.
+    # Measuring.
 
     def look(self, fetch: WaitingFetch) -> None:
-        """Look at what may have something to say in the fetch's session; then answer it, or let it wait."""
+        """Measure the partitions of the fetch's session that may have news; then answer it, or let it wait."""
         if not fetch.is_in_steps:
             fetch.is_in_steps = True
             self._turns.add(_ROW_BYTES * len(fetch.session.dirty), self._looking(fetch, fetch.session.listen()))
@@ -139,7 +141,7 @@ class LargeFetches:
         while some := list(islice(keys, ROWS_A_STEP)):
             known = [key for key in some if key in session.partitions]
             self._evaluator.measure_more(session, known, measure, fetch.max_bytes)
-            # What the answer says of these is that they are quiet, and it may be late when it leaves.
+            # The answer will say that these partitions have no news, and may leave much later.
             self._watch(measure, measure.quiet_slots)
             measure.quiet_slots.clear()
             if measure.needs_manifest:
@@ -165,7 +167,7 @@ class LargeFetches:
             self._watches.watch(slot, upper, committed=measure.reads_committed)
 
     def _wait(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> None:
-        """For what comes; what has come meanwhile, its time among it, is seen to at once."""
+        """Let the fetch wait for records; news and a deadline that came meanwhile are handled at once."""
         fetch.is_in_steps = False
         fetch.session.heard(news)
         if news or fetch.is_stale or fetch.is_completed:
@@ -175,7 +177,7 @@ class LargeFetches:
         self._fetches.goes_on_waiting(fetch)
 
     def _is_over(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> bool:
-        """Nobody is there any more to hear the answer."""
+        """The client has disconnected."""
         if fetch.connection.closed:
             fetch.session.heard(news)
             self._fetches.release(fetch)
@@ -183,10 +185,10 @@ class LargeFetches:
             return True
         return False
 
-    # Answering.
+    # Answers.
 
     def answer(self, fetch: WaitingFetch) -> None:
-        """Make the answer of what was measured."""
+        """Make the answer from what was measured."""
         fetch.is_in_steps = True
         assert fetch.measured is not None
         size = _ROW_BYTES * len(fetch.measured.findings)
@@ -215,10 +217,10 @@ class LargeFetches:
         session.heard(news)
         self.ended(fetch.connection)
 
-    # Sessions that nobody wants any more.
+    # Sessions that have ended.
 
     def unbind(self, session: FetchSession) -> None:
-        """Look at none of its partitions any more."""
+        """Remove the watches of all its partitions."""
         slots = list(session.by_slot)
         for slot in slots[:AT_ONCE]:
             self._watches.unbind(session, slot)
@@ -241,7 +243,7 @@ def _release(pieces: Iterable[Piece | None]) -> None:
 def session_of(
     request: FetchRequest, cache: SessionCache, watches: FetchWatches, begun: FetchSession, now_ms: int
 ) -> Generator[None, None, FetchSession]:
-    """`begun`, with what a large request says of its partitions. Raises KafkaError as `SessionCache.resume` does."""
+    """`begun`, with the partitions of a large request. Raises KafkaError as `SessionCache.resume` does."""
     rows = each_row_of(request)
     while some := list(islice(rows, STEP)):
         begun.update(some, ())
@@ -253,7 +255,7 @@ def session_of(
         for slot in begun.update((), some_keys):
             watches.unbind(begun, slot)
         yield
-    # Others may have gone on with it, or ended it, meanwhile.
+    # Another request may have used or ended the session meanwhile.
     session = cache.resume(request.session_id, request.session_epoch, uses_topic_ids=begun.uses_topic_ids)
     cache.updated(session, now_ms)
     return session

@@ -1,4 +1,4 @@
-"""The metadata as this process has it: the image, moved on by deltas, and the routing made from it."""
+"""This process's copy of the metadata: the image, updated by deltas, and the routing made from it."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from kafkad.handlers.partitions.routing import Routing, TopicRoute
 
 
 class Moved(NamedTuple):
-    """Slots whose partitions are not what they were, or are gone. New ones are none of them: nobody knew them."""
+    """Slots whose partitions changed or are gone. New partitions are not among them."""
 
     changed: list[int]
     gone: list[int]
@@ -27,7 +27,7 @@ NOTHING_MOVED = Moved([], [])
 
 
 class MetadataCopy:
-    """`names` has (topic, partition) by slot: what a directory of a slot is called."""
+    """`names` has (topic, partition) by slot, from which the name of its directory follows."""
 
     def __init__(self) -> None:
         self.image = MetadataImage()
@@ -36,11 +36,11 @@ class MetadataCopy:
 
     @property
     def is_empty(self) -> bool:
-        """No snapshot has come yet."""
+        """Whether no snapshot has come yet."""
         return not self.image.cluster_id
 
     def apply(self, delta: MetadataDelta) -> Moved:
-        """Move on. Raises MetadataGap."""
+        """Apply a delta. Raises MetadataGap."""
         image = apply(self.image, delta)
         if image is self.image:
             return NOTHING_MOVED

@@ -1,4 +1,4 @@
-"""Requests that the owners of partitions answer, other than Produce: asked once each, gathered, replied."""
+"""Requests to the owners of partitions, other than Produce. Each owner is asked once, and the answers are joined. """
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from kafkad.processes.network.connections.connection import Connection, Frame, R
 from kafkad.wire.processes.descriptors import DeletedRecords, EndMarkersWritten, Producers, pack_control
 
 PATIENCE_MS = 30_000
-"""How long owners may take for a question that brings no timeout of its own."""
+"""How long owners may take for a request without a timeout of its own."""
 
 
 class _Open:
@@ -22,7 +22,7 @@ class _Open:
 
 
 class OwnerRequests:
-    """`ask` sends a control frame to a worker; False when it can't be reached now."""
+    """`ask` sends a control frame to a worker and returns False when it can't be reached now."""
 
     def __init__(self, answers: Answers, ask: Callable[[int, bytes], bool]) -> None:
         self._answers = answers

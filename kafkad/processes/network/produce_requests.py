@@ -1,6 +1,6 @@
-"""Produce in the network process: requests out to the workers that own the partitions, answers back into replies.
+"""Produce in the network process: requests go to the workers that own the partitions, answers become replies.
 
-The arena space of a request is given back when its last share is answered or its worker is known to be dead.
+The arena space of a request is given back when its last part is answered or its worker is known to be dead.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class ProduceRequests:
         return len(self._open)
 
     def start(self, connection: Connection, frame: Frame, context: RequestContext) -> None:
-        """Send the shares of one request on their way. Raises MalformedRequest."""
+        """Send the parts of one request to their workers. Raises MalformedRequest."""
         assert frame.arena_extent is not None
         try:
             request = read_request(frame.view, frame.header.body_at, context.version)
@@ -90,7 +90,7 @@ class ProduceRequests:
                 self._finish(share.produce, reply, connection)
 
     def explained(self, message: RecordErrors) -> None:
-        """The texts that go with an answer which follows."""
+        """Take the error messages for an answer that follows."""
         known = self._open.get(message.part_id)
         if known is not None:
             result = known[0].results[message.ordinal]
@@ -98,7 +98,7 @@ class ProduceRequests:
             result.record_errors = message.errors
 
     def worker_lost(self, worker: int) -> None:
-        """The worker is reaped: whether its shares were appended is unknown, so clients are told to retry."""
+        """The worker died: whether its parts were appended is unknown, so clients get a retriable error."""
         self.reachable[worker] = False
         self.outgoing[worker].clear()
         lost = [part_id for part_id, (share, _, _) in self._open.items() if share.worker == worker]

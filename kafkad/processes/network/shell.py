@@ -1,6 +1,6 @@
-"""The network process: wait, take requests, pass them to the request handler that answers them, send what is ready.
+"""The network process: wait, receive requests, pass them to their request handlers, send replies.
 
-It owns its connections and everything that is read from logs; it writes no log and decides nothing about one.
+It owns its connections and makes all reads of logs; it writes no log and decides nothing about one.
 """
 
 import logging
@@ -74,20 +74,20 @@ class NetworkProcess:
         self._leave()
 
     def turn(self, timeout_ms: float) -> None:
-        """One pass. It ends with nothing held back: messages are sent, replies are on their way."""
+        """One pass. At its end all messages and replies that are ready are sent."""
         self.loop.run_once(timeout_ms)
         self._tick()
         self._finish_pass()
 
-    # What the loop calls.
+    # Callbacks of the loop.
 
     def woke(self) -> None:
-        """A pass begins: one time is true for all of it."""
+        """A pass begins: the same time holds for all of it."""
         self._registry.enter_pass(self._slot)
         self.clients.now_ms = self._now_ms = monotonic_ms()
 
     def on_others(self, fd: int, events: int) -> None:
-        """A connection or a listening socket."""
+        """Handle the events of a connection or a listening socket."""
         connection = self.clients.get(fd)
         if connection is not None:
             self.clients.handle(connection, events)
@@ -181,7 +181,7 @@ class NetworkProcess:
         send = partial(self._send, CONTROLLER)
         self.request_handlers.controller.connected(send, self.copy.image.version, self._now_ms)
 
-    # What happens in every pass.
+    # The work of every pass.
 
     def _tick(self) -> None:
         now = self._now_ms
@@ -235,7 +235,7 @@ class NetworkProcess:
                 self._send_all(key, _WATCH, watches)
 
     def _send_all(self, peer: ProcessKey, kind: bytes, entries: list[bytes]) -> None:
-        """One message as a rule. More when it would not fit a ring: a detour would break the order."""
+        """Mostly one message. More when it would not fit the ring, as the link would break the order."""
         for frame in frames_of(kind, entries, LARGEST_MESSAGE):
             self._send(peer, frame)
         entries.clear()
@@ -280,7 +280,10 @@ class NetworkProcess:
     # Stopping.
 
     def _begin_stop(self, deadline_ms: int) -> None:
-        """No new connection, no new request; what is under way is answered until shortly before the deadline."""
+        """Take no new connections and no new requests.
+
+        Requests under way are answered until shortly before the deadline.
+        """
         self._stop_at_ms = max(self._now_ms, deadline_ms - STOP_MARGIN_MS)
         self._admission.close()
         self.clients.stop_reading()

@@ -1,4 +1,4 @@
-"""One Fetch that has not been answered: what was asked, what was found so far, how long it may wait for more."""
+"""One Fetch that is not answered yet: its request, the findings so far, its deadline."""
 
 from collections.abc import Hashable
 from typing import Protocol
@@ -10,17 +10,17 @@ from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.wire.messages.fetch_request import FetchRequest
 
 MANIFEST_PATIENCE_MS = 1_000
-"""Owners answer at once unless they load; for so long a fetch waits for one that does, whatever its own time."""
+"""How long a fetch waits for a manifest, whatever its max_wait_ms. Owners answer at once unless they load logs."""
 
 
 class Look(Protocol):
-    """Who can look at a fetch's session."""
+    """Measures the session of a fetch."""
 
     def is_enough(self, fetch: "WaitingFetch") -> bool: ...
 
 
 class WaitingFetch(DelayedOperation[Hashable, Look]):
-    """It watches its session."""
+    """Whether it waits for news of its session."""
 
     __slots__ = (
         "connection",
@@ -48,25 +48,25 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
         self.min_bytes = request.min_bytes
         self.measured: Measure | None = None
         self.is_in_steps = False
-        """Somebody looks at its session, or makes its answer, in steps."""
+        """Whether its session is being measured, or its answer made, in steps."""
         self.is_stale = False
-        """What is looked at in steps has to be looked at again: a manifest has come."""
+        """A manifest has come: what is being measured in steps has to be measured again."""
 
     def limit(self, max_bytes: int) -> None:
-        """No more than this at once, and so no waiting for more."""
+        """The quota's limit of bytes for one answer, so it does not wait for more."""
         self.max_bytes = min(self.max_bytes, max_bytes)
         self.min_bytes = min(self.min_bytes, self.max_bytes)
 
     def try_complete(self, view: Look) -> bool:
         is_enough = view.is_enough(self)
         if not is_enough and self.wants_manifest:
-            # Where its records are is not known yet: too early to say in time that there are none at all.
+            # The place of its records is not known yet: too early to answer that there are none.
             self.deadline_ms = max(self.deadline_ms, self.reply.context.deadline_ms(MANIFEST_PATIENCE_MS))
         return is_enough
 
     @property
     def wants_manifest(self) -> bool:
-        """Or was not looked at to the end, so that nobody knows."""
+        """Or it was not measured completely."""
         measured = self.measured
         return measured is None or (measured.needs_manifest and not measured.has_something_to_say)
 

@@ -1,4 +1,4 @@
-"""What workers say to a network process: each message to the request handler that waits for it."""
+"""Messages of workers to a network process: each is passed to the request handler that waits for it."""
 
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.processes.network.dispatch import RequestHandlers
@@ -19,7 +19,7 @@ from kafkad.wire.processes.descriptors import (
 
 
 class WorkerMessages:
-    """Called by the loop with every frame of a worker; `now_ms` is that of the pass."""
+    """Called by the loop with every frame of a worker; `now_ms` is the time of the pass."""
 
     def __init__(self, request_handlers: RequestHandlers, logs: LogReaders, table: PartitionTable) -> None:
         self._request_handlers = request_handlers
@@ -40,7 +40,7 @@ class WorkerMessages:
             self._control(frame)
 
     def settle(self, now_ms: int) -> None:
-        """Everything of this pass was heard: who waits for something of a log looks once at all that came."""
+        """All messages of this pass were handled: waiting requests look once at all news of logs."""
         if self._logs.has_news:
             self._logs.has_news = False
             self._request_handlers.fetch.manifest_arrived(now_ms)

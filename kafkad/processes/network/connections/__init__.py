@@ -1,1 +1,1 @@
-"""Connections of a network process, from accept to close: frames in, replies out, memory, limits, pauses."""
+"""Connections of a network process, from accept to close: requests, replies, memory, limits, throttling."""

@@ -1,7 +1,7 @@
-"""New connections: who takes them, how many there may be, and what each is told the broker's address is.
+"""New connections: which process takes them, how many there may be, and which address of the broker they get.
 
-Every network process hears of a new connection; the one with the fewest takes it, the others look again a
-moment later, so that a stuck process delays nobody for long. Nothing here wakes an idle broker.
+Every network process is woken by a new connection; the one with the fewest takes it. The others look again a moment
+later, so that a stuck process delays a client only briefly. Nothing here wakes an idle broker.
 """
 
 import logging
@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 SECOND_LOOK_MS = 2
 NO_LIMIT = 2**31 - 1
-"""What the limits are when nobody has set them."""
+"""The limits when no option sets them."""
 FAILED_PAUSE_MS = 1_000
-"""A listener at which the kernel refuses is left alone for this long: it would be reported in every pass."""
+"""After a failed accept the listener is ignored for this long. Otherwise epoll would report it in every pass. """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,11 @@ class ConnectionLimits:
     per_ip: int
     per_ip_overrides: Mapping[str, int]
     per_second: int
-    """New ones, at all network processes together."""
+    """New connections a second, at all network processes together."""
 
 
 class Accepted:
-    """A socket that was let in; `context` says where, and what its client is told."""
+    """An accepted socket; `context` has its listener and the address that its client gets."""
 
     __slots__ = ("context", "host", "peer", "sock")
 
@@ -49,7 +49,7 @@ class Accepted:
 
 
 class Acceptor:
-    """The listening sockets as one network process sees them."""
+    """The listening sockets of one network process."""
 
     def __init__(
         self,
@@ -97,18 +97,18 @@ class Acceptor:
         return fd in self._listeners
 
     def postpone(self, fd: int, now_ms: int) -> None:
-        """Another process has fewer connections: leave this one to it, for a moment."""
+        """Leave the connection to another process with fewer connections, for a moment."""
         self.pause(fd, now_ms + SECOND_LOOK_MS)
 
     def pause(self, fd: int, until_ms: int) -> None:
-        """Let who knocks wait."""
+        """Accept nothing: new connections wait in the kernel's queue."""
         self._epoll.unregister(fd)
         self._open.discard(fd)
         self._postponed.add(fd)
         self.look_again_ms = min(until_ms, self.look_again_ms or until_ms)
 
     def second_look(self) -> list[int]:
-        """The listeners that were left to others: look whether somebody is still waiting there."""
+        """Look again at the listeners whose connections were left to other processes."""
         waiting = list(self._postponed)
         for fd in waiting:
             self._listen(fd)
@@ -117,7 +117,7 @@ class Acceptor:
         return waiting
 
     def accept(self, fd: int, now_ms: int) -> Accepted | None:
-        """The next connection waiting at `fd`; None when there is none, or it was turned away."""
+        """The next connection waiting at `fd`; None when there is none, or it was refused."""
         listener, listening = self._listeners[fd]
         try:
             sock, address = listening.accept()
@@ -141,7 +141,7 @@ class Acceptor:
         return Accepted(sock, host, peer, ConnectionContext(listener.name, listener.protocol, advertised))
 
     def _refusal(self, host: str) -> str | None:
-        """Why somebody who is counted already must not stay."""
+        """Why a connection that is counted already must be closed."""
         limits, counts = self.limits, self._counts
         most = limits.per_ip_overrides.get(host, limits.per_ip)
         if most < NO_LIMIT and counts.from_host(host) > most:

@@ -1,8 +1,8 @@
 """Which network process takes a new connection, and from when on?
 
-The one with the fewest connections does; the others look again a moment later. Nobody is let in before there is
-metadata to answer from, before a starting broker has loaded its logs, and while a worker may still read the
-arena of the incarnation before.
+The one with the fewest connections does; the others look again a moment later. No connection is accepted before the
+process has metadata, before a starting broker has loaded its logs, or while a worker may still read the arena of the
+previous incarnation.
 """
 
 from kafkad.adapters.shared_memory.process_registry import ProcessState
@@ -15,9 +15,9 @@ from kafkad.processes.runtime.child import ChildContext
 NOT_YET_MS = 2
 SECOND_MS = 1_000
 ACCEPTS_PER_PASS = 64
-"""More connections than this wait for the next pass, after the requests of those that are in."""
+"""Connections accepted in one pass; more wait for the next pass, after the requests of open connections."""
 SLACK = 16
-"""One process may have so much more than another, as a share of its own: with many, it does not matter who."""
+"""One process may have more connections than another by this share of its own. With many, balance matters less. """
 
 
 class Admission:
@@ -35,14 +35,14 @@ class Admission:
         self._created_before = 0
 
     def add_pending(self, fd: int, now_ms: int) -> None:
-        """Somebody waits at a listening socket."""
+        """A connection waits at a listening socket."""
         if self._is_loaded_more_than_others():
             self._acceptor.postpone(fd, now_ms)
         else:
             self._take(fd, now_ms)
 
     def tick(self, now_ms: int, *, has_metadata: bool) -> None:
-        """In each pass: open when it is time, and look at those that were left to others."""
+        """In each pass: open when it is time, and look again at connections that were left to others."""
         if not self._is_open:
             if has_metadata and self._registry.is_seen_by_all(self._key, "worker") and self._is_loaded():
                 self._is_open = True
@@ -53,7 +53,7 @@ class Admission:
                 self._take_all(fd, now_ms)
 
     def _is_loaded(self) -> bool:
-        """A broker that starts has its logs first, as Apache Kafka does; one that runs waits for no worker."""
+        """As in Apache Kafka, a starting broker loads its logs first; a running one waits for no worker."""
         if self._registry.broker_state not in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
             return True
         return all(self._registry.state(key) == ProcessState.READY for key in self._registry.role("worker"))
@@ -62,18 +62,18 @@ class Admission:
         return self._acceptor.look_again_ms if self._is_open else now_ms + NOT_YET_MS
 
     def close(self) -> None:
-        """Nobody new."""
+        """Accept no further connections."""
         self._is_closed = True
         self._acceptor.close()
 
     def _take(self, fd: int, now_ms: int) -> None:
-        """As many as it takes to have more than the others."""
+        """Accept until this process has more connections than the others."""
         for _ in range(ACCEPTS_PER_PASS):
             if not self._take_one(fd, now_ms) or self._is_loaded_more_than_others():
                 return
 
     def _take_all(self, fd: int, now_ms: int) -> None:
-        """The others have had their chance: a crowd that waited would be more than the kernel keeps waiting."""
+        """The other processes had their chance; if all waited longer, a burst could overflow the kernel's queue."""
         for _ in range(ACCEPTS_PER_PASS):
             if not self._take_one(fd, now_ms):
                 return
@@ -88,7 +88,7 @@ class Admission:
         return True
 
     def _must_wait(self, fd: int, now_ms: int) -> bool:
-        """Whether as many were let in within a second as may be; who waits is looked at when it is over."""
+        """Whether the limit of new connections a second is reached. Then others wait until the second is over. """
         created = self._counters.sum(CONNECTIONS_CREATED)
         if now_ms >= self._second_ends_ms:
             self._second_ends_ms, self._created_before = now_ms + SECOND_MS, created

@@ -1,7 +1,7 @@
-"""All connections of a network process: requests in order to whoever answers them, replies in order to the socket.
+"""All connections of a network process: requests go in order to their handlers, replies in order to the socket.
 
-Whatever is wrong with a connection ends here in one log line that names the peer and the cause, once a minute for
-each address, and in nothing lost for anybody else.
+A faulty connection is closed here, with one log line that names the peer and the cause, once a minute for each address.
+Other connections are not affected.
 """
 
 import heapq
@@ -28,11 +28,11 @@ from kafkad.wire.primitives import MalformedRequest
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 STARVED_MISSES = 16
-"""So many who wait for the arena are tried in vain in one pass: room that is too small for one may do for another."""
+"""Failed attempts in one pass for connections that wait for the arena. Room too small for one may do for another. """
 _HANG_UP = select.EPOLLHUP | select.EPOLLERR
 
 Start = Callable[[Connection, Frame, RequestContext], None]
-"""Begins to answer a request; raises MalformedRequest. Sets `exclusive_in_flight` when the answer comes later."""
+"""Begins to answer a request. Sets `exclusive_in_flight` when the answer comes later. Raises MalformedRequest."""
 
 
 class Clients:
@@ -66,9 +66,9 @@ class Clients:
         self.prefetch = prefetch
         self._turns = turns
         self._in_line: set[Connection] = set()
-        """Those whose parked request is to start in its turn."""
+        """Connections whose parked request starts in its turn."""
         self.queued_bytes = 0
-        """The size of those requests."""
+        """The total size of those requests."""
         self._peer_log = peer_log
         self._numbers = 0
         self._muted: list[tuple[int, int, Connection]] = []
@@ -79,7 +79,7 @@ class Clients:
         return len(self._by_fd)
 
     def serve(self, start: Start) -> None:
-        """From now on `start` begins requests. It is made last: it needs the connections that it may close."""
+        """Set `start`, which begins requests. It is made last, as it needs the connections that it may close."""
         self._start = start
 
     def get(self, fd: int) -> Connection | None:
@@ -96,7 +96,7 @@ class Clients:
         self._block[CONNECTIONS] = len(self._by_fd)
 
     def handle(self, connection: Connection, events: int) -> None:
-        """What epoll reports about one connection."""
+        """Handle the events that epoll reports for one connection."""
         try:
             if events & _READ:
                 for frame in self.reader.receive(connection, self.now_ms):
@@ -121,7 +121,7 @@ class Clients:
             self.close(connection, reason_of(error))
 
     def _finished(self, connection: Connection) -> None:
-        """The peer sends no more. What it asked before is answered: it may have closed one direction only."""
+        """The peer sends no more. Its earlier requests are still answered, as it may have closed one direction only."""
         self.reader.forget(connection)
         if connection.replies or connection.out:
             connection.is_finished = True
@@ -130,12 +130,12 @@ class Clients:
             self.close(connection, None)
 
     def _refuse(self, connection: Connection, reason: str) -> None:
-        """What it sent last is no request, and nothing more is read. What it asked before is answered."""
+        """Its last bytes are no valid request, and nothing more is read. Its earlier requests are still answered."""
         self._peer_log.closing(connection.host, self.now_ms, connection.peer, reason)
         self._finished(connection)
 
     def _arrived(self, connection: Connection, frame: Frame) -> None:
-        """A whole request: start it, or keep it until those before it are answered."""
+        """A complete request: start it, or keep it until those before it are answered."""
         connection.received_ns = monotonic_ns()
         if not connection.may_start(frame.request_class) or self.unread.must_wait(connection, frame.header.api_key):
             connection.parked = frame
@@ -152,7 +152,7 @@ class Clients:
             self._turns.add(size, self._in_turn(connection, size))
 
     def _in_turn(self, connection: Connection, size: int) -> Iterator[None]:
-        """It is the turn of its parked request, unless that has to wait for something else again."""
+        """Start its parked request in its turn, unless that has to wait for something else again."""
         self._in_line.discard(connection)
         self.queued_bytes -= size
         frame = connection.parked
@@ -191,7 +191,7 @@ class Clients:
             self._release(frame.arena_extent)
 
     def flush(self) -> None:
-        """End of a loop pass: send what is ready, go on with what had to wait for it."""
+        """End of a loop pass: send the replies that are ready, continue requests that waited for them."""
         while self._ready:
             now_ns = monotonic_ns()
             for connection in self._ready.take():
@@ -217,7 +217,7 @@ class Clients:
         self._set_interest(connection)
 
     def _go_on(self, connection: Connection) -> None:
-        """Requests that had to wait for those before them start, as far as they may."""
+        """Start requests that waited for earlier ones, if they may start now."""
         if connection in self.reader.next_pass or not connection.may_start(connection.waiting_class()):
             return
         if self.unread.must_wait(connection, connection.waiting_key()):
@@ -232,7 +232,7 @@ class Clients:
             self._begin(connection, parked)
 
     def _resume(self, connection: Connection) -> bool:
-        """Take what had to wait; False if it has to wait for space again."""
+        """Take the requests that had to wait; False if they have to wait for space again."""
         try:
             for frame in self.reader.resume(connection):
                 self._arrived(connection, frame)
@@ -248,7 +248,7 @@ class Clients:
             interest |= _READ
         if interest != connection.interest:
             if interest & _READ and not connection.interest & _READ:
-                # Until now it was we who kept it from sending.
+                # Until now the broker did not read from it, so its silence does not count.
                 connection.last_active_ms = self.now_ms
             connection.interest = interest
             self._epoll.modify(connection.fd, interest)
@@ -262,13 +262,13 @@ class Clients:
         return connection.filling is not None or not connection.is_blocked()
 
     def take_turns(self, waiting: dict[Connection, None]) -> None:
-        """Some of those who have let others go first go on when the pass ends."""
+        """When the pass ends, continue some of the connections that gave way to others."""
         for connection in list(islice(waiting, TURNS_OF_A_PASS)):
             del waiting[connection]
             self._ready.add(connection)
 
     def feed_starved(self) -> None:
-        """There may be space in the arena again: those who wait go on, in the order in which they came."""
+        """There may be space in the arena again: waiting connections go on, in the order in which they came."""
         line, misses = self.reader.places.line, 0
         for connection, size in list(line.waiting.items()):
             if misses == STARVED_MISSES or not line.may_take(connection, size):
@@ -300,9 +300,9 @@ class Clients:
         return self._muted[0][0] if self._muted else None
 
     def close_idle(self, max_idle_ms: int) -> None:
-        """Close connections on which no byte moved for `max_idle_ms`; as in Apache Kafka, whatever is under way.
+        """Close connections on which no byte moved for `max_idle_ms`; as in Apache Kafka, even with requests under way.
 
-        A peer that is gone without a word, or does not read its replies, is noticed by nothing else.
+        Nothing else detects a peer that is gone without closing, or that does not read its replies.
         """
         for connection in list(self._by_fd.values()):
             if self.now_ms - connection.last_active_ms > max_idle_ms:
@@ -310,7 +310,10 @@ class Clients:
                 self.close(connection, unread)
 
     def stop_reading(self) -> None:
-        """No further request is taken; who has got all that was under way sees the end, whatever others do."""
+        """Take no further requests.
+
+        A client that has all its replies sees the end at once, whatever other clients do.
+        """
         self.is_closing = True
         for connection in self._by_fd.values():
             self._ready.add(connection)
@@ -319,7 +322,7 @@ class Clients:
         return all(connection.is_quiet for connection in self._by_fd.values())
 
     def part(self) -> None:
-        """Close all of them, when what was answered has arrived."""
+        """Close all connections when their replies have arrived."""
         part([connection.sock for connection in self._by_fd.values()], lambda: monotonic_ns() // 1_000_000)
         self.close_all()
 
@@ -328,7 +331,7 @@ class Clients:
             self.close(connection, None)
 
     def close(self, connection: Connection, reason: str | None) -> None:
-        """Drop a connection; with a `reason` that is not the peer's ordinary good-bye, say so."""
+        """Drop a connection; log `reason` unless the peer has closed it normally."""
         if connection.closed:
             return
         if reason is not None:

@@ -1,7 +1,7 @@
-"""One client's connection: what it sent that is not answered yet, and what is on its way out.
+"""One client's connection: its requests that are not answered yet, and its replies that are not sent yet.
 
-Invariant: replies leave in the order of their requests, whatever the order in which they get ready. Requests
-of one class may be under way together (`request_class_of`); any other request waits until it is alone.
+Invariant: replies leave in the order of their requests, even if they get ready in another order. Requests of one class
+may be under way together (`request_class_of`); any other request waits until it is alone.
 """
 
 import os
@@ -19,31 +19,32 @@ from kafkad.wire.framing import RequestHeader
 from kafkad.wire.messages.fetch import FileSlice, Piece
 
 OUT_LIMIT_BYTES = 1 << 20
-"""With more than this unsent, no further request is read from the connection."""
+"""Unsent bytes beyond which no further request is read from the connection."""
 JOINED_BYTES = 16 * 1024
-"""Larger pieces are sent as they are: to copy them would cost more than another system call."""
+"""Larger pieces are sent without joining: copying them costs more than another system call."""
 CLASS_LIMIT = 64
 """Requests of one connection that may be under way at once."""
 KEPT_CLIENT_ID = 256
-"""A connection keeps the client id that it has heard last, for as long as it lasts, unless this one is longer."""
+"""A connection caches its last client id, unless it is longer than this."""
 ALONE = -1
 _CLASSES = frozenset({PRODUCE, OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
 _CLASS_BYTES = 32 * 1024
-"""Larger requests of groups may go to their worker around the ring, where smaller ones could overtake them."""
+"""Larger requests to groups may not fit into the ring and take the link, where smaller ones could overtake them."""
 _LENGTH_AND_KEY = Struct(">ih")
 _SEND_MORE = socket.MSG_MORE | socket.MSG_NOSIGNAL
 
 
 def request_class_of(api_key: int, size: int) -> int:
-    """What a request of `size` bytes may be under way with: others of the same class, or, with `ALONE`, nothing.
+    """The class of a request of `size` bytes.
 
-    Whoever carries out what has a class takes it in the order in which it came, for one partition or one group.
+    Requests of the same class may be under way together; one with `ALONE` is alone. Workers handle requests of a class
+    in the order in which they came, for one partition or one group.
     """
     return api_key if api_key in _CLASSES and (size <= _CLASS_BYTES or api_key == PRODUCE) else ALONE
 
 
 class Frame:
-    """A whole request in memory. `arena_extent` is where it lies in the arena, or None when it is private."""
+    """A complete request in memory. `arena_extent` is its place in the arena, or None in private memory."""
 
     __slots__ = ("arena_extent", "arena_offset", "header", "view")
 
@@ -77,7 +78,7 @@ class Reply:
 
 
 class Filling:
-    """A request that is larger than what was read so far: `got` of `total` bytes are in `view`."""
+    """An incomplete request: `got` of `total` bytes are in `view`."""
 
     __slots__ = ("arena_extent", "got", "total", "view")
 
@@ -89,7 +90,7 @@ class Filling:
 
 
 class Connection:
-    """The state of one socket. Slotted: ten thousand of them may sit here and say nothing."""
+    """The state of one socket. Slotted, as there may be ten thousand idle ones."""
 
     __slots__ = (
         "class_in_flight",
@@ -134,40 +135,40 @@ class Connection:
         self.number = number
         self.peer = peer
         self.client = client
-        """Who sent the request that came last."""
+        """The context of the last request."""
         self.context = context
         self.last_active_ms = now_ms
         self.is_muted = False
         self.is_prefetching = False
-        """A thread reads what is to be sent next; until it has, nothing is sent."""
-        """Nothing is taken from it before `muted_until_ms`: its client has sent or read too much."""
+        """A thread reads the next file slice into the page cache; meanwhile nothing is sent."""
+        """Throttled: no request is read before `muted_until_ms`, as its client is over its quota."""
         self.muted_until_ms = 0
         self.interest = 0
         self.head = b""
-        """What came in and is not handed on yet: part of a request, or (`is_held`) requests that have to wait."""
+        """Bytes that are not handed on yet: a part of a request, or (`is_held`) requests that have to wait."""
         self.is_held = False
         self.parked: Frame | None = None
-        """A large request that was complete before it could start; such a connection is not read."""
+        """A large request that is complete but may not start yet; meanwhile the connection is not read."""
         self.filling: Filling | None = None
         self.large_frames = False
         self.frames_read = 0
         self.received_ns = 0
-        """When the request that came last was complete."""
+        """The time at which the last request was complete."""
         self.replies: deque[Reply] = deque()
         self.out: deque[Piece | memoryview] = deque()
         self.out_bytes = 0
-        """Of replies that are ready and not sent, also where others have to leave before them."""
+        """Bytes of replies that are ready and not sent, including those behind replies that are not ready."""
         self.request_class = ALONE
         self.class_in_flight = 0
         """How many requests of `request_class` are under way."""
         self.exclusive_in_flight = False
         self.is_finished = False
-        """The peer sends nothing any more, or nothing that is taken; it may still wait for replies."""
+        """The peer sends nothing more, or is not read any more; it may still wait for replies."""
         self.closed = False
 
     @property
     def is_read(self) -> bool:
-        """Whether what its client sends is looked for."""
+        """Whether epoll watches for input from its client."""
         return bool(self.interest & select.EPOLLIN)
 
     @property
@@ -176,7 +177,7 @@ class Connection:
         return self.client.address
 
     def context_of(self, header: RequestHeader, now_ms: int) -> RequestContext:
-        """Of a request that is begun `now_ms`."""
+        """The context of a request that begins at `now_ms`."""
         client, client_id = self.client, header.client_id or ""
         if client.client_id != client_id:
             client = ClientIdentity(client.principal, client_id, client.address)
@@ -188,7 +189,10 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is under way or on its way out. A Produce with acks=0 has no reply, but is not written yet."""
+        """No request is under way and no reply is unsent.
+
+        A Produce with acks=0 has no reply, but may not be written yet.
+        """
         return not (self.replies or self.out or self.class_in_flight)
 
     def is_blocked(self) -> bool:
@@ -210,21 +214,21 @@ class Connection:
         return in_flight == 0 or (in_flight < CLASS_LIMIT and request_class == self.request_class != ALONE)
 
     def waiting_class(self) -> int:
-        """The class of what has to wait next: the parked request, or the first of those that are held."""
+        """The class of the next waiting request: the parked one, or the first of those that are held."""
         if self.parked is not None:
             return self.parked.request_class
         length, api_key = _LENGTH_AND_KEY.unpack_from(self.head)
         return request_class_of(api_key, length)
 
     def waiting_key(self) -> int:
-        """The API key of what has to wait next."""
+        """The API key of the next waiting request."""
         if self.parked is not None:
             return self.parked.header.api_key
         api_key: int = _LENGTH_AND_KEY.unpack_from(self.head)[1]
         return api_key
 
     def begin(self, request_class: int) -> None:
-        """A request that may start is under way now, until `ended`."""
+        """A request starts; it is under way until `ended`."""
         if request_class == ALONE:
             self.exclusive_in_flight = True
         else:
@@ -232,19 +236,19 @@ class Connection:
             self.class_in_flight += 1
 
     def ended(self) -> None:
-        """One of those that are under way is answered."""
+        """A request that was under way is answered."""
         if self.exclusive_in_flight:
             self.exclusive_in_flight = False
         else:
             self.class_in_flight -= 1
 
     def answer(self, reply: Reply, pieces: Sequence[Piece], size: int) -> None:
-        """What `reply` is, `size` bytes. They count from now on: no further request is answered beside too many."""
+        """Fill in `reply` with `size` bytes. They count as unsent from now on, and too many delay further requests."""
         reply.pieces = pieces
         self.out_bytes += size
 
     def keep_replies(self, count: int) -> None:
-        """No more than the first `count`: what was to be answered behind them is no request after all."""
+        """Keep only the first `count` replies: the request after them turned out to be malformed."""
         while len(self.replies) > count:
             self.replies.pop()
 
@@ -253,7 +257,7 @@ class Connection:
         self.muted_until_ms = max(self.muted_until_ms, until_ms)
 
     def queue_ready_replies(self, block: CounterBlock, now_ns: int) -> None:
-        """Move what is ready, in order, to the outgoing pieces, and count in `block` how long each has taken."""
+        """Move replies that are ready, in order, to the outgoing pieces, and count in `block` how long each took."""
         replies, out = self.replies, self.out
         while replies and (pieces := replies[0].pieces) is not None:
             reply = replies.popleft()
@@ -261,12 +265,11 @@ class Connection:
             out.extend(pieces)
 
     def send(self, is_cached: Callable[["Connection", FileSlice], bool]) -> bool:
-        """Push out what the socket takes; True when nothing is left. Raises OSError when the peer is gone.
+        """Send as much as the socket takes; True when nothing is left.
 
-        A file slice waits until `is_cached` has it in memory.
-
-        A file that turns out shorter than it was when the reply was made ends the connection: the reply
-        can't be completed (`ConnectionAbortedError`).
+        A file slice waits until `is_cached` has it in memory. If a file is shorter than when the reply was made, the
+        reply can't be completed and the connection ends (`ConnectionAbortedError`). Raises OSError when the peer is
+        gone.
         """
         out = self.out
         while out and not self.is_prefetching:
@@ -291,7 +294,7 @@ class Connection:
         if sent == len(piece):
             out.popleft()
         else:
-            # Not a copy: a large body may be the reply of many.
+            # Not a copy: a large body may be the reply to many clients.
             out[0] = memoryview(piece)[sent:]
         return sent
 
@@ -309,7 +312,7 @@ class Connection:
         return joined
 
     def unsent_pieces(self) -> Iterator[object]:
-        """What is in memory for it: bytes that are ready and not sent, each as the object that holds them."""
+        """The unsent bytes that it holds in memory, each as its object."""
         for reply in self.replies:
             yield from reply.pieces or ()
         for piece in self.out:
@@ -331,7 +334,7 @@ class Connection:
         return sent
 
     def drop(self) -> list[Reply]:
-        """Close the socket and give back what the outgoing pieces hold; the replies nobody will read."""
+        """Close the socket and release the outgoing pieces and all replies."""
         self.closed = True
         for piece in self.out:
             if isinstance(piece, FileSlice):

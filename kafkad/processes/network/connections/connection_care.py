@@ -61,10 +61,10 @@ class ConnectionCare:
             clients.close_idle(self._max_idle_ms)
 
     def close_stalled(self, stall_ms: int) -> None:
-        """Close connections that began a request and stopped sending: what they hold is wanted by others."""
+        """Close connections that began a request and stopped sending: other requests need their memory."""
         now_ms = self._clients.now_ms
         for connection in list(self._reader.unfinished):
-            # Who is not read, for whatever reason, can't go on sending.
+            # A connection that the broker does not read can't go on sending.
             if connection.is_read and now_ms - connection.last_active_ms >= stall_ms:
                 filling = connection.filling
                 came = f"{filling.got} of {filling.total}" if filling is not None else f"{len(connection.head)}"

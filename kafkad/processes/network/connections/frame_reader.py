@@ -51,20 +51,20 @@ class FrameReader:
         self.places = ArenaPlaces(arena)
         self.starved = self.places.line.waiting
         self.next_pass: dict[Connection, None] = {}
-        """Connections that have more requests here, and let others go first."""
+        """Connections that have more requests here, but give way to others first."""
         self.came = 0
-        """Bytes of large requests that were received since somebody looked."""
+        """Bytes of large requests that were received since the last look."""
         self.unfinished: set[Connection] = set()
-        """Connections in the middle of a request: how long its rest takes is up to the peer."""
+        """Connections with an incomplete request: the peer decides how long the rest takes."""
 
     @property
     def lent_bytes(self) -> int:
-        """What requests hold of the arena."""
+        """The places of requests in the arena."""
         spare = WINDOW_BYTES if self._window is not None and self._window_used == 0 else 0
         return self._arena.used_bytes - spare
 
     def reuse_window(self) -> None:
-        """No Produce is under way: nothing in the window has to stay."""
+        """No Produce is under way: the window is free."""
         self._window_used = 0
 
     def receive(self, connection: Connection, now_ms: int) -> Iterator[Frame]:
@@ -91,7 +91,7 @@ class FrameReader:
                 return
             budget -= got
             if filling is not None and connection.filling is None and filling.arena_extent is None:
-                # It was a large request, and no Produce as a rule: the others have their turn.
+                # It was a large request, mostly no Produce: other connections have their turn.
                 return
 
     def waits(self, connection: Connection) -> bool:
@@ -99,7 +99,10 @@ class FrameReader:
         return connection in self.starved or connection in self.space.crowded
 
     def resume(self, connection: Connection) -> Iterator[Frame]:
-        """What had to wait, as from `receive`; the connection `waits` if it has to again. Raises Unacceptable."""
+        """The requests that had to wait, as from `receive`; the connection `waits` if it has to again.
+
+        Raises Unacceptable.
+        """
         if connection.filling is not None:
             yield from self._filled(connection, connection.filling)
             return
@@ -115,7 +118,7 @@ class FrameReader:
             self.space.hold(connection, len(head))
 
     def _hold(self, connection: Connection, head: bytes) -> None:
-        """Whole requests that have to wait."""
+        """Keep complete requests that have to wait."""
         self._keep_head(connection, head)
         connection.is_held = True
 
@@ -126,7 +129,7 @@ class FrameReader:
         return head
 
     def _receive_first(self, connection: Connection, now_ms: int) -> Generator[Frame, None, tuple[int, int]]:
-        """How much was wanted, and how much came; -1: nothing is there, 0: nothing will come."""
+        """The size that was asked for, and the size that came; -1 when nothing is there, 0 when nothing will come."""
         head = connection.head
         window = self._window if self._has_window(len(head) + READ_BYTES) else None
         if window is not None:
@@ -171,7 +174,7 @@ class FrameReader:
     def _split(
         self, connection: Connection, view: memoryview, start: int, end: int, window: int | None
     ) -> Generator[Frame, None, bool]:
-        """Every whole request between `start` and `end` that may start; what is left over is kept.
+        """Every complete request between `start` and `end` that may start; the rest is kept.
 
         `window` is None when `view` is not the arena. In the end False: the connection has to wait for space.
         """
@@ -183,7 +186,7 @@ class FrameReader:
             if end - at - 4 < length:
                 break
             (api_key,) = I16.unpack_from(view, at + 4)
-            # One that waits for its turn is before all that came after it.
+            # A request that waits for its turn stays ahead of all later ones.
             waits = connection.parked is not None or not connection.may_start(request_class_of(api_key, length))
             if waits or (unread.is_over and unread.must_wait(connection, api_key)):
                 self._hold(connection, bytes(view[at:end]))
@@ -213,7 +216,7 @@ class FrameReader:
         return self._keep_rest(connection, view[at:end]) if at < end else True
 
     def _copied(self, connection: Connection, frame: memoryview) -> Frame | None:
-        """A whole Produce that was not received into the arena gets a place of its own there; None: it has to wait."""
+        """A complete Produce outside of the arena gets a place of its own there. None when it has to wait."""
         size = len(frame)
         extent = self.places.take(connection, size)
         if extent is None and self._window is not None:
@@ -237,7 +240,7 @@ class FrameReader:
         return Frame(header, view, extent, offset)
 
     def _keep_rest(self, connection: Connection, rest: memoryview) -> bool:
-        """Part of a request is here: remember it, or make room for the whole when it is a large one."""
+        """Keep a part of a request, or make room for the whole when it is a large one."""
         if len(rest) >= 6:
             total = LENGTH.unpack_from(rest)[0] + 4
             if connection.frames_read == 0 and (stranger := describe_stranger(bytes(rest[:16]))):
@@ -257,7 +260,8 @@ class FrameReader:
         if is_produce and self.places.may_begin(total):
             extent = self.places.begin(total)
             if extent is None and self._window is not None:
-                # The largest request has to fit once everybody else is done: not beside a window, where its rest is.
+                # The largest request has to fit when all others are done, so the window with its rest is given back
+                # first.
                 rest = memoryview(bytes(rest))
                 self._drop_window()
                 extent = self.places.begin(total)
@@ -293,7 +297,7 @@ class FrameReader:
         return wanted, got
 
     def _filled(self, connection: Connection, filling: Filling) -> Iterator[Frame]:
-        """A large request that is whole now, unless it has to wait for space."""
+        """A large request that is complete now, unless it has to wait for space."""
         extent, frame = filling.arena_extent, filling.view[4:]
         if extent is not None:
             self.places.became_whole(filling.total)
@@ -311,7 +315,7 @@ class FrameReader:
         self.space.release(connection)
 
     def move_out(self, connection: Connection) -> bool:
-        """Give back the arena's place of an unfinished request; False when private memory has no room for it."""
+        """Move an incomplete request out of the arena; False when private memory has no room for it."""
         filling = connection.filling
         assert filling is not None and filling.arena_extent is not None, "only a request in the arena is moved"
         size = next_step(filling.got, filling.total)
@@ -336,7 +340,7 @@ class FrameReader:
         return True
 
     def forget(self, connection: Connection) -> None:
-        """Nothing more will come of the connection: give back what it held in the arena."""
+        """The connection ends: give back its place in the arena."""
         self.unfinished.discard(connection)
         self.places.line.leave(connection)
         self.space.release(connection)

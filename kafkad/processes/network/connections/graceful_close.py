@@ -39,7 +39,7 @@ def part(sockets: Iterable[socket.socket], now_ms: Callable[[], int]) -> None:
 
 
 def mark_end(sock: socket.socket) -> bool:
-    """The peer sees that nothing more comes; False when it is gone."""
+    """Mark the end of the replies for the peer; False when it is gone."""
     try:
         sock.shutdown(socket.SHUT_WR)
     except OSError:
@@ -60,7 +60,7 @@ def _forget_input(sock: socket.socket) -> bool:
 
 
 def _pending(sock: socket.socket, question: int) -> int:
-    """Bytes that came and are not read, or that went and have not arrived."""
+    """Bytes that are received and not read, or sent and not acknowledged."""
     try:
         (count,) = _INT.unpack(fcntl.ioctl(sock, question, bytes(_INT.size)))
     except OSError:

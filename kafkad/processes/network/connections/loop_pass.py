@@ -1,24 +1,24 @@
-"""A pass of the loop: how much of one connection it takes, and which connections it looks at when it ends."""
+"""A pass of the loop: how much it handles of one connection, and which connections it continues at its end."""
 
 from kafkad.processes.network.connections.connection import Connection
 
 PASS_BYTES = 1 << 20
-"""Received."""
+"""Bytes that are received from one connection in one pass."""
 REQUESTS_OF_A_PASS = 32
-"""Started, of those that came in one piece; a Produce costs less and does not count."""
+"""Requests of one piece that are started; a Produce costs less and does not count."""
 WORK_OF_A_PASS_BYTES = 8 * 1024
-"""Fewer are started, if they or their replies are large."""
+"""Bytes of requests and replies after which no further request is started."""
 TURNS_OF_A_PASS = 8
-"""So many connections that have let others go first go on in one pass: newcomers do not wait for all of them."""
+"""Connections that gave way and are continued in one pass: newcomers do not wait for all of them."""
 
 
 def has_had_its_turn(begun: int, worked_bytes: int) -> bool:
-    """Whether the `begun`-th request waits for the next pass; `worked_bytes` are of those before it and replies."""
+    """Whether the `begun`-th request waits for the next pass; `worked_bytes` counts earlier requests and replies."""
     return begun > REQUESTS_OF_A_PASS or worked_bytes > WORK_OF_A_PASS_BYTES
 
 
 class ReadyConnections:
-    """A reply is ready, or what they waited for may be there. Each once, in the order in which they got ready."""
+    """Connections with a ready reply, or whose wait may be over. Each is here once, in the order of getting ready."""
 
     __slots__ = ("_connections",)
 
@@ -32,6 +32,6 @@ class ReadyConnections:
         self._connections[connection] = None
 
     def take(self) -> dict[Connection, None]:
-        """All of them; who gets ready from now on is in the next."""
+        """Take all of them; connections that get ready from now on are taken the next time."""
         taken, self._connections = self._connections, {}
         return taken

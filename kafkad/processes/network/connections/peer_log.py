@@ -1,4 +1,4 @@
-"""What is said of peers that are cut off or turned away: one line for each address and minute, then a count."""
+"""Log lines about peers that are closed or refused: one for each address and minute, then a count."""
 
 import logging
 
@@ -8,7 +8,7 @@ log = logging.getLogger(__name__)
 
 
 class PeerLog:
-    """The log lines that a stranger can cause. One for the process: acceptor and connections share the minute."""
+    """The log lines that any peer can cause. One object for the process: acceptor and connections share the minute."""
 
     def __init__(self) -> None:
         self._complaints = PeerComplaints()
@@ -22,7 +22,7 @@ class PeerLog:
         self.warn(host, now_ms, "closing the connection from %s: %s", peer, reason)
 
     def tick(self, now_ms: int) -> None:
-        """Say what was left out in minutes that are over."""
+        """Log the counts of minutes that are over."""
         _say(self._complaints.over(now_ms))
 
     def close(self) -> None:
@@ -39,5 +39,5 @@ def _say(counts: list[tuple[str, int]]) -> None:
 
 
 def reason_of(error: OSError) -> str | None:
-    """What to say about a connection that broke; nothing about a peer that has just gone."""
+    """The log text about a connection that broke; none about a peer that just disconnected."""
     return None if isinstance(error, ConnectionResetError | BrokenPipeError) else str(error)

@@ -1,8 +1,8 @@
-"""How much memory may requests take that are not received into the arena, and who has to wait for some?
+"""How much memory may requests outside of the arena take, and which connection has to wait for some?
 
-No length that a client claims is believed: a request takes room as its bytes arrive, in steps. Beyond the limit
-connections wait in line, unread, and one at a time may go on: all of it together is never more than the limit and
-one largest request. Who holds room for long without going on is `slow_requests`'s.
+A claimed length reserves nothing: a request takes memory as its bytes arrive, in steps. Beyond the limit connections
+wait in line, unread, and one at a time may go on: the total never exceeds the limit plus one largest request.
+`slow_request_eviction` handles connections that hold memory for long.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,30 +11,30 @@ from kafkad.processes.network.connections.connection import Connection
 
 FIRST_STEP_BYTES = 16 * 1024
 COUNTED_HEAD_BYTES = 1024
-"""The beginning of a small request counts if it is longer: ten thousand clients may have one each."""
+"""The incomplete part of a small request counts from this size on: ten thousand clients may have one each."""
 
 
 class RequestMemory:
-    """What each connection's unfinished request holds. `elsewhere` is what whole ones hold that are not answered."""
+    """The memory of each connection's incomplete request. `elsewhere` is that of complete, unanswered ones."""
 
     def __init__(self, limit: int, elsewhere: Callable[[], int]) -> None:
         self._limit = limit
         self._elsewhere = elsewhere
         self._held: dict[Connection, int] = {}
         self._goes_on: Connection | None = None
-        """The one that may take more than there is."""
+        """The connection that may exceed the limit."""
         self.used = 0
         self.crowded: dict[Connection, None] = {}
-        """Connections that wait, in order."""
+        """Waiting connections, in order."""
 
     @property
     def surplus(self) -> int:
-        """How much more is held than leaves half of the limit to those who come."""
+        """The bytes by which incomplete requests hold more than half of the limit."""
         return self.used - self._limit // 2
 
     @property
     def is_short(self) -> bool:
-        """Somebody waits, or would have to."""
+        """A connection waits, or the next one would have to."""
         return bool(self.crowded) or self.used > self._limit
 
     @property
@@ -45,7 +45,7 @@ class RequestMemory:
         return self._held.get(connection, 0)
 
     def grow(self, connection: Connection, size: int) -> bool:
-        """Let its request hold `size` bytes; False: the connection has to wait in line."""
+        """Let its request hold `size` bytes; False when the connection has to wait in line."""
         if not self._may(connection, size):
             self.crowded[connection] = None
             return False
@@ -54,19 +54,19 @@ class RequestMemory:
         return True
 
     def take(self, connection: Connection, size: int) -> bool:
-        """As `grow`, for what need not be: nobody waits for it, and nobody goes beyond the limit."""
+        """As `grow`, but optional: the connection does not wait for it, and it never exceeds the limit."""
         if self.used + self._elsewhere() + size > self._limit:
             return False
         self.hold(connection, size)
         return True
 
     def hold(self, connection: Connection, size: int) -> None:
-        """It holds `size` bytes, which have arrived already."""
+        """Count `size` bytes, which have arrived already."""
         self.used += size - self._held.get(connection, 0)
         self._held[connection] = size
 
     def let_go(self, connection: Connection) -> None:
-        """It holds nothing now; it may wait for some still."""
+        """It holds nothing now; it may still wait in line."""
         self.used -= self._held.pop(connection, 0)
 
     def _may(self, connection: Connection, size: int) -> bool:
@@ -81,7 +81,7 @@ class RequestMemory:
         return connection is self._goes_on
 
     def release(self, connection: Connection) -> None:
-        """Its request is whole, or will never be."""
+        """Its request is complete, or never will be."""
         self.let_go(connection)
         self.crowded.pop(connection, None)
         if connection is self._goes_on:
@@ -89,5 +89,5 @@ class RequestMemory:
 
 
 def next_step(got: int, total: int) -> int:
-    """The room for a request of which `got` of `total` bytes are here: at most as much again as has arrived."""
+    """The memory for a request of which `got` of `total` bytes are here: at most twice what has arrived."""
     return min(total, max(FIRST_STEP_BYTES, 2 * got))

@@ -1,8 +1,8 @@
-"""Requests that have begun and come slowly give way, when others wait for the memory that they hold.
+"""Slow incomplete requests give way when other requests wait for their memory.
 
-Looked at only while somebody waits: a client that sends slowly is none of our business otherwise. What is in the
-arena moves to private memory, where it takes as much as has come. There, and where there is no room for it, the
-slowest are closed until half of the memory is free: their clients begin again.
+This is checked only while a connection waits: otherwise slow clients do no harm. Requests in the arena move to private
+memory, where they take only as much as has arrived. There, and if there is no room, the slowest connections are closed
+until half of the memory is free: their clients begin again.
 """
 
 import logging
@@ -29,7 +29,7 @@ _Transfer = Transfer[Connection]
 
 
 class SlowRequestEviction:
-    """Of one network process. `close` ends a connection, with a line in the log if it is given a reason."""
+    """One for each network process. `close` ends a connection, with a log line if it gets a reason."""
 
     def __init__(self, reader: FrameReader, close: Callable[[Connection, str | None], None]) -> None:
         self._reader = reader
@@ -40,7 +40,7 @@ class SlowRequestEviction:
 
     @property
     def is_wanted(self) -> bool:
-        """Somebody waits, or did when it was last looked."""
+        """A connection waits, or did at the last look."""
         reader = self._reader
         return bool(
             reader.places.is_short or reader.starved or reader.space.is_short or self.next_look_ms is not None
@@ -58,7 +58,7 @@ class SlowRequestEviction:
             return
         is_first = self.next_look_ms is None
         self.next_look_ms = now_ms + LOOK_MS
-        # A line that waits for the worker is stuck by no client's fault.
+        # If the queue waits for the worker, no client is at fault.
         came = STUCK_BYTES if reader.starved else reader.came
         reader.came = 0
         begun = list(self._begun())
@@ -83,7 +83,10 @@ class SlowRequestEviction:
             yield Transfer(connection, connection.frames_read, got, held, not connection.is_read)
 
     def _clear_arena(self, seen: Sequence[CheckedTransfer[Connection]]) -> list[_Transfer]:
-        """Move out what is slow, and whatever takes long if whole requests wait; those for which there is no room."""
+        """Move slow requests out of the arena, and all incomplete ones if complete requests wait.
+
+        Returns those without room.
+        """
         reader = self._reader
         given_up = []
         for begun, _progress, is_slow in reversed(seen):
@@ -112,7 +115,7 @@ class SlowRequestEviction:
             self._close(begun.who, None)
 
     def _say(self, begun: Sequence[_Transfer], now_ms: int) -> None:
-        """Once, and again when it goes on for long."""
+        """Log this once, and again when it lasts."""
         if not begun or (self._said_at_ms is not None and now_ms - self._said_at_ms < SAID_AGAIN_MS):
             return
         self._said_at_ms = now_ms

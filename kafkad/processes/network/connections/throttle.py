@@ -1,8 +1,8 @@
-"""How fast clients may go: whom this network process leaves unread for how long, and what it tells the others.
+"""Quotas of clients: which connections this network process does not read, for how long, and what it reports.
 
-A client's limit is one for the whole broker, and its connections land on several network processes. So each
-tells the others what it counted, about once a second while there is traffic of limited clients, and judges by
-the sum. Nothing is sent otherwise.
+A client's quota holds for the whole broker, and its connections are spread over network processes. So each process
+sends its counts to the others, about once a second while clients with quotas have traffic, and decides by the sum.
+Otherwise nothing is sent.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ EXCHANGE_MS = 1_000
 
 
 class Throttle:
-    """The quota manager of this process. Ask `manager.is_unlimited` first: nothing else costs anything then."""
+    """The quota manager of this process. Check `manager.is_unlimited` first: then nothing else has to be called."""
 
     def __init__(self, manager: QuotaManager, block: CounterBlock, *, has_others: bool) -> None:
         self.manager = manager
@@ -27,17 +27,18 @@ class Throttle:
         self.next_exchange_ms: int | None = None
 
     def configure(self, written: Mapping[str, str]) -> None:
-        """The broker's options are these now."""
+        """Apply changed options of the broker."""
         self.manager.configure(written)
 
     def produced(self, connection: Connection, client: ClientIdentity, size: int, now_ms: int) -> None:
-        """Count a Produce of `size` bytes; its connection pauses when that was too much."""
+        """Count a Produce of `size` bytes; its connection is muted when that exceeds the quota."""
         self._mute(connection, self.manager.record_produce(client, size, now_ms), now_ms)
 
     def fetched(self, connection: Connection, client: ClientIdentity, size: int, now_ms: int) -> int:
-        """Count a Fetch that would be answered with `size` bytes.
+        """Count a Fetch whose answer would have `size` bytes.
 
-        Milliseconds that its connection pauses: it is then to be answered without records, and was not counted.
+        Returns the milliseconds for which its connection is muted: then it is not counted and has to be answered
+        without records.
         """
         pause_ms = self.manager.record_fetch(client, size, now_ms)
         if pause_ms > 0:
@@ -46,7 +47,7 @@ class Throttle:
         return pause_ms
 
     def largest_fetch(self, client: ClientIdentity) -> int | None:
-        """More than this in one answer would be throttled whatever came before."""
+        """An answer with more than this would be throttled in any case."""
         return self.manager.max_fetch_bytes(client)
 
     def _mute(self, connection: Connection, pause_ms: int, now_ms: int) -> None:
@@ -57,11 +58,11 @@ class Throttle:
             self.next_exchange_ms = now_ms + EXCHANGE_MS
 
     def take_counts(self) -> list[QuotaRow]:
-        """What the others should know of. Due at `next_exchange_ms`."""
+        """The counts for the other processes. Due at `next_exchange_ms`."""
         self.next_exchange_ms = None
         return [row for row in self.manager.drain_local() if row[1] or row[2]]
 
     def heard(self, rows: list[QuotaRow], now_ms: int) -> None:
-        """What another process has counted."""
+        """Add the counts of another process."""
         for client, produced, fetched in rows:
             self.manager.record_remote(client, produced, fetched, now_ms)

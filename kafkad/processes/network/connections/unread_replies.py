@@ -1,8 +1,8 @@
 """How much memory may replies take that their clients do not read?
 
 Replies are made as fast as requests come, and stay until they are sent. Beyond the limit, requests wait: those of
-clients that have replies to read, and those whose replies may be large. Clients that have not read on since the last
-look are closed then, those with most first. Nothing is looked at or counted below the limit.
+clients with unread replies, and those whose replies may be large. Then connections that have read nothing since the
+last look are closed, those with the most unread bytes first. Below the limit nothing is checked or counted.
 """
 
 import logging
@@ -18,16 +18,16 @@ log = logging.getLogger(__name__)
 UNREAD_BYTES = 32 << 20
 NAMED = 5
 _SMALL_REPLIES = frozenset({PRODUCE, FETCH, API_VERSIONS})
-"""Records are in files, not in memory."""
+"""Their replies take little memory: fetched records stay in files."""
 
 
 class UnreadReplies:
-    """Of one network process; `connections` are all that it has."""
+    """One for each network process; `connections` are all its connections."""
 
     def __init__(self, limit: int = UNREAD_BYTES) -> None:
         self._limit = limit
         self._most = 0
-        """Made since they were last counted, and what was left then: no more than this is unread."""
+        """An upper bound of unread bytes: those at the last count and all replies since."""
         self._requests: SlowRequests[Connection] = SlowRequests()
         self.connections: Callable[[], Iterable[Connection]] = tuple
         self.waiting: dict[Connection, None] = {}
@@ -43,18 +43,18 @@ class UnreadReplies:
         return bool(self.waiting) or self.next_look_ms is not None
 
     def made(self, size: int) -> None:
-        """A reply of `size` bytes."""
+        """Count a reply of `size` bytes."""
         self._most += size
 
     def must_wait(self, connection: Connection, api_key: int) -> bool:
-        """Whether no reply may be made for it now; it is in `waiting` then."""
+        """Whether its next request has to wait; then it is in `waiting`."""
         if not self.is_over or (not connection.out_bytes and api_key in _SMALL_REPLIES):
             return False
         self.waiting[connection] = None
         return True
 
     def _holders(self) -> list[Transfer[Connection]]:
-        """Who has how much unread. What several have is counted for one of them."""
+        """The unread bytes of each connection. Bytes that several connections share count for one of them."""
         counted: set[int] = set()
         holders = []
         for connection in self.connections():
@@ -69,7 +69,10 @@ class UnreadReplies:
         return holders
 
     def begin_pass(self) -> bool:
-        """Count, once in each pass while `is_over`: what is sent is not known otherwise. Whether there is room now."""
+        """Count, once in each pass while `is_over`, as sent bytes are not tracked otherwise.
+
+        Returns whether there is room now.
+        """
         self._most = sum(each.held for each in self._holders())
         return not self.is_over
 
@@ -100,7 +103,7 @@ class UnreadReplies:
 
 
 def names(begun: Sequence[Transfer[Connection]]) -> str:
-    """Those that hold most, and how much."""
+    """The connections with the most unread bytes, and how many."""
     most = sorted(begun, key=lambda each: each.held, reverse=True)
     named = ", ".join(f"{each.who.peer} {each.held} bytes" for each in most[:NAMED])
     return named + (f" and {len(most) - NAMED} more" if len(most) > NAMED else "")

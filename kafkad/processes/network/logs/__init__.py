@@ -1,1 +1,1 @@
-"""Logs as a network process reads them: files, look-ups and what is read ahead of sendfile."""
+"""How a network process reads logs: files, look-ups, and reads ahead of sendfile."""

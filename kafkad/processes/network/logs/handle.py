@@ -1,4 +1,4 @@
-"""One partition's log as a network process knows it at present: its reader, and what a thread has looked at before."""
+"""One partition's log in a network process: its present reader, and the look-ups that a thread made ahead."""
 
 from kafkad.core.log.reading.log_reader import LogReader
 from kafkad.core.log.reading.segment_facts import SegmentFacts
@@ -10,7 +10,7 @@ class LogHandle:
     """A partition's reader; `is_whole` once it has the owner's manifest instead of the newest segment alone.
 
     `ahead` holds the offsets that a thread looks up, or (True) has looked up, so that this process need not wait;
-    `touched` the older segments that were opened before. `learnt` is what the last whole reader knew of its segments.
+    `touched` the older segments that were opened before. `learnt` holds the last whole reader's facts about segments.
     """
 
     __slots__ = ("ahead", "generation", "is_whole", "learnt", "reader", "topic_id", "touched")
@@ -25,7 +25,7 @@ class LogHandle:
         self.learnt: tuple[LogManifest, SegmentFacts] | None = (reader.manifest, reader.facts) if is_whole else None
 
     def follow(self, before: "LogHandle") -> None:
-        """Take over what is known already; `before` is of the same log."""
+        """Take over the facts of `before`, a handle of the same log."""
         if before.learnt is None:
             return
         if self.is_whole:
@@ -36,16 +36,16 @@ class LogHandle:
 
     @property
     def segments(self) -> int:
-        """How many segments it remembers."""
+        """The number of segments that it keeps in memory."""
         return len(self.learnt[0].segment_bases) if self.learnt is not None else 1
 
     def has(self, offset: int, upper: LogPosition) -> bool:
-        """Whether everything from `offset` to `upper` is in segments that the reader knows."""
+        """Whether the reader knows all segments from `offset` to `upper`."""
         manifest = self.reader.manifest
         return self.is_whole or (manifest.segment_bases[0] <= offset and manifest.has_segment(upper.segment_base))
 
     def is_untouched(self, offset: int) -> bool:
-        """Whether `offset` is in an older segment that has not been opened yet: even that may wait for a disk."""
+        """Whether `offset` is in an older segment that was not opened yet: opening it may wait for a disk."""
         bases = self.reader.manifest.segment_bases
         if offset >= bases[-1]:
             return False

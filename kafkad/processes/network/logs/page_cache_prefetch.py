@@ -1,7 +1,7 @@
-"""Reads that the page cache does not have go to a thread: one cold consumer must not hold up all others.
+"""Threads make reads that the page cache does not have: one cold consumer must not delay all others.
 
-`sendfile` waits for the disk in the middle of the loop. So before the first byte of a file slice leaves, its first and
-last page are asked for without waiting (RWF_NOWAIT); if one is missing, a thread reads the slice through, and the
+`sendfile` would wait for the disk in the middle of the loop. So before the first byte of a file slice is sent, its
+first and last page are read without waiting (RWF_NOWAIT). If one is missing, a thread reads the whole slice, and the
 connection goes on when that is done.
 """
 
@@ -20,7 +20,7 @@ Probe = Callable[[int, int], bool]
 
 
 def is_cached(fd: int, position: int) -> bool:
-    """Also true where the file system can't say: then the read is simply made."""
+    """Also True where the file system can't tell: then `sendfile` may wait."""
     try:
         os.preadv(fd, [bytearray(1)], position, os.RWF_NOWAIT)
     except OSError as error:
@@ -39,14 +39,14 @@ class PageCachePrefetch:
         self._probe = probe
 
     def is_cached(self, connection: Connection, piece: FileSlice) -> bool:
-        """Whether `piece` can be sent now; if not, it is being read, and `connection` says that it waits for it."""
+        """Whether `piece` can be sent now. If not, a thread reads it, and `connection` is marked as waiting for it."""
         last = piece.position + piece.length - 1
         if self._probe(piece.fd, piece.position) and self._probe(piece.fd, last):
             piece.is_cached = True
             return True
 
         def done(_: object) -> None:
-            # What the disk says of a slice that could not be read is said again by `sendfile`.
+            # If the slice can't be read, `sendfile` will raise the same error.
             connection.is_prefetching = False
             if not connection.closed:
                 self._ready(connection)

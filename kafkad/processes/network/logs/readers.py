@@ -1,8 +1,9 @@
-"""The logs as a network process reads them: one reader for a slot and generation, its files, its manifest.
+"""How a network process reads logs: one reader for a slot and generation, its files, its manifest.
 
-The newest segment needs no manifest: its name is in the slot. For anything older the owner is asked once a
-generation, and whoever needs it waits (`None`). A handle is (slot, generation, topic id): when one of them changed,
-the reader is made anew. No look-up here waits for a disk: where one would, a thread makes it first, for the page cache.
+The newest segment needs no manifest: its name is in the slot. For older segments the owner is asked once in each
+generation, and requests that need them wait (`None`). A handle belongs to (slot, generation, topic id): when one of
+them changes, the reader is made anew. No look-up here waits for a disk: where one would, a thread makes it first, to
+fill the page cache.
 """
 
 import logging
@@ -29,12 +30,12 @@ _EMPTY = Place(0, 0, 0)
 
 
 MOST_SEGMENTS = 1_000_000
-"""Segments of all manifests that are kept: beyond that the oldest manifests are asked for again when needed."""
+"""Segments of all cached manifests: beyond that the oldest manifests are dropped and requested again when needed."""
 _MOST_AHEAD = 1_000
 
 
 LookAhead = Callable[[LogReader, Callable[[LogReader], object], Callable[[object], None]], None]
-"""(reader, what to do with one like it, what to call in the loop when that is done)."""
+"""(reader, the work with a reader like it, the callback in the loop when that is done)."""
 
 
 class LogReaders:
@@ -55,18 +56,18 @@ class LogReaders:
         self._files = files
         self._look_ahead = look_ahead
         self.has_news = False
-        """Something has come that somebody may wait for: a manifest, or pages of an index."""
+        """A manifest or pages of an index have come, which requests may wait for."""
         self._segments = 0
-        """Of all manifests."""
+        """The number of segments in all manifests."""
         self._directory_of = directory_of
         self._ask = ask
         self._handles: dict[int, LogHandle] = {}
         self._asked: dict[int, int] = {}
         """Generation asked for, by slot."""
         self._unreadable: dict[int, int] = {}
-        """Generation at which a slot's files turned out to be damaged: that is said once."""
+        """Generation in which a slot's files were found damaged, which is logged once."""
         self._missing: dict[int, int] = {}
-        """Generation whose files were not there: its manifest is asked for once more, and then given up."""
+        """Generation whose files were missing: its manifest is requested once more, then the log can't be read."""
 
     def locate(self, slot: int, published: PartitionSlot, wanted: WantedRecords) -> Place | None:
         handle = self._handle(slot, published)
@@ -91,7 +92,7 @@ class LogReaders:
             self.outdated(slot, published)
             return None
         except KafkaError:
-            # Published and files part for a moment around a truncation: nothing to read now.
+            # During a truncation the slot and the files differ for a moment: nothing can be read now.
             return _EMPTY
         except DAMAGE as error:
             raise self.unreadable(slot, published, error) from error
@@ -100,7 +101,7 @@ class LogReaders:
         return Place(*extent)
 
     def _prepare(self, handle: LogHandle, wanted: WantedRecords, *, is_under_way: bool) -> None:
-        """Have a thread read what the look-up reads; whoever waits is told with the next manifests."""
+        """Have a thread read the pages of the look-up; waiting requests continue with the next manifests."""
         handle.ahead[wanted.offset] = False
         if is_under_way:
             return
@@ -108,7 +109,7 @@ class LogReaders:
             handle.ahead = {wanted.offset: False}
 
         def done(_: object) -> None:
-            # How it ended is said when the same is done here.
+            # An error is raised again when this process makes the look-up itself.
             handle.ahead[wanted.offset] = True
             manifest = handle.reader.manifest
             handle.touched.add(manifest.segment_bases[manifest.segment_number(wanted.offset)])
@@ -121,9 +122,9 @@ class LogReaders:
     ) -> list[tuple[int, int]] | None:
         handle = self._handle(slot, published)
         if handle is None or not handle.has(offset, upper):
-            # Forgotten since the place was found: nothing is sent rather than too much.
+            # The log was dropped since the place was found: nothing is sent rather than too much.
             return None
-        # As a rule a thread has read it with the place.
+        # Mostly a thread has read it together with the place.
         self._files.may_wait = True
         try:
             return handle.reader.aborted(offset, Extent(*place), upper)
@@ -154,7 +155,7 @@ class LogReaders:
         return reader.epoch_end_offset(epoch, published.leo_offset) if reader is not None else None
 
     def reader(self, slot: int, published: PartitionSlot) -> LogReader | None:
-        """A reader with the owner's manifest; None: it has been asked for."""
+        """A reader with the owner's manifest; None when that was requested and is not here yet."""
         handle = self._handle(slot, published)
         if handle is not None and handle.is_whole:
             return handle.reader
@@ -178,7 +179,7 @@ class LogReaders:
         return FileSlice(fd, place.position, place.length, file.unpin)
 
     def arrived(self, message: Manifest, published: PartitionSlot) -> None:
-        """The owner's answer. One that is no longer true is asked for again when somebody needs it."""
+        """Take the owner's answer. If it is outdated, it is requested again when needed."""
         self.has_news = True
         self._asked.pop(message.slot, None)
         is_current = message.found and message.generation == published.generation
@@ -186,18 +187,18 @@ class LogReaders:
             self._put(message.slot, published, _unpack(message), is_whole=True)
 
     def owner_lost(self) -> None:
-        """A worker died: what it was asked will not be answered."""
+        """A worker died: it will not answer open requests."""
         self._asked.clear()
 
     def forget(self, slot: int) -> None:
-        """The partition is gone or moved: its files are not kept from being freed."""
+        """The partition is gone or moved: close its files, so that their disk space becomes free."""
         self._forget(slot)
         self._asked.pop(slot, None)
         self._unreadable.pop(slot, None)
         self._missing.pop(slot, None)
 
     def files_removed(self, slots: list[int], table: SlotReader) -> None:
-        """Their owner has unlinked files: what is held of a generation before this one is let go."""
+        """Their owner has unlinked files: close those of earlier generations."""
         for slot in slots:
             handle = self._handles.get(slot)
             if handle is not None and handle.generation != table.read(slot).generation:
@@ -218,7 +219,7 @@ class LogReaders:
         before = self._forget(slot)
         directory = self._directory_of(slot, published)
         if directory is None:
-            # Its topic is deleted: an answer of the owner, or a question of a client, has crossed that news.
+            # Its topic is deleted: the owner's answer or a client's request was under way at that time.
             return None
         store = SegmentFiles(directory, self._files)
         reader = LogReader(store, manifest)

@@ -1,6 +1,6 @@
 """Threads that may wait for a disk, so that the loop of a network process never does.
 
-What they have done is told in the loop, by a doorbell.
+An eventfd wakes the loop when they have finished work.
 """
 
 import os
@@ -18,7 +18,7 @@ Done = Callable[["Future[Any]"], None]
 
 
 class ReadingThreads:
-    """Work for a few threads, done in the order in which it came."""
+    """Work for a few threads, in the order in which it came."""
 
     def __init__(self, name: str) -> None:
         self._threads = HelperThreads(THREADS, name)
@@ -27,7 +27,7 @@ class ReadingThreads:
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def submit(self, done: Done, work: Callable[..., object], *args: object) -> None:
-        """Have `work(*args)` done by a thread; `done` is called in the loop, with how that ended."""
+        """Run `work(*args)` in a thread; then `done` is called in the loop with the outcome."""
         future = self._threads.submit(work, *args)
         future.add_done_callback(partial(self._ring, done))
 
@@ -36,7 +36,7 @@ class ReadingThreads:
         os.eventfd_write(self.doorbell, 1)
 
     def rung(self, _events: int) -> None:
-        """Some of it is done."""
+        """Threads have finished some work."""
         os.eventfd_read(self.doorbell)
         while self._finished:
             future, done = self._finished.popleft()

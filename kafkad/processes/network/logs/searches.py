@@ -1,4 +1,4 @@
-"""Looks into logs that may have to wait for a disk: made by threads, with files of their own."""
+"""Searches in logs that may wait for a disk: threads make them, with files of their own."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,7 +22,7 @@ class LogSearches:
     def begin(
         self, reader: LogReader, look: Callable[[LogReader], Found], ended: Callable[["Future[Found]"], None]
     ) -> None:
-        """`look` is given a reader like `reader`; `ended` is called in the loop."""
+        """`look` gets a reader like `reader`; `ended` is called in the loop."""
         self._threads.submit(ended, _look, reader, look, self._files())
 
 
