@@ -118,7 +118,7 @@ def described(
 
 
 def broker_synonyms(broker: BrokerConfig, name: str) -> tuple[Synonym, ...]:
-    """Every place that has a value for `name`. Synonyms before the first one of that very name are left out. """
+    """Every place that has a value for `name`. Synonyms before the first one of that very name are left out."""
     names = _names_behind(name)
     texts = broker.texts
     layers = (

@@ -54,7 +54,7 @@ _RESTART = "this broker applies {} when it starts; write it into the file and re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reload:
-    """`config` is the new configuration; the names are the options that changed and those that wait for a restart. """
+    """`config` is the new configuration; the names are the options that changed and those that wait for a restart."""
 
     config: BrokerConfig
     applied: tuple[str, ...]

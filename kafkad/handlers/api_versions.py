@@ -95,7 +95,7 @@ def _body(version: int, error: ErrorCode, features: Finalized) -> bytes:
 
 
 def _pack_features(version: int, features: Finalized) -> bytes:
-    """Three tagged fields: this broker's supported features, the finalized ones of the cluster, and their epoch. """
+    """Three tagged fields: this broker's supported features, the finalized ones of the cluster, and their epoch."""
     # Older clients can't read a feature whose lowest level is 0 (KAFKA-17492).
     shown = [(name, levels) for name, levels in SUPPORTED.items() if levels.lowest or version >= LEVEL_0_FROM]
     fields: list[tuple[int, bytes]] = []

@@ -79,7 +79,7 @@ def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogC
 
 
 def with_plugin_configs(config: LogConfig, overrides: Mapping[str, str], added: Mapping[str, Setting]) -> LogConfig:
-    """`config` with the values of `added`: from the topic's `overrides` where these are valid, else the default. """
+    """`config` with the values of `added`: from the topic's `overrides` where these are valid, else the default."""
     if not added:
         return config
     values = {name: _value_or_default(setting, overrides.get(name)) for name, setting in added.items()}

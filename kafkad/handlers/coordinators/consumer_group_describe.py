@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, versions 0 and 1: KIP-848 groups with the present and target assignment of each member. """
+"""ConsumerGroupDescribe, versions 0 and 1: KIP-848 groups with the present and target assignment of each member."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""ListTransactions, versions 0 to 2: filters by state and producer id, since 1 by duration, since 2 by a pattern. """
+"""ListTransactions, versions 0 to 2: filters by state and producer id, since 1 by duration, since 2 by a pattern."""
 
 from typing import Any
 

@@ -14,7 +14,7 @@ from kafkad.wire.messages.metadata import PartitionRow, layout, pack_topic
 
 NO_LEADER = -1
 WHOLE_ANSWERS = 4
-"""Cached answers with all topics. Each may be megabytes, and clients of the same kind send the same request. """
+"""Cached answers with all topics. Each may be megabytes, and clients of the same kind send the same request."""
 
 
 class _Packed:

@@ -1,4 +1,4 @@
-"""Requests of the network process to the controller: client requests, and topics to be auto-created. """
+"""Requests of the network process to the controller: client requests, and topics to be auto-created."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Requests to the owners of partitions, other than Produce. Each owner is asked once, and the answers are joined. """
+"""Requests to the owners of partitions, other than Produce. Each owner is asked once, and the answers are joined."""
 
 from collections.abc import Callable
 

@@ -53,7 +53,7 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
         """A manifest has come: what is being measured in steps has to be measured again."""
 
     def limit(self, max_bytes: int) -> None:
-        """The quota's limit of bytes for one answer, so it does not wait for more."""
+        """Lower its limits to `max_bytes`, the quota's limit for one answer: it does not wait for more."""
         self.max_bytes = min(self.max_bytes, max_bytes)
         self.min_bytes = min(self.min_bytes, self.max_bytes)
 
@@ -66,7 +66,7 @@ class WaitingFetch(DelayedOperation[Hashable, Look]):
 
     @property
     def wants_manifest(self) -> bool:
-        """Or it was not measured completely."""
+        """Whether it waits for a manifest, or was not measured completely."""
         measured = self.measured
         return measured is None or (measured.needs_manifest and not measured.has_something_to_say)
 

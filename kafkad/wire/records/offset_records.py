@@ -115,5 +115,5 @@ def _read_topic_id(value: bytes, at: int) -> UUID:
 
 @lru_cache(maxsize=4096)
 def _uuid(raw: bytes) -> UUID:
-    """A cached topic id: making one takes as long as reading the rest of the record, and topics are few. """
+    """A cached topic id: making one takes as long as reading the rest of the record, and topics are few."""
     return UUID(bytes=raw)

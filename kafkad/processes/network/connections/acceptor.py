@@ -22,7 +22,7 @@ SECOND_LOOK_MS = 2
 NO_LIMIT = 2**31 - 1
 """The limits when no option sets them."""
 FAILED_PAUSE_MS = 1_000
-"""After a failed accept the listener is ignored for this long. Otherwise epoll would report it in every pass. """
+"""After a failed accept the listener is ignored for this long. Otherwise epoll would report it in every pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ SECOND_MS = 1_000
 ACCEPTS_PER_PASS = 64
 """Connections accepted in one pass; more wait for the next pass, after the requests of open connections."""
 SLACK = 16
-"""One process may have more connections than another by this share of its own. With many, balance matters less. """
+"""One process may have more connections than another by this share of its own. With many, balance matters less."""
 
 
 class Admission:
@@ -88,7 +88,7 @@ class Admission:
         return True
 
     def _must_wait(self, fd: int, now_ms: int) -> bool:
-        """Whether the limit of new connections a second is reached. Then others wait until the second is over. """
+        """Whether the limit of new connections a second is reached. Then others wait until the second is over."""
         created = self._counters.sum(CONNECTIONS_CREATED)
         if now_ms >= self._second_ends_ms:
             self._second_ends_ms, self._created_before = now_ms + SECOND_MS, created

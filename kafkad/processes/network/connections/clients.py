@@ -28,7 +28,7 @@ from kafkad.wire.primitives import MalformedRequest
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
 STARVED_MISSES = 16
-"""Failed attempts in one pass for connections that wait for the arena. Room too small for one may do for another. """
+"""Failed attempts in one pass for connections that wait for the arena. Room too small for one may do for another."""
 _HANG_UP = select.EPOLLHUP | select.EPOLLERR
 
 Start = Callable[[Connection, Frame, RequestContext], None]

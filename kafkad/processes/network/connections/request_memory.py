@@ -11,7 +11,7 @@ from kafkad.processes.network.connections.connection import Connection
 
 FIRST_STEP_BYTES = 16 * 1024
 COUNTED_HEAD_BYTES = 1024
-"""The incomplete part of a small request counts from this size on: ten thousand clients may have one each."""
+"""A small incomplete request counts from this size on: ten thousand clients may have one each."""
 
 
 class RequestMemory:
