@@ -12,7 +12,7 @@ from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
-from kafkad.handlers.partitions.owner_shares import LOST, OwnerShares
+from kafkad.handlers.partitions.rows_by_worker import LOST, RowsByWorker
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.processes.descriptors import ControlMessage, DeletedRecords, DeleteRecordsWanted
@@ -39,7 +39,7 @@ class DeleteRecordsQuestion:
     def __init__(self, version: int) -> None:
         self.timeout_ms: int | None = None
         self._version = version
-        self._shares: OwnerShares[_Row] = OwnerShares()
+        self._by_worker: RowsByWorker[_Row] = RowsByWorker()
         self._topics: dict[str, dict[int, _Row]] = {}
 
     def take(self, request: Any, view: BrokerView) -> None:
@@ -59,22 +59,22 @@ class DeleteRecordsQuestion:
         except KafkaError as error:
             row.error = error.code
         else:
-            self._shares.add(published.owner, slot, published.topic_id, row)
+            self._by_worker.add(published.owner, slot, published.topic_id, row)
 
     def workers(self) -> list[int]:
-        return self._shares.workers()
+        return self._by_worker.workers()
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        partitions = [(slot, tag, row.offset) for slot, tag, row in self._shares.asked(worker)]
+        partitions = [(slot, tag, row.offset) for slot, tag, row in self._by_worker.asked(worker)]
         return DeleteRecordsWanted(part_id, deadline_ms, partitions)
 
     def answered(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, DeletedRecords)
-        for row, (error, low_watermark) in zip(self._shares.rows(worker), message.results, strict=True):
+        for row, (error, low_watermark) in zip(self._by_worker.rows(worker), message.results, strict=True):
             row.error, row.low_watermark = error, low_watermark
 
     def lost(self, worker: int) -> None:
-        for row in self._shares.rows(worker):
+        for row in self._by_worker.rows(worker):
             row.error = LOST
 
     def body(self) -> bytes:

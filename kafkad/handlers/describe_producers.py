@@ -6,7 +6,7 @@ from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
-from kafkad.handlers.partitions.owner_shares import LOST, OwnerShares
+from kafkad.handlers.partitions.rows_by_worker import LOST, RowsByWorker
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.messages.describe_producers import pack_partition, pack_response
@@ -31,7 +31,7 @@ class DescribeProducersQuestion:
 
     def __init__(self) -> None:
         self.timeout_ms: int | None = None
-        self._shares: OwnerShares[_Row] = OwnerShares()
+        self._by_worker: RowsByWorker[_Row] = RowsByWorker()
         self._topics: list[tuple[str, list[_Row]]] = []
 
     def take(self, request: Any, view: BrokerView) -> None:
@@ -48,21 +48,21 @@ class DescribeProducersQuestion:
         except KafkaError as error:
             row.error, row.message = error.code, error.message
         else:
-            self._shares.add(published.owner, slot, published.topic_id, row)
+            self._by_worker.add(published.owner, slot, published.topic_id, row)
 
     def workers(self) -> list[int]:
-        return self._shares.workers()
+        return self._by_worker.workers()
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        return ProducersWanted(part_id, [(slot, tag) for slot, tag, _row in self._shares.asked(worker)])
+        return ProducersWanted(part_id, [(slot, tag) for slot, tag, _row in self._by_worker.asked(worker)])
 
     def answered(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, Producers)
-        for row, (error, count, producers) in zip(self._shares.rows(worker), message.results, strict=True):
+        for row, (error, count, producers) in zip(self._by_worker.rows(worker), message.results, strict=True):
             row.error, row.count, row.producers = error, count, producers
 
     def lost(self, worker: int) -> None:
-        for row in self._shares.rows(worker):
+        for row in self._by_worker.rows(worker):
             row.error = LOST
 
     def body(self) -> bytes:

@@ -14,11 +14,11 @@ from kafkad.wire.processes.descriptors import AppendResult, AppendSlice
 
 Asked = tuple[str | bytes, list[tuple[int, int, int]]]
 """A topic, and (partition, start, length) of records for it."""
-SLICES_OF_A_SHARE = 2000
+PARTITIONS_OF_A_PART = 2000
 """The most partitions in one part, as its descriptors have to fit into one message."""
 
 
-class Share:
+class ProducePart:
     """The part of a request that one worker appends, and the results that its answers go to."""
 
     __slots__ = ("produce", "results", "slices", "worker")
@@ -73,14 +73,14 @@ class ProduceInFlight:
         return pack_response(self.context.version, self.topics, throttle_ms)
 
 
-def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, routing: Routing) -> list[Share]:
+def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, routing: Routing) -> list[ProducePart]:
     """The parts of a request, mostly one for each worker. Partitions without an owner have their error already.
 
     `frame_offset` is where the request begins in the arena. The owner decides whether a partition is online.
     """
     refused = _refusal(request)
-    shares: dict[int, Share] = {}
-    made: list[Share] = []
+    parts: dict[int, ProducePart] = {}
+    made: list[ProducePart] = []
     for topic, partitions in _each_once(request.topics):
         route = routing.find(topic)
         results = []
@@ -90,12 +90,12 @@ def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, r
             if refused is None and route is not None and length > 0 and not route.is_internal:
                 slot, owner = route.place(index)
                 if owner >= 0:
-                    share = shares.get(owner)
-                    if share is None or len(share.slices) == SLICES_OF_A_SHARE:
-                        share = shares[owner] = Share(produce, owner)
-                        made.append(share)
-                    share.slices.append((slot, route.tag, frame_offset + start, length))
-                    share.results.append(result)
+                    part = parts.get(owner)
+                    if part is None or len(part.slices) == PARTITIONS_OF_A_PART:
+                        part = parts[owner] = ProducePart(produce, owner)
+                        made.append(part)
+                    part.slices.append((slot, route.tag, frame_offset + start, length))
+                    part.results.append(result)
                     continue
             produce.has_error = True
             _explain(result, refused, route, length, by_id=produce.context.version >= TOPIC_IDS_FROM)

@@ -8,7 +8,7 @@ from typing import Any
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
-from kafkad.handlers.partitions.owner_shares import LOST
+from kafkad.handlers.partitions.rows_by_worker import LOST
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.processes.descriptors import (
@@ -40,7 +40,7 @@ class WriteTxnMarkersQuestion:
         self._version = version
         self._markers: list[Any] = []
         self._rows: list[_Row] = []
-        self._shares: dict[int, dict[int, list[tuple[int, int, _Row]]]] = {}
+        self._by_worker: dict[int, dict[int, list[tuple[int, int, _Row]]]] = {}
         """By worker and number of the marker: (slot, tag, row) of its partitions."""
 
     def take(self, request: Any, view: BrokerView) -> None:
@@ -60,15 +60,15 @@ class WriteTxnMarkersQuestion:
             is_offline = error.code == ErrorCode.KAFKA_STORAGE_ERROR
             row.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_offline else error.code
             return
-        share = self._shares.setdefault(published.owner, {})
-        share.setdefault(row.marker, []).append((slot, topic_tag(published.topic_id), row))
+        asked = self._by_worker.setdefault(published.owner, {})
+        asked.setdefault(row.marker, []).append((slot, topic_tag(published.topic_id), row))
 
     def workers(self) -> list[int]:
-        return list(self._shares)
+        return list(self._by_worker)
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        share = self._shares[worker]
-        rows = [self._marker_row(number, [(slot, tag) for slot, tag, _ in places]) for number, places in share.items()]
+        asked = self._by_worker[worker]
+        rows = [self._marker_row(number, [(slot, tag) for slot, tag, _ in places]) for number, places in asked.items()]
         return EndMarkersWanted(part_id, rows)
 
     def _marker_row(self, number: int, partitions: list[tuple[int, int]]) -> EndMarkerRow:
@@ -84,12 +84,12 @@ class WriteTxnMarkersQuestion:
 
     def answered(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, EndMarkersWritten)
-        for places, codes in zip(self._shares[worker].values(), message.results, strict=True):
+        for places, codes in zip(self._by_worker[worker].values(), message.results, strict=True):
             for (_slot, _tag, row), code in zip(places, codes, strict=True):
                 row.error = code
 
     def lost(self, worker: int) -> None:
-        for places in self._shares[worker].values():
+        for places in self._by_worker[worker].values():
             for _slot, _tag, row in places:
                 row.error = LOST
 

@@ -1,4 +1,4 @@
-"""A Produce becomes shares for owners, and their answers one reply."""
+"""A Produce becomes parts for owners, and their answers one reply."""
 
 from typing import Any
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.produce import SLICES_OF_A_SHARE, ProduceInFlight, Share, plan
+from kafkad.handlers.produce import PARTITIONS_OF_A_PART, ProduceInFlight, ProducePart, plan
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.messages.produce import ProduceRequest
 from kafkad.wire.processes.descriptors import topic_tag
@@ -25,7 +25,7 @@ def planned(
     acks: int = 1,
     transactional_id: str | None = None,
     version: int = 9,
-) -> tuple[ProduceInFlight, list[Share]]:
+) -> tuple[ProduceInFlight, list[ProducePart]]:
     request = ProduceRequest(acks, 1000, transactional_id, list(topics))
     produce = ProduceInFlight(request, a_context(version), 1)
     return produce, plan(request, produce, FRAME, view.routing)
@@ -45,8 +45,8 @@ def two_workers() -> BrokerView:
 def test_each_owner_gets_the_places_of_its_batches_in_the_arena() -> None:
     view = two_workers()
     a, b = (topic_tag(view.image.topics[name].id.bytes) for name in ("a", "b"))
-    produce, shares = planned(view, ("a", [(0, 30, 100), (1, 140, 50)]), ("b", [(0, 200, 7)]))
-    assert {share.worker: share.slices for share in shares} == {
+    produce, parts = planned(view, ("a", [(0, 30, 100), (1, 140, 50)]), ("b", [(0, 200, 7)]))
+    assert {part.worker: part.slices for part in parts} == {
         0: [(10, a, FRAME + 30, 100), (20, b, FRAME + 200, 7)],
         1: [(11, a, FRAME + 140, 50)],
     }
@@ -64,8 +64,8 @@ def test_of_a_partition_named_twice_the_last_records_count(topics: list[tuple[st
     """As in Apache Kafka, whose broker keeps them in a map: nothing of the earlier ones is written or answered."""
     view = two_workers()
     tag = topic_tag(view.image.topics["a"].id.bytes)
-    produce, shares = planned(view, *topics)
-    slices = [piece for share in shares for piece in share.slices if piece[1] == tag]
+    produce, parts = planned(view, *topics)
+    slices = [piece for part in parts for piece in part.slices if piece[1] == tag]
     assert sorted(slices) == [(10, tag, FRAME + 200, 7), (11, tag, FRAME + 140, 50)]
     topic, rows = produce.topics[0]
     assert (topic, [row.partition for row in rows]) == ("a", [0, 1])
@@ -78,8 +78,8 @@ def test_the_reply_has_the_answers_of_all_owners_in_the_order_of_the_request(ver
         return view.image.topics[name].id.bytes if version >= 13 else name
 
     view = two_workers()
-    produce, shares = planned(view, (topic("a"), [(1, 0, 5), (0, 5, 5)]), (topic("b"), [(0, 10, 5)]), version=version)
-    by_worker = {share.worker: share for share in shares}
+    produce, parts = planned(view, (topic("a"), [(1, 0, 5), (0, 5, 5)]), (topic("b"), [(0, 10, 5)]), version=version)
+    by_worker = {part.worker: part for part in parts}
 
     assert not by_worker[0].answer([(0, 70, -1, 3), (2, -1, -1, -1)])
     assert by_worker[1].answer([(0, 90, -1, 4)])
@@ -93,18 +93,18 @@ def test_the_reply_has_the_answers_of_all_owners_in_the_order_of_the_request(ver
 
 
 def test_what_a_lost_worker_was_asked_fails() -> None:
-    produce, shares = planned(two_workers(), ("a", [(0, 0, 5), (1, 5, 5)]))
-    by_worker = {share.worker: share for share in shares}
+    produce, parts = planned(two_workers(), ("a", [(0, 0, 5), (1, 5, 5)]))
+    by_worker = {part.worker: part for part in parts}
     assert not by_worker[1].fail(ErrorCode.REQUEST_TIMED_OUT)
     assert by_worker[0].answer([(0, 1, -1, 0)])
     assert errors(produce) == [("a", 0, 0), ("a", 1, ErrorCode.REQUEST_TIMED_OUT)]
 
 
 def test_what_nobody_can_be_asked_has_its_error_at_once() -> None:
-    produce, shares = planned(
+    produce, parts = planned(
         two_workers(), ("none", [(0, 0, 5)]), ("a", [(2, 0, 5), (-1, 0, 5), (0, 0, 0), (1, 0, -1)])
     )
-    assert shares == []
+    assert parts == []
     assert errors(produce) == [
         ("none", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("a", 2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -122,15 +122,15 @@ def test_an_id_that_nobody_knows_is_another_error() -> None:
 
 def test_a_partition_that_is_not_here_is_somebody_elses() -> None:
     view = a_view(a_topic("a", 1, a_partition(0, -1, owner=-1)))
-    produce, shares = planned(view, ("a", [(0, 0, 5)]))
-    assert (shares, errors(produce)) == ([], [("a", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+    produce, parts = planned(view, ("a", [(0, 0, 5)]))
+    assert (parts, errors(produce)) == ([], [("a", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)])
 
 
 def test_internal_topics_are_not_written_by_clients() -> None:
     view = a_view(a_topic("__consumer_offsets", 1))
     view.routing.by_name["__consumer_offsets"].is_internal = True
-    produce, shares = planned(view, ("__consumer_offsets", [(0, 0, 5)]))
-    assert (shares, errors(produce)) == ([], [("__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION)])
+    produce, parts = planned(view, ("__consumer_offsets", [(0, 0, 5)]))
+    assert (parts, errors(produce)) == ([], [("__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION)])
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_internal_topics_are_not_written_by_clients() -> None:
     ],
 )
 def test_a_request_that_is_refused_is_refused_in_each_partition(options: dict[str, Any], error: ErrorCode) -> None:
-    produce, shares = planned(two_workers(), ("a", [(0, 0, 5), (9, 0, 5)]), **options)
-    assert (shares, errors(produce)) == ([], [("a", 0, error), ("a", 9, error)])
+    produce, parts = planned(two_workers(), ("a", [(0, 0, 5), (9, 0, 5)]), **options)
+    assert (parts, errors(produce)) == ([], [("a", 0, error), ("a", 9, error)])
 
 
 def test_a_share_is_never_larger_than_a_message() -> None:
-    count = SLICES_OF_A_SHARE + 1
+    count = PARTITIONS_OF_A_PART + 1
     view = a_view(a_topic("a", 1, *(a_partition(number, number, owner=0) for number in range(count))))
-    produce, shares = planned(view, ("a", [(number, 5 * number, 5) for number in range(count)]))
-    assert [len(share.slices) for share in shares] == [SLICES_OF_A_SHARE, 1]
+    produce, parts = planned(view, ("a", [(number, 5 * number, 5) for number in range(count)]))
+    assert [len(part.slices) for part in parts] == [PARTITIONS_OF_A_PART, 1]
     assert produce.shares_open == 2

@@ -11,7 +11,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import error_index
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.routing import Routing
-from kafkad.handlers.produce import ProduceInFlight, Share, plan
+from kafkad.handlers.produce import ProduceInFlight, ProducePart, plan
 from kafkad.processes.network.connections.connection import Connection, Frame, Reply
 from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.wire.api_table import PRODUCE
@@ -44,7 +44,7 @@ class ProduceRequests:
         self._answered = answered
         self._refused = refused
         self._next_part = 1
-        self._open: dict[int, tuple[Share, Reply | None, Connection]] = {}
+        self._open: dict[int, tuple[ProducePart, Reply | None, Connection]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -63,18 +63,18 @@ class ProduceRequests:
             reply = Reply(connection, context)
             connection.replies.append(reply)
         connection.begin(PRODUCE)
-        shares = plan(request, produce, frame.arena_offset, self._routing)
+        parts = plan(request, produce, frame.arena_offset, self._routing)
         deadline_ms = context.deadline_ms(request.timeout_ms)
-        for share in list(shares):
-            if not self.reachable[share.worker]:
-                share.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for part in list(parts):
+            if not self.reachable[part.worker]:
+                part.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 continue
             part_id = self._next_part
             self._next_part += 1
-            self._open[part_id] = (share, reply, connection)
-            self.outgoing[share.worker].append(
+            self._open[part_id] = (part, reply, connection)
+            self.outgoing[part.worker].append(
                 pack_append(
-                    part_id, deadline_ms, request.acks, context.version, share.slices, request.transactional_id
+                    part_id, deadline_ms, request.acks, context.version, part.slices, request.transactional_id
                 )
             )
         if not self._throttle.manager.is_unlimited:
@@ -85,9 +85,9 @@ class ProduceRequests:
     def appended(self, frame: bytes) -> None:
         """Take the answers of a worker."""
         for part_id, results in unpack_appended(frame):
-            share, reply, connection = self._open.pop(part_id)
-            if share.answer(results):
-                self._finish(share.produce, reply, connection)
+            part, reply, connection = self._open.pop(part_id)
+            if part.answer(results):
+                self._finish(part.produce, reply, connection)
 
     def explained(self, message: RecordErrors) -> None:
         """Take the error messages for an answer that follows."""
@@ -101,11 +101,11 @@ class ProduceRequests:
         """The worker died: whether its parts were appended is unknown, so clients get a retriable error."""
         self.reachable[worker] = False
         self.outgoing[worker].clear()
-        lost = [part_id for part_id, (share, _, _) in self._open.items() if share.worker == worker]
+        lost = [part_id for part_id, (part, _, _) in self._open.items() if part.worker == worker]
         for part_id in lost:
-            share, reply, connection = self._open.pop(part_id)
-            if share.fail(ErrorCode.REQUEST_TIMED_OUT):
-                self._finish(share.produce, reply, connection)
+            part, reply, connection = self._open.pop(part_id)
+            if part.fail(ErrorCode.REQUEST_TIMED_OUT):
+                self._finish(part.produce, reply, connection)
 
     def _finish(self, produce: ProduceInFlight, reply: Reply | None, connection: Connection) -> None:
         self._arena.release(produce.arena_extent)

@@ -99,7 +99,7 @@ class FrameReader:
         return connection in self.starved or connection in self.space.crowded
 
     def resume(self, connection: Connection) -> Iterator[Frame]:
-        """The requests that had to wait, as from `receive`; the connection `waits` if it has to again.
+        """Requests that had to wait, as from `receive`; the connection `waits` if it has to again.
 
         Raises Unacceptable.
         """
@@ -260,8 +260,7 @@ class FrameReader:
         if is_produce and self.places.may_begin(total):
             extent = self.places.begin(total)
             if extent is None and self._window is not None:
-                # The largest request has to fit when all others are done, so the window with its rest is given back
-                # first.
+                # The largest request has to fit when all others are done: the window with its rest goes first.
                 rest = memoryview(bytes(rest))
                 self._drop_window()
                 extent = self.places.begin(total)

@@ -12,7 +12,7 @@ from kafkad.wire.processes.descriptors import topic_tag
 Row = TypeVar("Row")
 
 
-class OwnerShares(Generic[Row]):
+class RowsByWorker(Generic[Row]):
     """`Row` is the API's record of each partition until its owner answers."""
 
     def __init__(self) -> None:
