@@ -15,19 +15,19 @@ PAGE = "docs/apis.md"
 _PREFACE = """\
 # Requests
 
-What this broker answers, in which versions, and which of its processes does it (see
+The requests that this broker answers, their versions, and the process that answers each (see
 [architecture.md](architecture.md)). This page is written from `kafkad/wire/api_table.py` by
 `python -m kafkad.wire.document`; ApiVersions and the router are made from the same table. The ranges are those of
 Apache Kafka 4.3.0.
 
-A request that is not in the table, or of a version outside its range, closes the connection, and the log says which
-it was. Only ApiVersions of an unknown version is answered: UNSUPPORTED_VERSION with its own range, as version 0.
+A request that is not in the table, or of a version outside its range, closes the connection, and the log names
+it. Only ApiVersions of an unknown version is answered: UNSUPPORTED_VERSION with its own range, as version 0.
 """
 
 
 _BY_CONTENT = """\
 InitProducerId with a transactional id is answered by the worker that coordinates that id. Metadata and FindCoordinator
-wait for the controller if the topic that they need has to be made first.
+wait for the controller if a topic has to be created first.
 """
 
 
