@@ -1,4 +1,7 @@
-"""DescribeProducers, version 0: the producers that have written to a partition lately, from its owner."""
+"""DescribeProducers, version 0: the producers that have written to a partition lately, from its owner.
+
+A partition that is named several times is answered once: it may have megabytes of producers.
+"""
 
 from typing import Any
 
@@ -35,8 +38,11 @@ class DescribeProducersQuestion:
         self._topics: list[tuple[str, list[_Row]]] = []
 
     def take(self, request: Any, view: BrokerView) -> None:
+        named: dict[str, set[int]] = {}
         for topic in request.topics:
-            rows = [_Row(index) for index in topic.partition_indexes]
+            known = named.setdefault(topic.name, set())
+            rows = [_Row(index) for index in dict.fromkeys(topic.partition_indexes) if index not in known]
+            known.update(topic.partition_indexes)
             self._topics.append((topic.name, rows))
             for row in rows:
                 self._place(topic.name, row, view)

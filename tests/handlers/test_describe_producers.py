@@ -70,10 +70,16 @@ def test_what_is_wrong_with_a_topic_is_said_in_words() -> None:
     ]
 
 
-def test_a_topic_named_twice_is_answered_twice() -> None:
-    question = describe_producers.question(asked(("a", (0,)), ("a", (0,))), a_context(0), a_view(a_topic("a", 1)))
+def test_a_partition_named_several_times_is_asked_about_and_answered_once() -> None:
+    view = a_view(a_topic("a", 1, a_partition(0, 10), a_partition(1, 11)))
+    body = asked(("a", (0, 0, 9, 9)), ("a", (0, 1, 9)))
+    question = describe_producers.question(body, a_context(0), view)
+    message = question.message(0, 1, 99)
+    assert isinstance(message, ProducersWanted)
+    assert [slot for slot, _tag in message.partitions] == [10, 11]
     question.answered(0, Producers(1, [(Code.NONE, 0, b""), (Code.NONE, 0, b"")]))
-    assert [name for name, _ in answers(question)] == ["a", "a"]
+    rows = [(name, [row.partition_index for row in partitions]) for name, partitions in answers(question)]
+    assert rows == [("a", [0, 9]), ("a", [1])]
 
 
 def test_a_request_cut_off_anywhere_is_malformed() -> None:

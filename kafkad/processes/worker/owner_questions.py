@@ -215,13 +215,11 @@ class Questions:
 
     def _describe_producers(self, peer: ProcessKey, message: ProducersWanted) -> Iterator[None]:
         incarnation = self.deleting.incarnation_of(peer)
-        known: dict[tuple[int, int], tuple[int, int, bytes]] = {}
+        results = []
         for partition in message.partitions:
-            if partition not in known:
-                known[partition] = yield from self._producers(*partition)
-                yield
+            results.append((yield from self._producers(*partition)))
+            yield
         if incarnation == self.deleting.incarnation_of(peer):
-            results = [known[partition] for partition in message.partitions]
             self._send(peer, pack_control(Producers(message.part_id, results)))
 
     def _producers(self, slot: int, tag: int) -> Generator[None, None, tuple[int, int, bytes]]:
