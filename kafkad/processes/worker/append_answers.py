@@ -6,6 +6,7 @@ from typing import NamedTuple
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_OFFLINE
+from kafkad.processes.worker.coordinators.transactional_produce import PendingProduce
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import AppendResult, AppendSlice, RecordErrors
 
@@ -81,14 +82,22 @@ def with_codes(answer: Answer, codes: dict[int, ErrorCode]) -> list[AppendResult
     return results
 
 
-class Rest:
-    """A request that one pass could not append as a whole; its results tell how far it has come."""
+class Share:
+    """What a request wants appended by this worker; the results of its answer tell how far it has come."""
 
-    __slots__ = ("answer", "is_unwanted", "slices", "version")
+    __slots__ = ("answer", "held", "is_unwanted", "slices", "version")
 
-    def __init__(self, answer: Answer, version: int, slices: Sequence[AppendSlice]) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        version: int,
+        slices: Sequence[AppendSlice],
+        held: PendingProduce | None = None,
+    ) -> None:
         self.answer = answer
         self.version = version
         self.slices = slices
+        self.held = held
+        """Of a request with a transactional id: what its coordinator had to say."""
         self.is_unwanted = False
         """Its network process is dead, and its arena may hold other data now."""

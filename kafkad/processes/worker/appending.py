@@ -21,7 +21,7 @@ from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verd
 from kafkad.core.waiting.keyed_lines import KeyedLines
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.processes.runtime.turns import STEP_S, Turns
-from kafkad.processes.worker.append_answers import NOT_OWNED, OFFLINE, Answer, Rest, Unflushed, is_flushed, with_codes
+from kafkad.processes.worker.append_answers import NOT_OWNED, OFFLINE, Answer, Share, Unflushed, is_flushed, with_codes
 from kafkad.processes.worker.coordinators.transactional_produce import (
     Coordinators,
     PendingProduce,
@@ -47,9 +47,8 @@ _BEFORE_ANY_LOG = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 """Errors that Apache Kafka finds before it opens a log, so the response has no log start offset."""
 ALL_IN_SYNC = -1
 BUDGET_NS = int(STEP_S * 1e9)
-"""How long the requests of one message may take in a pass: the first write to a partition creates files, and records
-to be recompressed may be a thousand times larger than the batch.
-"""
+"""So long a pass appends what comes: the first write to a partition makes files, and records that are compressed anew
+may be a thousand times larger than they came."""
 STEP_NS = 1_000_000
 RECORD_ERRORS = 500
 """How many refused records of a batch are named, as the message must fit a ring."""
@@ -81,9 +80,12 @@ class Appender:
         self._send = send
         self._failed = failed
         self._ready: list[Answer] = []
-        self._lines: KeyedLines[int, Rest] = KeyedLines()
+        self._lines: KeyedLines[int, Share] = KeyedLines()
         """Requests that go on in later passes, by slot."""
         self._turns = Turns()
+        self._end_ns = 0
+        """Until when this pass appends what comes; known from the first of it on."""
+        self._is_over = False
         self._unflushed: list[Answer] = []
         self._has_flush_ended = False
         self._incarnations = [0] * len(arenas)
@@ -107,50 +109,67 @@ class Appender:
 
     def append(self, network: int, frame: bytes) -> None:
         """Every request of an APPEND frame; answered by `answer` after publishing."""
-        arena = self._arenas[network]
         wall_ms = wall_clock_ms()
-        end_ns = monotonic_ns() + BUDGET_NS
-        is_over = False
         partitions = 0
         for part_id, deadline_ms, acks, version, slices, transactional_id in unpack_appends(frame):
             answer = Answer(network, self._incarnations[network], part_id, acks, deadline_ms)
             partitions += len(slices)
-            if transactional_id is not None:
-                self.transactional.take(transactional_id, PendingProduce(network, version, slices, answer))
-                continue
-            if is_over or (self._lines and self._lines.holds(piece[0] for piece in slices)):
-                self._later(Rest(answer, version, slices))
-                continue
-            for piece in slices:
-                answer.results.append(self._append_one(arena, piece, answer, version, wall_ms))
-                if monotonic_ns() >= end_ns:
-                    is_over = True
-                    break
-            if len(answer.results) < len(slices):
-                self._later(Rest(answer, version, slices))
+            if transactional_id is None:
+                self._begin(Share(answer, version, slices), wall_ms)
             else:
-                self._ready.append(answer)
+                self.transactional.take(transactional_id, PendingProduce(network, version, slices, answer))
         self._block[TOTAL_PRODUCE] += partitions
 
-    def _later(self, rest: Rest) -> None:
-        """The rest of the request takes turns with others, after earlier requests for the same partitions."""
-        if self._lines.enter(rest, (piece[0] for piece in rest.slices)):
-            self._turns.add(len(rest.slices), self._going_on(rest))
+    def append_pending(self, held: PendingProduce) -> None:
+        """A request with a transactional id, when its coordinator has said what it had to say."""
+        answer = held.answer
+        assert isinstance(answer, Answer)
+        self._begin(Share(answer, held.version, held.slices, held), wall_clock_ms())
 
-    def _going_on(self, rest: Rest) -> Iterator[None]:
-        answer, slices = rest.answer, rest.slices
-        arena, results = self._arenas[answer.network], answer.results
-        while len(results) < len(slices) and not rest.is_unwanted:
-            wall_ms = wall_clock_ms()
-            end_ns = monotonic_ns() + STEP_NS
-            for piece in slices[len(results) :]:
-                results.append(self._append_one(arena, piece, answer, rest.version, wall_ms))
-                if monotonic_ns() >= end_ns:
-                    yield
-                    break
-        if not rest.is_unwanted:
-            self._ready.append(answer)
-        for begun in self._lines.leave(rest):
+    def _begin(self, share: Share, wall_ms: int) -> None:
+        """At once, as far as the pass has time for it."""
+        if not self._end_ns:
+            self._end_ns = monotonic_ns() + BUDGET_NS
+        slices = share.slices
+        if self._is_over or (self._lines and self._lines.holds(piece[0] for piece in slices)):
+            self._later(share)
+            return
+        self._is_over = self._append_some(share, wall_ms, self._end_ns)
+        if len(share.answer.results) < len(slices):
+            self._later(share)
+        else:
+            self._ready.append(share.answer)
+
+    def _append_some(self, share: Share, wall_ms: int, end_ns: int) -> bool:
+        """One batch at least; whether the time is over."""
+        answer, held = share.answer, share.held
+        results, arena = answer.results, self._arenas[answer.network]
+        rest = share.slices[len(results) :] if results else share.slices
+        for piece in rest:
+            error = guard = None
+            if held is not None:
+                error, guard = held.errors.get(len(results)), held.guard_of(len(results))
+            if error is None:
+                results.append(self._append_one(arena, piece, answer, share.version, wall_ms, guard))
+            else:
+                results.append(self._refused(None, error, answer))
+            if monotonic_ns() >= end_ns:
+                return True
+        return False
+
+    def _later(self, share: Share) -> None:
+        """What is left of it goes on beside others, after what came before it for the same partitions."""
+        if self._lines.enter(share, (piece[0] for piece in share.slices)):
+            self._turns.add(len(share.slices), self._going_on(share))
+
+    def _going_on(self, share: Share) -> Iterator[None]:
+        results, slices = share.answer.results, share.slices
+        while len(results) < len(slices) and not share.is_unwanted:
+            if self._append_some(share, wall_clock_ms(), monotonic_ns() + STEP_NS):
+                yield
+        if not share.is_unwanted:
+            self._ready.append(share.answer)
+        for begun in self._lines.leave(share):
             self._turns.add(len(begun.slices), self._going_on(begun))
 
     def go_on(self) -> None:
@@ -162,21 +181,6 @@ class Appender:
         """The worker stops: finish all of them."""
         while self._turns:
             self._turns.work()
-
-    def append_pending(self, held: PendingProduce) -> None:
-        """Append a request with a transactional id, after its coordinator has answered."""
-        answer = held.answer
-        assert isinstance(answer, Answer)
-        arena = self._arenas[held.network]
-        wall_ms = wall_clock_ms()
-        for number, piece in enumerate(held.slices):
-            error = held.errors.get(number)
-            if error is None:
-                guard = held.guard_of(number)
-                answer.results.append(self._append_one(arena, piece, answer, held.version, wall_ms, guard))
-            else:
-                answer.results.append(self._refused(None, error, answer))
-        self._ready.append(answer)
 
     def _append_one(
         self,
@@ -237,7 +241,8 @@ class Appender:
         return (error.code, -1, -1, log_start)
 
     def answer(self) -> None:
-        """After publishing: send complete answers; the rest wait for the disk, then for the high watermark."""
+        """After publishing: send what is complete, let the rest wait for the disk, then for the high watermark."""
+        self._end_ns, self._is_over = 0, False
         if self._has_flush_ended:
             self._has_flush_ended = False
             waited, self._unflushed = self._unflushed, []
@@ -316,8 +321,8 @@ class Appender:
     def network_lost(self, network: int) -> None:
         """A network process is dead: drop its answers."""
         self._incarnations[network] += 1
-        for rest in self._lines:
-            rest.is_unwanted = rest.is_unwanted or rest.answer.network == network
+        for share in self._lines:
+            share.is_unwanted = share.is_unwanted or share.answer.network == network
         self.transactional.network_lost(network)
         self._ready = [answer for answer in self._ready if answer.network != network]
         self._unflushed = [answer for answer in self._unflushed if answer.network != network]

@@ -1,10 +1,13 @@
 """Produce requests with a transactional id: what is asked, who waits for whom, and what they are told."""
 
+import pytest
+
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.metrics.catalogue import BLOCK_WORDS
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.types import TopicPartition
+from kafkad.processes.worker import appending
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
 from kafkad.processes.worker.coordinators.transactional_produce import RetryPauses
@@ -82,6 +85,7 @@ class Owner:
 
     def answers(self) -> dict[int, list[tuple[int, int]]]:
         """(error, base offset) of each partition, by part, since it was asked last."""
+        self.appending.finish()
         self.appending.answer()
         frames, self.sent = [frame for frame in self.sent if frame[0] == APPENDED], []
         return {
@@ -154,6 +158,7 @@ def test_a_refused_partition_does_not_refuse_the_others() -> None:
     owner = Owner()
     owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)))
     owner.coordinators.answer(NO, OK)
+    owner.appending.finish()
     owner.appending.answer()
     explained = unpack_control(owner.sent[0])
     assert (explained.part_id, explained.ordinal) == (1, 0)  # type: ignore[union-attr]
@@ -250,6 +255,21 @@ def test_bytes_that_are_no_batch_are_refused_as_ever() -> None:
     owner = Owner()
     owner.produce(1, (0, memoryview(bytearray(b"short"))))
     assert owner.answers() == {1: [(ErrorCode.INVALID_RECORD, -1)]}
+
+
+def test_a_request_that_takes_long_goes_on_in_later_passes_after_what_came_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(appending, "BUDGET_NS", 0)
+    owner = Owner()
+    owner.coordinators.at_once = OK
+    for part, sequence in ((1, 0), (2, 1)):
+        owner.produce(part, (0, in_transaction(sequence)), (1, in_transaction(sequence)))
+    owner.produce(3, (1, batch()), transactional_id=None)
+    owner.end(0)
+    logs = [partition.log.log_end_offset for partition in owner.partitions.values() if partition.log is not None]
+    assert logs == [2, 0], "one batch a pass; the marker that came meanwhile is after it"
+    assert owner.answers() == {1: [(0, 0), (0, 0)], 2: [(NO, -1), (0, 1)], 3: [(0, 2)]}
 
 
 def test_a_dead_network_process_holds_up_nobody_of_the_next_life() -> None:
