@@ -5,7 +5,8 @@ batches are read. A transaction index that may be wrong is rebuilt on the way, a
 transaction a marker ends.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 
 from kafkad.core.log.producers.producer_state import ProducerStates
 from kafkad.core.log.records.batch import BatchHeader
@@ -18,6 +19,8 @@ from kafkad.core.log.segments.segment import Segment
 from kafkad.core.log.segments.transaction_index import AbortedTransaction
 from kafkad.core.ports import SegmentStore
 
+BATCHES_A_STEP = 500
+
 
 def rebuild_producers(
     store: SegmentStore,
@@ -27,10 +30,24 @@ def rebuild_producers(
     log_start_offset: int,
     log_end_offset: int,
     now_ms: int,
+) -> None:
+    """`rebuild_steps` in one go."""
+    steps = rebuild_steps(store, segments, producers, snapshots, log_start_offset, log_end_offset, now_ms)
+    deque(steps, maxlen=0)
+
+
+def rebuild_steps(
+    store: SegmentStore,
+    segments: Segments,
+    producers: ProducerStates,
+    snapshots: Sequence[int],
+    log_start_offset: int,
+    log_end_offset: int,
+    now_ms: int,
     *,
     index_from: int | None = None,
-) -> None:
-    """Rebuild the state of `producers` at `log_end_offset`.
+) -> Iterator[None]:
+    """Bring `producers` to what they were when the log ended at `log_end_offset`.
 
     `snapshots` are the offsets of those on file, ascending. Transaction indexes are rebuilt from the segment with
     base offset `index_from` on.
@@ -54,16 +71,19 @@ def rebuild_producers(
             # snapshot.
             correct_producers(store, producers, segment.base_offset)
         aborted: list[AbortedTransaction] | None = [] if is_indexed else None
-        _replay_segment(segment, producers, start, aborted)
+        yield from _replay_segment(segment, producers, start, aborted)
+        yield
         if aborted is not None:
             segment.aborted.rebuild(aborted)
 
 
 def _replay_segment(
     segment: Segment, producers: ProducerStates, start: int, aborted: list[AbortedTransaction] | None
-) -> None:
+) -> Iterator[None]:
     position = segment.position_of(start) if start > segment.base_offset else 0
-    for at, header in walk_batches(segment.log.read_at, position, segment.size):
+    for number, (at, header) in enumerate(walk_batches(segment.log.read_at, position, segment.size), 1):
+        if number % BATCHES_A_STEP == 0:
+            yield
         if header.producer_id >= 0 and header.base_offset >= start:
             _replay_batch(segment, producers, at, header, aborted)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.producer_state import ProducerStates
-from kafkad.core.log.producers.replay import rebuild_producers
+from kafkad.core.log.producers.replay import rebuild_steps
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.records.old_formats import refuse_old_message
 from kafkad.core.log.recovery.crash_recovery import Progress, check_segment, recover_segments
@@ -33,6 +33,10 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import SegmentStore
 from kafkad.core.types import TopicPartition
 
+SEGMENTS_A_STEP = 64
+_BEGUN = Progress(0, 1)
+_CHECKED = Progress(1, 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
@@ -51,14 +55,16 @@ class LoadRequest:
 
 
 def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress, None, PartitionLog]:
-    """Load in steps of about a megabyte of recovery; a clean log takes no step at all.
+    """Load in steps: of about a megabyte of recovery, of some dozens of segments otherwise.
 
     Raises `OldMessageFormat`, before anything is changed.
     """
     sizes = store.sizes()
+    if len(sizes) > SEGMENTS_A_STEP:
+        yield _BEGUN
     _refuse_old_format(store, sizes)
     sizes = finish_interrupted(store, sizes)
-    segments = _find_segments(store, request, sizes)
+    segments = yield from _find_segments(store, request, sizes)
     epochs = read_epochs(store, sizes)
     epochs_on_file = epochs.entries
     index_from: int | None = None
@@ -85,7 +91,7 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         expiration_ms=request.producer_expiration_ms,
         verifies_transactions=request.verifies_transactions,
     )
-    snapshots = _load_producers(store, request, segments, producers, sizes, log_start, end, index_from)
+    snapshots = yield from _load_producers(store, request, segments, producers, sizes, log_start, end, index_from)
     newest_snapshot = max(snapshots, default=-1) if request.was_clean else -1
     has_nothing_to_remember = not snapshots and (request.was_clean or end == log_start)
     return PartitionLog(
@@ -119,8 +125,10 @@ def _what_is_gone(end: int, request: LoadRequest) -> str:
     return f"{text} and begins at {request.log_start_offset}: it begins anew there, without what is left"
 
 
-def _find_segments(store: SegmentStore, request: LoadRequest, sizes: dict[str, int]) -> Segments:
-    """One segment per `.log` file; indexes without a log are removed, missing ones created."""
+def _find_segments(
+    store: SegmentStore, request: LoadRequest, sizes: dict[str, int]
+) -> Generator[Progress, None, Segments]:
+    """One segment per `.log` file; indexes without a log are removed, missing ones made."""
     parsed = {name: parse_file_name(name) for name in sizes}
     bases = sorted(file.base_offset for file in parsed.values() if file is not None and file.kind == LOG)
     known = set(bases)
@@ -128,7 +136,9 @@ def _find_segments(store: SegmentStore, request: LoadRequest, sizes: dict[str, i
         if file is not None and file.base_offset not in known and file.kind != PRODUCER_SNAPSHOT:
             store.unlink(name)
     segments = Segments(store)
-    for base in bases:
+    for number, base in enumerate(bases, 1):
+        if number % SEGMENTS_A_STEP == 0:
+            yield _BEGUN
         index_names = (file_name(base, OFFSET_INDEX), file_name(base, TIME_INDEX))
         for name in index_names:
             if name not in sizes:
@@ -188,7 +198,9 @@ def _rebuild_damaged(
 ) -> Generator[Progress, None, int | None]:
     """Returns the base offset of the first segment whose transaction index must be rebuilt, if any."""
     index_from: int | None = None
-    for segment in segments:
+    for number, segment in enumerate(segments, 1):
+        if number % SEGMENTS_A_STEP == 0:
+            yield _BEGUN
         damage = find_damaged_index(store, segment, sizes, looks_inside=looks_inside) if segment.size else ""
         if damage:
             yield Progress(0, segment.size, f"{damage}: the indexes of the segment are built anew")
@@ -235,8 +247,8 @@ def _load_producers(
     log_start: int,
     end: int,
     index_from: int | None,
-) -> list[int]:
-    """Rebuild `producers`; returns the offsets of the snapshots to keep."""
+) -> Generator[Progress, None, list[int]]:
+    """Fill `producers`; returns the offsets of the snapshots that may stay."""
     snapshots: list[int] = []
     bases = set(segments.base_offsets)
     on_file = snapshot_offsets(names)
@@ -250,5 +262,9 @@ def _load_producers(
         # Kafka writes a snapshot at each clean stop: without one there were no producers to remember.
         return []
     if end > log_start or snapshots:
-        rebuild_producers(store, segments, producers, snapshots, log_start, end, request.now_ms, index_from=index_from)
+        steps = rebuild_steps(
+            store, segments, producers, snapshots, log_start, end, request.now_ms, index_from=index_from
+        )
+        for _ in steps:
+            yield _CHECKED
     return snapshots

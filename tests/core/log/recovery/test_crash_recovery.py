@@ -176,7 +176,8 @@ def test_recovery_tells_how_far_it_is_and_what_it_cut() -> None:
     steps = list(load_steps(store, request))
     assert all(step.bytes_done <= step.bytes_total for step in steps)
     assert steps[-1].bytes_done > 0
-    assert "cut" in steps[-1].finding
+    (finding,) = [step.finding for step in steps if step.finding]
+    assert "cut" in finding
 
 
 @pytest.mark.parametrize("tear", [None, 0.0, 0.5])

@@ -9,6 +9,7 @@ import pytest
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.old_formats import OldMessageFormat
+from kafkad.core.log.recovery import loading
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from kafkad.core.log.segments.layout import CLEANED, DELETED, SWAP, file_name
@@ -44,6 +45,24 @@ def test_a_clean_log_is_not_read_beyond_its_end() -> None:
     store.reads = 0
     load(store, was_clean=True, recovery_point=60)
     assert store.reads <= 8
+
+
+def test_no_step_looks_at_all_segments_of_a_log_that_has_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "SEGMENTS_A_STEP", 4)
+    store = FakeStore()
+    segments = len(closed(store, 300).segments)
+    request = LoadRequest(
+        partition=TopicPartition("orders", 0), config=SMALL, was_clean=True, now_ms=NOW, recovery_point=600
+    )
+    assert len(list(load_steps(store, request))) == 1 + 2 * (segments // 4)
+
+
+def test_producers_are_found_again_in_steps() -> None:
+    store = FakeStore()
+    segments = len(closed(store, 300).segments)
+    request = LoadRequest(partition=TopicPartition("orders", 0), config=SMALL, was_clean=False, now_ms=NOW)
+    checked = [step for step in load_steps(store, request) if step == (1, 1, "")]
+    assert len(checked) == segments
 
 
 def test_the_log_start_of_the_checkpoint_is_honoured() -> None:
