@@ -21,6 +21,9 @@ from kafkad.wire.processes.controller_messages import (
 
 CreatedTopics = Callable[[dict[str, int]], None]
 """Called with the error code of each requested topic."""
+SLOW_MS = 1_000
+"""A live controller usually answers sooner. Only after this time are the deadlines of its requests looked at."""
+UNKNOWN_MS = float("inf")
 CREATION_MS = 10_000
 """How long a request that needs a new topic waits for a controller; then its client retries."""
 MOST_INCARNATIONS = 2
@@ -28,7 +31,7 @@ _KILLER = "the controller ended twice while it answered this request"
 
 
 class _Question:
-    """A request that is not answered yet. `deadline_ms` is known while there is no controller."""
+    """An open request. `deadline_ms` is known while there is no controller, or a slow one."""
 
     __slots__ = ("asked_ms", "deadline_ms", "incarnations", "message", "names", "reply", "waiting")
 
@@ -39,7 +42,7 @@ class _Question:
         """Set for a client request that the controller answers; otherwise these topics are created:"""
         self.names = names
         self.waiting: list[tuple[Connection, CreatedTopics]] = []
-        self.deadline_ms = 0
+        self.deadline_ms: float = UNKNOWN_MS
         self.incarnations = 0
         """The number of incarnations of the controller that it was sent to."""
 
@@ -63,6 +66,8 @@ class ControllerRequests:
         self._creations: dict[frozenset[str], int] = {}
         """Tokens of open requests for topics: identical ones are sent once."""
         self._by_connection: dict[Connection, set[int]] = {}
+        self._look_ms = 0
+        """With a controller there: when to look who waits for it."""
         self.held_bytes = 0
         """The total size of the open requests."""
 
@@ -73,6 +78,7 @@ class ControllerRequests:
         send(pack_message(SnapshotWanted(have_version)))
         self.expire(now_ms)
         self._send = send
+        self._look_ms = now_ms + SLOW_MS
         for token, question in list(self._questions.items()):
             if question.incarnations == MOST_INCARNATIONS:
                 # All these incarnations died while they had this request: it may be the cause.
@@ -87,21 +93,32 @@ class ControllerRequests:
             self._wait(token, question)
 
     @property
-    def next_deadline_ms(self) -> int | None:
-        """When `expire` has work to do: while there is no controller, each request waits no longer than its timeout."""
-        if self._send is not None or not self._questions:
+    def next_deadline_ms(self) -> float | None:
+        """When `expire` has work to do: a request waits no longer than its timeout, whatever the controller does."""
+        if not self._questions:
             return None
+        if self._send is not None:
+            return self._look_ms
         return min(question.deadline_ms for question in self._questions.values())
 
     def expire(self, now_ms: int) -> None:
         """Answer requests whose timeout is over.
 
-        They are not carried out later, unless the last incarnation has done so.
+        They are not carried out later, unless a controller has received them.
         """
-        if self._send is None:
-            late = [token for token, question in self._questions.items() if question.deadline_ms <= now_ms]
-            for token in late:
-                self._time_out(token)
+        over_ms = now_ms
+        if self._send is not None:
+            if now_ms < self._look_ms:
+                return
+            # The controller keeps to the timeout as well, and its answer says more.
+            over_ms -= SLOW_MS
+            self._look_ms = now_ms + SLOW_MS
+            for token, question in list(self._questions.items()):
+                if question.deadline_ms == UNKNOWN_MS and question.asked_ms + SLOW_MS <= now_ms:
+                    self._note_deadline(token, question)
+        late = [token for token, question in self._questions.items() if question.deadline_ms <= over_ms]
+        for token in late:
+            self._time_out(token)
 
     def connection_lost(self, connection: Connection) -> None:
         for token in self._by_connection.pop(connection, ()):
@@ -144,6 +161,8 @@ class ControllerRequests:
         self._questions[token] = question
         self.held_bytes += len(question.message)
         if self._send is not None:
+            if len(self._questions) == 1:
+                self._look_ms = question.asked_ms + SLOW_MS
             self._put(question, self._send)
         else:
             self._wait(token, question)
@@ -178,7 +197,9 @@ class ControllerRequests:
             self._time_out(token)
 
     def _note_deadline(self, token: int, question: _Question) -> None:
-        """The request is decoded only now: mostly there is a controller, which decodes it."""
+        """The request is decoded only now: mostly the controller decodes it first."""
+        if question.deadline_ms != UNKNOWN_MS:
+            return
         if question.reply is None:
             question.deadline_ms = question.asked_ms + CREATION_MS
             return

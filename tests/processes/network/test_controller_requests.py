@@ -7,9 +7,20 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.network.connections.connection import Connection
-from kafkad.processes.network.controller_requests import CREATION_MS, MOST_INCARNATIONS, ControllerRequests
+from kafkad.processes.network.controller_requests import (
+    CREATION_MS,
+    MOST_INCARNATIONS,
+    SLOW_MS,
+    ControllerRequests,
+)
 from kafkad.wire.api_table import CREATE_TOPICS
-from kafkad.wire.processes.controller_messages import AdminRequest, AutoCreated, AutoCreateWanted, unpack_message
+from kafkad.wire.processes.controller_messages import (
+    AdminReply,
+    AdminRequest,
+    AutoCreated,
+    AutoCreateWanted,
+    unpack_message,
+)
 from tests.handlers.kio_calls import KioApi
 from tests.processes.pieces import Client, Pieces
 from tests.tools.raw_requests import create_topic, delete_topic, metadata
@@ -99,6 +110,30 @@ def test_a_request_that_no_controller_takes_in_the_time_that_it_names_is_answere
     assert (topic.name, int(topic.error_code)) == ("late", ErrorCode.REQUEST_TIMED_OUT)
     assert handler.next_deadline_ms is None
     assert NextController(handler, began_ms + 30_000).asked == []
+
+
+def test_a_request_that_a_slow_controller_does_not_answer_in_the_time_that_it_names_is_answered(pieces: Pieces) -> None:
+    handler = pieces.network.request_handlers.controller
+    controller = NextController(handler, now_ms(pieces))
+    client, unknown = sent(pieces, create_topic("late")), sent(pieces, metadata(["new"]))
+    began_ms = now_ms(pieces)
+    (asked, _) = (unpack_message(frame) for frame in controller.frames[1:])
+    assert isinstance(asked, AdminRequest)
+    assert handler.next_deadline_ms is not None and handler.next_deadline_ms <= began_ms + SLOW_MS
+    for second in range(31):
+        handler.expire(began_ms + 1_000 * second)
+        if second == CREATION_MS // 1_000 + 2:
+            assert b"new" in unknown.reply()
+    pieces.settle()
+    assert not client.replies
+    handler.expire(began_ms + 32_000)
+    (topic,) = KioApi("create_topics", 2).read(client.reply()).topics
+    assert (topic.name, int(topic.error_code)) == ("late", ErrorCode.REQUEST_TIMED_OUT)
+    assert handler.next_deadline_ms is None
+    assert handler.held_bytes == 0
+    handler.heard(AdminReply(asked.token, b"too late", ""))
+    pieces.settle()
+    assert not client.replies
 
 
 def test_a_controller_that_comes_too_late_is_not_asked(pieces: Pieces, handler: ControllerRequests) -> None:
