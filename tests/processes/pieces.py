@@ -119,6 +119,7 @@ def _close_worker(process: WorkerProcess) -> None:
     upkeep = process.upkeep
     if not upkeep._is_closed:
         upkeep._threads.close(cancel=True)
+        upkeep._remover.close(cancel=True)
         for _, _, effect in upkeep._syncing.values():
             effect.release()
         os.close(upkeep.doorbell)

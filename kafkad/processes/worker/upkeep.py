@@ -1,4 +1,4 @@
-"""Background work of a worker: syncing logs off its loop, removing files after their readers have moved on.
+"""Background work of a worker, off its loop: syncing logs, removing files after their readers have moved on.
 
 One thread at a time syncs a log; all requests that come meanwhile share the next sync. A failed sync takes its log
 directory offline and is never retried. Nothing here wakes a worker that has nothing to sync, remove or expire.
@@ -7,7 +7,6 @@ directory offline and is never retried. Nothing here wakes a worker that has not
 import heapq
 import logging
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -20,7 +19,6 @@ from kafkad.core.log.effects import FlushLog, UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.removal import remove_files
 from kafkad.core.metrics.catalogue import LOG_FLUSHES
-from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure
 from kafkad.processes.worker.owned import OwnedPartition
 
@@ -29,7 +27,7 @@ log = logging.getLogger(__name__)
 _Removal = tuple[int, int, OwnedPartition, UnlinkFiles, tuple[GraceMark, ...]]
 RETRY_MS = 50
 AT_A_TIME = 16
-"""Files that are unlinked between two checks of the clock."""
+"""Files that are unlinked in one go, so that a stop need not wait for more."""
 SYNC_THREADS = 4
 """Clients wait for syncs where `flush.messages` is set, so one slow file must not delay all partitions."""
 
@@ -60,12 +58,15 @@ class Upkeep:
         """The partitions that wait for their sync, in order."""
         self._syncing: dict[Future[None], tuple[OwnedPartition, PartitionLog, FlushLog]] = {}
         self._is_closed = False
+        self._remover = HelperThreads(1, "removal")
+        self._removing: tuple[Future[None], _Removal] | None = None
+        """A file of a gigabyte in many pieces takes the file system a second."""
         self._removals: list[_Removal] = []
         self._sequence = 0
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self._removals[0][0] if self._removals else None
+        return self._removals[0][0] if self._removals and self._removing is None else None
 
     def collect(self, owned: OwnedPartition) -> None:
         """Sync the partition's log, if a sync was requested."""
@@ -97,7 +98,7 @@ class Upkeep:
         self._syncing[future] = (owned, owned.log, effect)
         future.add_done_callback(self._ring)
 
-    def _ring(self, _synced: object) -> None:
+    def _ring(self, _done: object) -> None:
         """By a thread: the loop wakes up."""
         os.eventfd_write(self.doorbell, 1)
 
@@ -108,9 +109,10 @@ class Upkeep:
         heapq.heappush(self._removals, (due_ms, self._sequence, owned, effect, marks))
 
     def rung(self, _events: int) -> None:
-        """Some logs are synced: tell the logs what is on disk now."""
+        """The doorbell rang: tell the logs what is on disk now, and who waits for it what is gone."""
         os.eventfd_read(self.doorbell)
         self._take_synced()
+        self._take_removed()
         self._begin_syncs()
 
     def _take_synced(self) -> None:
@@ -129,37 +131,38 @@ class Upkeep:
                 raise error
 
     def remove_due(self, now_ms: int) -> None:
-        """Unlink due files that no reader can open any more, and tell readers to close them.
-
-        For a few milliseconds: retention may remove ten thousand segments of a log at once.
-        """
-        if not self._removals or self._removals[0][0] > now_ms:
-            return
-        until_s = time.monotonic() + STEP_S
-        slots: dict[int, None] = {}
-        while self._removals and self._removals[0][0] <= now_ms and time.monotonic() < until_s:
-            due_ms, sequence, owned, effect, marks = heapq.heappop(self._removals)
+        """Unlink what is due and no reader can be about to open, and have those who read it before let go."""
+        while self._removals and self._removals[0][0] <= now_ms and self._removing is None:
+            removal = heapq.heappop(self._removals)
+            _due_ms, sequence, owned, effect, marks = removal
             if not self._registry.is_grace_over(marks):
                 heapq.heappush(self._removals, (now_ms + RETRY_MS, sequence, owned, effect, marks))
                 break
-            if owned.log is None:
-                continue
-            some, rest = effect.names[:AT_A_TIME], effect.names[AT_A_TIME:]
-            try:
-                remove_files(owned.log, replace(effect, names=some))
-            except FAILURES as error:
-                self._failed(owned, error)
-                rest = ()
-            slots[owned.slot] = None
-            if rest:
-                heapq.heappush(self._removals, (due_ms, sequence, owned, replace(effect, names=rest), marks))
-        if slots:
-            self._removed(list(slots))
+            if owned.log is not None:
+                some = replace(effect, names=effect.names[:AT_A_TIME])
+                future = self._remover.submit(remove_files, owned.log, some)
+                self._removing = future, removal
+                future.add_done_callback(self._ring)
+
+    def _take_removed(self) -> None:
+        if self._removing is None or not self._removing[0].done():
+            return
+        (future, (due_ms, sequence, owned, effect, marks)), self._removing = self._removing, None
+        error = future.exception()
+        rest = effect.names[AT_A_TIME:]
+        if isinstance(error, FAILURES):
+            self._failed(owned, error)
+        elif error is not None:
+            raise error
+        elif rest:
+            heapq.heappush(self._removals, (due_ms, sequence, owned, replace(effect, names=rest), marks))
+        self._removed([owned.slot])
 
     def close(self) -> None:
         """Wait for running syncs; the next start removes the remaining files."""
         self._is_closed = True
         self._wanted.clear()
         self._threads.close()
+        self._remover.close()
         self._take_synced()
         os.close(self.doorbell)

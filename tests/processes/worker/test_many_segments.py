@@ -1,12 +1,15 @@
 """A partition of very many segments: they are described and removed in steps, and others produce in between."""
 
 from functools import partial
+from threading import Event
 
 import pytest
 
+from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.segments.removal import AT_ONCE
+from kafkad.core.log.segments.removal import AT_ONCE, remove_files
 from kafkad.processes.runtime.turns import Turns
+from kafkad.processes.worker import upkeep
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsDescribed, SegmentsWanted, unpack_control
 from tests.processes.pieces import NETWORK, TOPIC, Pieces
@@ -79,3 +82,25 @@ def test_topic_that_is_deleted_while_its_segments_go_ends_that(paced: Pieces) ->
     paced.run(lambda: not paced.worker.questions.is_busy, "nothing is left to do")
     assert len(partition_log.segments) > 1
     assert not paced.worker.questions._shortening
+
+
+def test_others_produce_while_the_file_system_takes_its_time_to_remove_a_file(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
+    assert owned.log is not None
+    name = "00000000000000000000.log.deleted"
+    owned.log.store.open(name, create=True)
+    may_go = Event()
+
+    def slow(partition_log: PartitionLog, effect: UnlinkFiles) -> None:
+        assert may_go.wait(10), "nobody else was served"
+        remove_files(partition_log, effect)
+
+    monkeypatch.setattr(upkeep, "remove_files", slow)
+    pieces.worker.upkeep.remove_later(owned, UnlinkFiles(names=(name,), delay_ms=0, generation=0))
+    pieces.run(lambda: pieces.worker.upkeep.next_deadline_ms is None, "the file is being removed")
+    assert read_produced(pieces.connect().ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
+    assert name in owned.log.store.sizes()
+    may_go.set()
+    pieces.run(lambda: owned.log is not None and name not in owned.log.store.sizes(), "the file is gone")
