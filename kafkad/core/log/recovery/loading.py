@@ -56,7 +56,6 @@ class LoadRequest:
 
 def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress, None, PartitionLog]:
     """Load in steps: of about a megabyte of recovery, of some dozens of segments otherwise.
-
     Raises `OldMessageFormat`, before anything is changed.
     """
     sizes = store.sizes()
