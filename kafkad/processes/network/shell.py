@@ -210,6 +210,7 @@ class NetworkProcess:
     def _finish_pass(self) -> None:
         self.clients.flush()
         self._send_outgoing()
+        self.peers.ring()
         self._count()
         # After the replies have left: nothing else may wake this process before the deadline.
         if self._stop_at_ms is not None and (self._now_ms >= self._stop_at_ms or self.clients.is_quiet()):

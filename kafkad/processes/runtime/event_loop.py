@@ -139,7 +139,8 @@ class EventLoop:
         if inbox is not None:
             if not inbox.flush():
                 timeout_ms = _RETRY_MS if timeout_ms < 0 else min(timeout_ms, _RETRY_MS)
-            may_sleep = inbox.falls_asleep() and may_sleep
+            # Who does not sleep looks by itself when the pass ends: nobody has to ring.
+            may_sleep = may_sleep and timeout_ms != 0 and inbox.falls_asleep()
         if error_counts.codes:
             for code, count in error_counts.take():
                 self._block[error_index(code)] += count

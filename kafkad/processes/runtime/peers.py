@@ -103,6 +103,11 @@ class Peers:
         link.send(frame)
         return True
 
+    def ring(self) -> None:
+        """Whoever sleeps hears of what was sent to it now, not when the pass ends."""
+        if self._rings is not None:
+            self._rings.flush()
+
     def close(self) -> None:
         self._links.close()
         self._context.term()
