@@ -185,8 +185,12 @@ def pack_response(
 ) -> bytes:
     """The body of a Produce response; topics have the name or id of the request."""
     flexible = version >= FLEXIBLE_FROM
-    if len(topics) == 1 and not flexible:
-        return _pack_one_topic(version, *topics[0], throttle_ms)
+    if len(topics) == 1:
+        topic, results = topics[0]
+        if not flexible:
+            return _pack_one_topic(version, topic, results, throttle_ms)
+        if len(results) == 1 and not results[0].record_errors and results[0].message is None:
+            return _pack_one_partition(topic, results[0], throttle_ms)
     parts = [array_length(len(topics), flexible=flexible)]
     for topic, results in topics:
         if isinstance(topic, bytes):
@@ -217,6 +221,23 @@ def _pack_one_topic(
     return b"".join(parts)
 
 
+def _pack_one_partition(topic: str | bytes, result: PartitionResult, throttle_ms: int) -> bytes:
+    """The usual response of the newer ones, with nothing to explain."""
+    name = topic if isinstance(topic, bytes) else compact_string(topic)
+    fixed = _ONE_RESULT.pack(
+        _ONE_FLEXIBLE,
+        result.partition,
+        result.error,
+        result.base_offset,
+        result.log_append_time,
+        result.log_start_offset,
+        _END_OF_ONE,
+        throttle_ms,
+        EMPTY_TAGS,
+    )
+    return b"".join((_ONE_FLEXIBLE, name, fixed))
+
+
 def _pack_result(parts: list[bytes], result: PartitionResult, version: int) -> None:
     fixed = (result.partition, result.error, result.base_offset, result.log_append_time)
     if version < 5:
@@ -241,3 +262,8 @@ _ACKS_TIMEOUT = Struct(">hi")
 _ONE_TOPIC = Struct(">ih")
 _NO_ERRORS = I32.pack(0) + string(None)
 _NO_ERRORS_FLEXIBLE = uvarint(1) + compact_string(None) + EMPTY_TAGS
+_ONE_FLEXIBLE = uvarint(2)
+"""The length of an array of one element."""
+_END_OF_ONE = _NO_ERRORS_FLEXIBLE + EMPTY_TAGS
+"""Of the only partition of the only topic."""
+_ONE_RESULT = Struct(f">1sihqqq{len(_END_OF_ONE)}si1s")

@@ -104,7 +104,10 @@ def unpack_appended(frame: bytes) -> Iterator[tuple[int, list[AppendResult]]]:
     while at < end:
         part_id, count = _APPENDED_HEAD.unpack_from(frame, at)
         at += 12
-        yield part_id, list(_APPENDED_RESULT.iter_unpack(frame[at : at + 26 * count]))
+        if count == 1:
+            yield part_id, [_APPENDED_RESULT.unpack_from(frame, at)]
+        else:
+            yield part_id, list(_APPENDED_RESULT.iter_unpack(frame[at : at + 26 * count]))
         at += 26 * count
 
 
