@@ -29,7 +29,7 @@ from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.processes.controller import startup
 from kafkad.processes.network import assembly as network_assembly
 from kafkad.processes.network.connections import connection, graceful_close
-from kafkad.processes.network.logs import page_cache_prefetch, reading_threads
+from kafkad.processes.network.logs import cached_reads, page_cache_prefetch, reading_threads
 from kafkad.processes.runtime import event_loop, peers, rings
 from kafkad.processes.supervisor import resources
 from kafkad.processes.worker import assembly as worker_assembly
@@ -295,7 +295,7 @@ class Ports:
         ]
 
     def _on_disk(self) -> Sequence[ModuleType]:
-        return segment_files, file_cache, atomic_write, connection, partitions
+        return segment_files, file_cache, atomic_write, connection, cached_reads, partitions
 
 
 def _everywhere(name: str, real: object, stand_in: object) -> Iterator[Patch]:

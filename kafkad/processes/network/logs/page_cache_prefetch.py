@@ -5,11 +5,11 @@ first and last page are read without waiting (RWF_NOWAIT). If one is missing, a 
 connection goes on when that is done.
 """
 
-import errno
 import os
 from collections.abc import Callable
 
 from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.logs.cached_reads import is_cached
 from kafkad.processes.network.logs.reading_threads import ReadingThreads
 from kafkad.wire.messages.fetch import FileSlice
 
@@ -17,15 +17,6 @@ _STEP_BYTES = 256 * 1024
 
 Probe = Callable[[int, int], bool]
 """(descriptor, position): whether that byte is in the page cache."""
-
-
-def is_cached(fd: int, position: int) -> bool:
-    """Also True where the file system can't tell: then `sendfile` may wait."""
-    try:
-        os.preadv(fd, [bytearray(1)], position, os.RWF_NOWAIT)
-    except OSError as error:
-        return error.errno != errno.EAGAIN
-    return True
 
 
 class PageCachePrefetch:

@@ -1,16 +1,19 @@
 """Cold file slices: read by a thread before they are sent, and sent whole."""
 
+import fcntl
 import os
 import select
 import socket
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kafkad.processes.network.connections.connection import Connection
-from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch, is_cached
+from kafkad.processes.network.connections.connection import JOINED_BYTES, Connection
+from kafkad.processes.network.logs.cached_reads import is_cached
+from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
 from kafkad.processes.network.logs.reading_threads import ReadingThreads
 from kafkad.wire.messages.fetch import FileSlice
 from tests.contexts import a_client, a_context
@@ -75,6 +78,35 @@ def test_slice_that_is_in_memory_is_sent_at_once(client: _Client, threads: Readi
     assert client.received(5000) == CONTENT[100:5100]
 
 
+@pytest.mark.parametrize("tail", [b"", b"behind it"])
+def test_few_records_leave_with_what_is_around_them_however_little_the_socket_takes(
+    client: _Client, threads: ReadingThreads, segment: int, tail: bytes
+) -> None:
+    prefetch = PageCachePrefetch(ready=lambda _: None, threads=threads)
+    connection, size = client.connection, JOINED_BYTES
+    released: list[None] = []
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    for at in range(20):
+        records = FileSlice(segment, at, size, lambda: released.append(None))
+        connection.out.extend([b"head%02d" % at, records, *([tail] if tail else [])])
+        connection.out_bytes += 6 + size + len(tail)
+
+    got, wanted = b"", b"".join(b"head%02d" % at + CONTENT[at : at + size] + tail for at in range(20))
+    while len(got) < len(wanted):
+        connection.send(prefetch.is_cached)
+        assert connection.out_bytes == len(wanted) - len(got) - _waiting(client)
+        got += client.theirs.recv(1000)
+
+    assert got == wanted
+    assert (len(released), len(connection.out), connection.out_bytes) == (20, 0, 0)
+
+
+def _waiting(client: _Client) -> int:
+    """What was sent and is not received."""
+    raw = fcntl.ioctl(client.theirs, termios.FIONREAD, bytes(4))
+    return int.from_bytes(raw, "little")
+
+
 def test_cold_slice_keeps_its_connection_waiting_and_nobody_else(
     client: _Client, threads: ReadingThreads, segment: int
 ) -> None:
@@ -82,7 +114,7 @@ def test_cold_slice_keeps_its_connection_waiting_and_nobody_else(
     prefetch = PageCachePrefetch(ready.append, threads, probe=lambda _fd, _position: False)
     released: list[bool] = []
     client.connection.out.append(b"head")
-    client.connection.out.append(FileSlice(segment, 0, 5000, lambda: released.append(True)))
+    client.connection.out.append(FileSlice(segment, 0, 50_000, lambda: released.append(True)))
     assert not client.connection.send(prefetch.is_cached)
     assert client.received(4) == b"head"
     assert client.connection.is_prefetching
@@ -90,7 +122,7 @@ def test_cold_slice_keeps_its_connection_waiting_and_nobody_else(
     _ring(threads)
     assert ready == [client.connection]
     assert client.connection.send(prefetch.is_cached)
-    assert client.received(5000) == CONTENT[:5000]
+    assert client.received(50_000) == CONTENT[:50_000]
     assert released == [True]
 
 
