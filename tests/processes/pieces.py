@@ -258,7 +258,10 @@ class Pieces:
     def turn(self, *keys: ProcessKey) -> None:
         """One pass of these processes; all of them unless named, and the controller and the clients as well."""
         for key in keys or tuple(self._alive):
-            self._alive[key][0].turn(0)
+            process = self._alive[key][0]
+            process.turn(0)
+            # As every process does before it waits: what is due is known from then on.
+            process._timeout_ms()
             if not keys:
                 self.said += self._alive[key][1].receive()
         if not keys:

@@ -76,7 +76,7 @@ def test_others_have_their_turn_while_a_group_is_told_of_very_many_offsets(
 def test_a_small_heartbeat_does_not_overtake_a_large_one_of_its_group(pieces: Pieces) -> None:
     with_offsets_topic(pieces)
     pieces.publish(FeaturesChanged({"group.version": 1}, 0))
-    pieces.settle()
+    pieces.run_until_known()
     client = pieces.connect()
     client.send(heartbeat(0, tuple(f"{'t' * 90}{number}" for number in range(20))) + heartbeat(-1))
     joined, left = (_API.read(client.reply()[1:]) for _ in range(2))
