@@ -49,7 +49,8 @@ class LeaderElectionStrategy(Protocol):
     ) -> BrokerId | None:
         """The leader, out of `assignment` and `live`; None leaves the partition without one.
 
-        For REASSIGNMENT `assignment` is the new one. Outside `isr` is legal only if `context.unclean`.
+        For REASSIGNMENT `assignment` is the new one. Outside `isr` is legal only if
+        `context.unclean` and the reason is OFFLINE.
         """
 
 

@@ -1,6 +1,6 @@
 """Kafka's error codes, and the one exception that carries them.
 
-`KafkaError(code)` is raised by a rule when a request can't be served; handlers/requests/pipeline.py turns it into
+`KafkaError(code)` is raised by a rule when a request can't be served; the handlers turn it into
 the code of a response. The numbers are the protocol's (protocol guide, "Error Codes").
 """
 

@@ -1,6 +1,7 @@
 """The leader of a partition, and the partition state that follows.
 
-The strategy (a plugin) is called through kafkad.core.election, which makes sure that it loses no data.
+The strategy (a plugin) is called through kafkad.core.election, which refuses a leader outside the ISR
+unless unclean election is allowed.
 """
 
 from collections.abc import Collection, Mapping

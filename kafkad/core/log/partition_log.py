@@ -2,7 +2,7 @@
 
 Everything is checked before anything changes: a refused batch or a full disk leaves the log as it was. Effects are
 what the owner does later: it syncs off its loop and unlinks files after the readers have moved on. Removal and
-truncation are in `removal`, loading is in `loading`, appends of coordinators are in `coordinated`.
+truncation are in segments/removal.py, loading is in recovery/loading.py, appends of coordinators in coordinated.py.
 """
 
 from collections import deque

@@ -33,7 +33,7 @@ from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.controller_requests import ControllerRequests
 from kafkad.processes.network.coordinator_requests import CoordinatorRequests
-from kafkad.processes.network.dispatch import RequestHandlers, Requests
+from kafkad.processes.network.dispatch import RequestDispatcher, RequestHandlers
 from kafkad.processes.network.fetch_requests import FetchRequests
 from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
@@ -90,7 +90,7 @@ class Assembly:
         self.clients = self._clients(shell, context)
         self.admission = Admission(context, self.acceptor, self.clients)
         self.request_handlers = self._request_handlers(shell, context, now_ms)
-        self._requests = Requests(
+        self._requests = RequestDispatcher(
             self.request_handlers,
             auto_create=config.topics.auto_create_topics_enable,
             group_protocols=_group_protocols(config),

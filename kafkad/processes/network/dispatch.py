@@ -14,7 +14,7 @@ from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.handlers.metadata import answer as answer_metadata
 from kafkad.handlers.metadata import unknown_topics
-from kafkad.handlers.requests.pipeline import LOCAL, OWNER_QUESTIONS
+from kafkad.handlers.requests.apis_of_network import LOCAL, OWNER_QUESTIONS
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.processes.network.answers import Answers, Steps
 from kafkad.processes.network.connections.connection import Connection, Frame
@@ -50,7 +50,7 @@ class RequestHandlers:
     throttle: Throttle
 
 
-class Requests:
+class RequestDispatcher:
     """Passes a request to its request handler. Every method raises MalformedRequest."""
 
     def __init__(

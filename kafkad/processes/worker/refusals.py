@@ -1,5 +1,5 @@
-"""Which counters count a batch that was not appended? As in Apache Kafka, a batch refused for a known error of the
-client or a temporary reason is not a failed one: the counter of failures shows only what needs an operator.
+"""Which counters count a batch that was not appended? As in Apache Kafka, a batch that is corrupt or too large is
+not a failed one: the counter of failures shows what needs an operator.
 """
 
 from kafkad.adapters.shared_memory.counters import CounterBlock

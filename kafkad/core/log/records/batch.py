@@ -2,7 +2,7 @@
 
 Knows the 61 bytes before the records and nothing of the records themselves; one header costs well under
 a microsecond, because produce, fetch and recovery read one per batch. Whether a batch is acceptable is
-decided in `validation`; the records are read in `records`.
+decided in validation.py; the records are read in record.py.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """Produce requests with a transactional id wait here while a coordinator is asked, and delay no others.
 
 Requests of one transactional id are appended in order, however long the coordinator takes, as later batches have
-later sequences. `handlers/transactional_produce` decides what to ask and what an answer means.
+later sequences. `handlers/partitions/transactional_produce.py` decides what to ask and what an answer means.
 """
 
 import heapq

@@ -1,7 +1,7 @@
 """How the network process handles each API: it answers by itself, or asks the owners of partitions.
 
-Produce, Fetch, Metadata and ApiVersions have request handlers of their own. Handlers turn a `KafkaError` into the code
-of the part of the request that it is about; one that gets here is a bug, and ends the process.
+Other APIs have request handlers of their own (processes/network/dispatch.py). Handlers turn a `KafkaError` into the
+code of the part of the request that it is about; one that gets here is a bug, and ends the process.
 """
 
 from typing import Protocol

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
-from kafkad.handlers.requests.pipeline import LOCAL, OWNER_QUESTIONS
+from kafkad.handlers.requests.apis_of_network import LOCAL, OWNER_QUESTIONS
 from kafkad.handlers.requests.view import NotYet
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
@@ -37,7 +37,8 @@ def test_every_api_of_the_network_process_has_its_place() -> None:
 
 def test_nothing_is_loaded_for_tools_that_never_ask() -> None:
     lines = (
-        "import sys, kafkad.handlers.requests.pipeline; print([name for name in sys.modules if name.startswith('kio')])"
+        "import sys, kafkad.handlers.requests.apis_of_network;"
+        "print([name for name in sys.modules if name.startswith('kio')])"
     )
     assert subprocess.run([sys.executable, "-c", lines], capture_output=True, check=True).stdout == b"[]\n"
 
