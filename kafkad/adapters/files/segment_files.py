@@ -7,6 +7,7 @@ Writes go to a position, never "to the end", so the next write overwrites that o
 import errno
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from typing_extensions import Buffer
@@ -137,8 +138,14 @@ class SegmentFiles:
         self._files = files
 
     def sizes(self) -> Mapping[str, int]:
+        sizes = {}
         with storage_errors(self.directory), os.scandir(self.directory) as entries:
-            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+            for entry in entries:
+                # A thread may unlink a removed segment meanwhile.
+                with suppress(FileNotFoundError):
+                    if entry.is_file():
+                        sizes[entry.name] = entry.stat().st_size
+        return sizes
 
     def open(self, name: str, *, create: bool = False) -> SegmentFile:
         """The file by name; its descriptor is opened when first used. With `create`, it exists afterwards."""

@@ -17,7 +17,8 @@ from kafkad.core.waiting.size_classes import SizeClasses
 from kafkad.handlers.requests.apis_of_network import LocalHandler
 from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
 from kafkad.handlers.requests.view import BrokerView
-from kafkad.processes.network.connections.connection import JOINED_BYTES, Connection, Frame, Reply
+from kafkad.processes.network.connections.connection import JOINED_BYTES, Connection, Reply
+from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
 from kafkad.wire.api_table import APIS

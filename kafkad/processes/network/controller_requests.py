@@ -6,7 +6,8 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller.requests.timeouts import patience_ms, timed_out
 from kafkad.processes.network.answers import Answers
-from kafkad.processes.network.connections.connection import Connection, Frame, Reply
+from kafkad.processes.network.connections.connection import Connection, Reply
+from kafkad.processes.network.connections.frames import Frame
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
     AdminReply,

@@ -13,7 +13,8 @@ from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import Piece
 from kafkad.handlers.partitions.routing import Routing
 from kafkad.processes.network.answers import Answers
-from kafkad.processes.network.connections.connection import Connection, Frame, Reply
+from kafkad.processes.network.connections.connection import Connection, Reply
+from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest

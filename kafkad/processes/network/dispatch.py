@@ -17,7 +17,8 @@ from kafkad.handlers.metadata import unknown_topics
 from kafkad.handlers.requests.apis_of_network import LOCAL, OWNER_QUESTIONS
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.processes.network.answers import Answers, Steps
-from kafkad.processes.network.connections.connection import Connection, Frame
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.processes.network.controller_requests import ControllerRequests
 from kafkad.processes.network.coordinator_requests import CoordinatorRequests

@@ -19,7 +19,8 @@ from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, UNKNO
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.handlers.fetch import READ_COMMITTED, FetchEvaluator, Measure, rows_of
-from kafkad.processes.network.connections.connection import Connection, Frame, Reply
+from kafkad.processes.network.connections.connection import Connection, Reply
+from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.processes.network.fetch_counts import FetchCounts, Traffic
 from kafkad.processes.network.fetch_watches import FetchWatches

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.owner_question import OwnerQuestion
 from kafkad.processes.network.answers import Answers
-from kafkad.processes.network.connections.connection import Connection, Frame, Reply
+from kafkad.processes.network.connections.connection import Connection, Reply
+from kafkad.processes.network.connections.frames import Frame
 from kafkad.wire.processes.descriptors import DeletedRecords, EndMarkersWritten, Producers, pack_control
 
 PATIENCE_MS = 30_000

@@ -12,7 +12,8 @@ from kafkad.core.metrics.catalogue import error_index
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.routing import Routing
 from kafkad.handlers.produce import ProduceInFlight, ProducePart, plan
-from kafkad.processes.network.connections.connection import Connection, Frame, Reply
+from kafkad.processes.network.connections.connection import Connection, Reply
+from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.wire.api_table import PRODUCE
 from kafkad.wire.framing import response_head

@@ -6,7 +6,8 @@ import pytest
 
 from kafkad.core.request_context import ANONYMOUS, UNKNOWN_SOFTWARE, ClientInformation, RequestContext
 from kafkad.handlers.api_versions import FLEXIBLE_FROM
-from kafkad.processes.network.connections.connection import KEPT_CLIENT_ID, Connection, Frame
+from kafkad.processes.network.connections.connection import KEPT_CLIENT_ID, Connection
+from kafkad.processes.network.connections.frames import Frame
 from kafkad.wire.api_table import API_VERSIONS
 from kafkad.wire.framing import LENGTH
 from tests.handlers.kio_calls import KioApi

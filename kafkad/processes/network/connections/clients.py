@@ -14,9 +14,9 @@ from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.metrics.catalogue import CONNECTIONS, CONNECTIONS_CLOSED, CONNECTIONS_CREATED, request_index
 from kafkad.core.request_context import ANONYMOUS, ClientIdentity, RequestContext
 from kafkad.processes.network.connections.acceptor import Accepted
-from kafkad.processes.network.connections.connection import Connection, Frame
-from kafkad.processes.network.connections.frame_lengths import Unacceptable
+from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frame_reader import FrameReader
+from kafkad.processes.network.connections.frames import Frame, Unacceptable
 from kafkad.processes.network.connections.graceful_close import mark_end, part
 from kafkad.processes.network.connections.loop_pass import TURNS_OF_A_PASS, ReadyConnections
 from kafkad.processes.network.connections.peer_log import PeerLog, reason_of

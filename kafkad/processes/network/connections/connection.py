@@ -14,8 +14,8 @@ from struct import Struct
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.metrics.catalogue import observe_total_time
 from kafkad.core.request_context import ClientIdentity, ConnectionContext, RequestContext
+from kafkad.processes.network.connections.frames import ALONE, Filling, Frame, request_class_of
 from kafkad.processes.network.logs.cached_reads import read_cached
-from kafkad.wire.api_table import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT, PRODUCE
 from kafkad.wire.framing import RequestHeader
 from kafkad.wire.messages.fetch import FileSlice, Piece
 
@@ -27,43 +27,8 @@ CLASS_LIMIT = 64
 """Requests of one connection that may be under way at once."""
 KEPT_CLIENT_ID = 256
 """A connection caches its last client id, unless it is longer than this."""
-ALONE = -1
-_CLASSES = frozenset({PRODUCE, OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
-_CLASS_BYTES = 32 * 1024
-"""Larger requests to groups may not fit into the ring and take the link, where smaller ones could overtake them."""
 _LENGTH_AND_KEY = Struct(">ih")
 _SEND_MORE = socket.MSG_MORE | socket.MSG_NOSIGNAL
-
-
-def request_class_of(api_key: int, size: int) -> int:
-    """The class of a request of `size` bytes.
-
-    Requests of the same class may be under way together; one with `ALONE` is alone. Workers handle requests of a class
-    in the order in which they came, for one partition or one group.
-    """
-    return api_key if api_key in _CLASSES and (size <= _CLASS_BYTES or api_key == PRODUCE) else ALONE
-
-
-class Frame:
-    """A complete request in memory. `arena_extent` is its place in the arena, or None in private memory."""
-
-    __slots__ = ("arena_extent", "arena_offset", "header", "view")
-
-    def __init__(
-        self, header: RequestHeader, view: memoryview, arena_extent: int | None, arena_offset: int
-    ) -> None:
-        self.header = header
-        self.view = view
-        self.arena_extent = arena_extent
-        self.arena_offset = arena_offset
-
-    @property
-    def body(self) -> memoryview:
-        return self.view[self.header.body_at :]
-
-    @property
-    def request_class(self) -> int:
-        return request_class_of(self.header.api_key, len(self.view))
 
 
 class Reply:
@@ -76,18 +41,6 @@ class Reply:
         self.context = context
         self.received_ns = connection.received_ns
         self.pieces: Sequence[Piece] | None = None
-
-
-class Filling:
-    """An incomplete request: `got` of `total` bytes are in `view`."""
-
-    __slots__ = ("arena_extent", "got", "total", "view")
-
-    def __init__(self, view: memoryview, arena_extent: int | None, got: int, total: int) -> None:
-        self.view = view
-        self.arena_extent = arena_extent
-        self.got = got
-        self.total = total
 
 
 class Connection:

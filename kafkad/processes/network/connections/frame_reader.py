@@ -12,8 +12,16 @@ from collections.abc import Generator, Iterator
 
 from kafkad.adapters.shared_memory.arena import Arena
 from kafkad.processes.network.connections.arena_places import ArenaPlaces
-from kafkad.processes.network.connections.connection import Connection, Filling, Frame, request_class_of
-from kafkad.processes.network.connections.frame_lengths import SMALLEST_FRAME, Unacceptable, bad_length, too_large
+from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.connections.frames import (
+    SMALLEST_FRAME,
+    Filling,
+    Frame,
+    Unacceptable,
+    bad_length,
+    request_class_of,
+    too_large,
+)
 from kafkad.processes.network.connections.loop_pass import PASS_BYTES, has_had_its_turn
 from kafkad.processes.network.connections.request_memory import COUNTED_HEAD_BYTES, RequestMemory, next_step
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
