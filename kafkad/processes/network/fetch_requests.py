@@ -94,8 +94,7 @@ class FetchRequests:
             connection.exclusive_in_flight = True
             self._large.start(reply, len(frame.view), self._start_in_steps(reply, frame.view, body_at))
             return
-        request = read_request(frame.view, body_at, context.version)
-        reply = Reply(connection, context)
+        reply, request = Reply(connection, context), read_request(frame.view, body_at, context.version)
         connection.replies.append(reply)
         try:
             session, is_full = self._session(request, context.version, now_ms)

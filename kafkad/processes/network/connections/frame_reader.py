@@ -1,11 +1,9 @@
 """From socket to whole requests: where received bytes are put, and when a connection has to wait.
 
-A Produce is received into the shared arena and stays there until its owner has written it. Small requests
-land in a window of the arena that is used again at once when nothing in it has to stay; a request that is
-larger than what came in one piece gets its whole space at once, if `arena_places` has some for it. Everything else is
-read into private memory, whose bounds are `private_space`'s. A whole Produce for which the arena has no space waits
-in line, which is the back-pressure.
-Idle connections hold nothing, and neither does a request that may not start yet.
+A Produce is received into the shared arena and stays there until its owner has written it. Small requests share a
+window of the arena; a larger one gets its whole space at once, if arena_places.py has some for it. Everything else is
+read into private memory (request_memory.py). A whole Produce for which the arena has no space waits in line, which is
+the back-pressure. Idle connections hold nothing, and neither does a request that may not start yet.
 """
 
 from collections.abc import Generator, Iterator
@@ -13,15 +11,7 @@ from collections.abc import Generator, Iterator
 from kafkad.adapters.shared_memory.arena import Arena
 from kafkad.processes.network.connections.arena_places import ArenaPlaces
 from kafkad.processes.network.connections.connection import Connection
-from kafkad.processes.network.connections.frames import (
-    SMALLEST_FRAME,
-    Filling,
-    Frame,
-    Unacceptable,
-    bad_length,
-    request_class_of,
-    too_large,
-)
+from kafkad.processes.network.connections.frames import SMALLEST_FRAME, Filling, Frame, Unacceptable, request_class_of
 from kafkad.processes.network.connections.loop_pass import PASS_BYTES, has_had_its_turn
 from kafkad.processes.network.connections.request_memory import COUNTED_HEAD_BYTES, RequestMemory, next_step
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
@@ -42,11 +32,7 @@ class FrameReader:
     """Receives for all connections of a network process."""
 
     def __init__(
-        self,
-        arena: Arena,
-        space: RequestMemory,
-        max_request_bytes: int,
-        unread: UnreadReplies,
+        self, arena: Arena, space: RequestMemory, max_request_bytes: int, unread: UnreadReplies
     ) -> None:
         self._arena = arena
         self.space = space
@@ -190,7 +176,7 @@ class FrameReader:
         while end - at >= 4:
             (length,) = LENGTH.unpack_from(view, at)
             if not SMALLEST_FRAME <= length <= self._max_request_bytes:
-                raise bad_length(length, self._max_request_bytes, bytes(view[at : min(at + 16, end)]))
+                raise Unacceptable.length(length, self._max_request_bytes, bytes(view[at : min(at + 16, end)]))
             if end - at - 4 < length:
                 break
             (api_key,) = I16.unpack_from(view, at + 4)
@@ -276,7 +262,7 @@ class FrameReader:
             target = self._view[extent : extent + total]
         else:
             if total - LENGTH.size > LARGEST_BYTES and not is_produce:
-                raise too_large(total - LENGTH.size, rest)
+                raise Unacceptable.size(total - LENGTH.size, rest)
             size = next_step(got, total)
             if not self.space.grow(connection, size):
                 self._keep_head(connection, bytes(rest))

@@ -18,20 +18,20 @@ _CLASS_BYTES = 32 * 1024
 class Unacceptable(Exception):
     """What the peer sent can't be a request: the connection is closed with this reason in one log line."""
 
+    @classmethod
+    def length(cls, length: int, most_bytes: int, first: bytes) -> "Unacceptable":
+        """`first` is what came first, length included: it may be another protocol's."""
+        stranger = describe_stranger(first)
+        if stranger is not None:
+            return cls(f"this looks like {stranger}")
+        return cls(f"a request length of {length} bytes is outside {SMALLEST_FRAME} to {most_bytes}")
 
-def bad_length(length: int, most_bytes: int, first: bytes) -> Unacceptable:
-    """`first` is what came first, length included: it may be another protocol's."""
-    stranger = describe_stranger(first)
-    if stranger is not None:
-        return Unacceptable(f"this looks like {stranger}")
-    return Unacceptable(f"a request length of {length} bytes is outside {SMALLEST_FRAME} to {most_bytes}")
-
-
-def too_large(length: int, rest: memoryview) -> Unacceptable:
-    """Any request but Produce; `rest` is what came first, length included."""
-    api = APIS.get(I16.unpack_from(rest, 4)[0])
-    name = "" if api is None else f" for {api.name}"
-    return Unacceptable(f"a request length of {length} bytes{name} is more than the {LARGEST_BYTES} that are taken")
+    @classmethod
+    def size(cls, length: int, rest: memoryview) -> "Unacceptable":
+        """Any request but Produce; `rest` is what came first, length included."""
+        api = APIS.get(I16.unpack_from(rest, 4)[0])
+        name = "" if api is None else f" for {api.name}"
+        return cls(f"a request length of {length} bytes{name} is more than the {LARGEST_BYTES} that are taken")
 
 
 def request_class_of(api_key: int, size: int) -> int:
