@@ -15,12 +15,13 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.consumer.group import ConsumerGroup
 from kafkad.core.groups.consumer.member import MemberState
 from kafkad.core.groups.consumer.timers import ConsumerTimer, ConsumerTimerKey
+from tests.attributes import attributes_of
 from tests.core.groups.consumer_bed import Client, ConsumerBed
 
 SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
 TOPICS = {"orders": 5, "payments": 2, "refunds": 3}
 STEPS = 120
-REPLAYED = tuple(name for name in ConsumerGroup.__slots__ if name not in ("seen_version", "asked_to_rejoin"))
+REPLAYED = tuple(name for name in attributes_of(ConsumerGroup) if name not in ("seen_version", "asked_to_rejoin"))
 """Of a group: the rest is in no record."""
 
 

@@ -11,6 +11,7 @@ from kafkad.core.groups.group import GroupType
 from kafkad.core.groups.listing import describe_classic
 from kafkad.core.groups.offsets.messages import OffsetCommit, PartitionCommit, TopicCommit
 from kafkad.core.groups.records import ConsumerGroupMetadata, GroupMetadataRemoved, OffsetRemoved
+from tests.attributes import attributes_of
 from tests.core.groups.classic_bed import DELAY_MS, GROUP, RANGE, SESSION_MS, ClassicBed
 
 DAY_MS = 24 * 3_600_000
@@ -44,7 +45,7 @@ def snapshot(bed: ClassicBed) -> object:
         group.leader,
         group.subscription,
         [
-            [getattr(each, name) for name in ClassicMember.__slots__ if not name.endswith("token")]
+            [getattr(each, name) for name in attributes_of(ClassicMember) if not name.endswith("token")]
             for each in group.members.values()
         ],
     )

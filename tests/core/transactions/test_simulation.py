@@ -6,6 +6,7 @@ decided, the same everywhere, as its producer was told. KAFKAD_TRANSACTION_SEEDS
 
 import os
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,8 +14,7 @@ import pytest
 
 from kafkad.core.coordinator.shard import MarkersWanted, Outcome
 from kafkad.core.errors import ErrorCode
-from kafkad.core.transactions.records import TransactionRecord
-from kafkad.core.transactions.state import MAX_EPOCH
+from kafkad.core.transactions.state import MAX_EPOCH, NO_EPOCH
 from kafkad.wire.records import transaction_records
 from tests.core.transactions.bed import TransactionBed
 from tests.core.transactions.model import LOST, Fate, Identity, ModelPartition, ModelProducer
@@ -73,10 +73,10 @@ class World:
         """The first id has nearly no epochs left."""
         producer_id, _ = self.bed.started("x")
         left = self.random.randrange(1, 6)
-        known: Any = self.bed.shard._cache.get("x")
-        values = {name: getattr(known, name) for name in known.__slots__} | {"producer_epoch": MAX_EPOCH - 1 - left}
-        del values["last_producer_epoch"]
-        self.bed.perform(Outcome(records=[TransactionRecord(**values)]))
+        known = self.bed.shard._cache.get("x")
+        assert known is not None
+        aged = replace(known, producer_epoch=MAX_EPOCH - 1 - left, last_producer_epoch=NO_EPOCH)
+        self.bed.perform(Outcome(records=[aged]))
         assert self.bed.describe("x").producer_id == producer_id
 
     # Events.
