@@ -65,7 +65,7 @@ class DeleteRecordsQuestion:
         return self._by_worker.workers()
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        partitions = [(slot, tag, row.offset) for slot, tag, row in self._by_worker.asked(worker)]
+        partitions = [(slot, short_id, row.offset) for slot, short_id, row in self._by_worker.asked(worker)]
         return DeleteRecordsWanted(part_id, deadline_ms, partitions)
 
     def answered(self, worker: int, message: ControlMessage) -> None:

@@ -60,7 +60,7 @@ class DescribeProducersQuestion:
         return self._by_worker.workers()
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
-        return ProducersWanted(part_id, [(slot, tag) for slot, tag, _row in self._by_worker.asked(worker)])
+        return ProducersWanted(part_id, [(slot, short_id) for slot, short_id, _row in self._by_worker.asked(worker)])
 
     def answered(self, worker: int, message: ControlMessage) -> None:
         assert isinstance(message, Producers)

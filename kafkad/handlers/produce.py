@@ -94,7 +94,7 @@ def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, r
                     if part is None or len(part.slices) == PARTITIONS_OF_A_PART:
                         part = parts[owner] = ProducePart(produce, owner)
                         made.append(part)
-                    part.slices.append((slot, route.tag, frame_offset + start, length))
+                    part.slices.append((slot, route.short_id, frame_offset + start, length))
                     part.results.append(result)
                     continue
             produce.has_error = True

@@ -16,7 +16,7 @@ from kafkad.wire.processes.descriptors import (
     EndMarkerRow,
     EndMarkersWanted,
     EndMarkersWritten,
-    topic_tag,
+    short_topic_id,
 )
 
 
@@ -41,7 +41,7 @@ class WriteTxnMarkersQuestion:
         self._markers: list[Any] = []
         self._rows: list[_Row] = []
         self._by_worker: dict[int, dict[int, list[tuple[int, int, _Row]]]] = {}
-        """By worker and number of the marker: (slot, tag, row) of its partitions."""
+        """By worker and number of the marker: (slot, short_id, row) of its partitions."""
 
     def take(self, request: Any, view: BrokerView) -> None:
         self._markers = list(request.markers)
@@ -61,14 +61,14 @@ class WriteTxnMarkersQuestion:
             row.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_offline else error.code
             return
         asked = self._by_worker.setdefault(published.owner, {})
-        asked.setdefault(row.marker, []).append((slot, topic_tag(published.topic_id), row))
+        asked.setdefault(row.marker, []).append((slot, short_topic_id(published.topic_id), row))
 
     def workers(self) -> list[int]:
         return list(self._by_worker)
 
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
         asked = self._by_worker[worker]
-        rows = [self._marker_row(number, [(slot, tag) for slot, tag, _ in places]) for number, places in asked.items()]
+        rows = [self._marker_row(number, [place[:2] for place in places]) for number, places in asked.items()]
         return EndMarkersWanted(part_id, rows)
 
     def _marker_row(self, number: int, partitions: list[tuple[int, int]]) -> EndMarkerRow:

@@ -22,14 +22,14 @@ from kafkad.wire.processes.descriptors import (
     SegmentsOf,
     SegmentsWanted,
     pack_control,
-    topic_tag,
+    short_topic_id,
     unpack_control,
 )
 from tests.daemon.stage import Stage
 
 CLEANER, CONTROLLER, WORKER = ProcessKey("cleaner", 0), ProcessKey("controller", 0), ProcessKey("worker", 0)
 ID = UUID(int=7)
-TAG = topic_tag(ID.bytes)
+SHORT_ID = short_topic_id(ID.bytes)
 # Long enough for one round to be over before the next begins.
 SELDOM = (("log.retention.check.interval.ms", "1500"), ("log.initial.task.delay.ms", "1"))
 OFTEN = (("log.retention.check.interval.ms", "20"), ("log.initial.task.delay.ms", "1"))
@@ -122,14 +122,14 @@ def test_retention_orders_what_is_old_to_be_deleted(stage: Stage) -> None:
     _begin(stage, _image(1, {"retention.ms": "1000"}))
     _answer_round(stage)
     stage.until(lambda: _orders(stage), "the cleaner orders")
-    assert _orders(stage)[0] == CleanupOrdered(0, TAG, False, 0, 20, "retention.ms=1000")
+    assert _orders(stage)[0] == CleanupOrdered(0, SHORT_ID, False, 0, 20, "retention.ms=1000")
 
 
 def test_an_empty_log_and_one_that_is_not_there_are_not_asked_about(stage: Stage) -> None:
     _publish(stage, 0, size=0, segments=1)
     _publish(stage, 1)
     _begin(stage, _image(3, {}))
-    assert _answer_round(stage).partitions == [(1, TAG)]
+    assert _answer_round(stage).partitions == [(1, SHORT_ID)]
 
 
 @pytest.mark.parametrize("stage", [SELDOM], indirect=True)
@@ -168,7 +168,7 @@ def test_a_worker_that_dies_in_the_middle_of_a_round_is_asked_again_in_the_next(
     stage.until(lambda: _questions(stage), "the cleaner asks")
     stage.end_actor(WORKER)
     stage.play(WORKER)
-    assert _answer_round(stage).partitions == [(0, TAG)]
+    assert _answer_round(stage).partitions == [(0, SHORT_ID)]
 
 
 def test_a_gap_in_the_metadata_makes_it_ask_for_everything(stage: Stage) -> None:

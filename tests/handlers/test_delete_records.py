@@ -11,7 +11,7 @@ from kafkad.handlers.delete_records import DeleteRecordsQuestion
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import DELETE_RECORDS
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, topic_tag
+from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, short_topic_id
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import a_partition, a_topic, a_view
@@ -62,7 +62,7 @@ def test_each_worker_is_asked_once_about_what_it_owns(version: int) -> None:
     view = two_workers()
     body = asked(version, ("a", ((0, 5), (1, -1), (2, 7), (9, 0))), ("b", ((0, 3),)), ("none", ((0, 0),)))
     question = delete_records.question(body, a_context(version), view)
-    a, b = (topic_tag(view.image.topics[name].id.bytes) for name in ("a", "b"))
+    a, b = (short_topic_id(view.image.topics[name].id.bytes) for name in ("a", "b"))
 
     assert sorted(question.workers()) == [0, 1]
     assert question.message(0, 77, 1234) == DeleteRecordsWanted(77, 1234, [(10, a, 5), (12, a, 7)])

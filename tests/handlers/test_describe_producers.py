@@ -10,7 +10,7 @@ from kafkad.handlers import describe_producers
 from kafkad.handlers.describe_producers import DescribeProducersQuestion
 from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.descriptors import Producers, ProducersWanted, topic_tag
+from kafkad.wire.processes.descriptors import Producers, ProducersWanted, short_topic_id
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_partition, a_topic, a_view
@@ -31,11 +31,11 @@ def answers(question: DescribeProducersQuestion) -> list[tuple[str, list[Any]]]:
 def test_each_worker_tells_the_producers_of_what_it_owns() -> None:
     topic = a_topic("a", 1, a_partition(0, 10, owner=0), a_partition(1, 11, owner=1), a_partition(2, 12, owner=0))
     question = describe_producers.question(asked(("a", (2, 0, 1))), a_context(0), a_view(topic))
-    tag = topic_tag(topic.id.bytes)
+    short_id = short_topic_id(topic.id.bytes)
 
     assert sorted(question.workers()) == [0, 1]
-    assert question.message(0, 5, 99) == ProducersWanted(5, [(12, tag), (10, tag)])
-    assert question.message(1, 6, 99) == ProducersWanted(6, [(11, tag)])
+    assert question.message(0, 5, 99) == ProducersWanted(5, [(12, short_id), (10, short_id)])
+    assert question.message(1, 6, 99) == ProducersWanted(6, [(11, short_id)])
 
     packed = pack_producers([ProducerRow(1000, 2, 30, 1_700_000_000_000, -1, 40)])
     question.answered(0, Producers(5, [(0, 1, packed), (56, 0, b"")]))

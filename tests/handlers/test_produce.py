@@ -9,7 +9,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.handlers.produce import PARTITIONS_OF_A_PART, ProduceInFlight, ProducePart, plan
 from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.messages.produce import ProduceRequest
-from kafkad.wire.processes.descriptors import topic_tag
+from kafkad.wire.processes.descriptors import short_topic_id
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi
 from tests.handlers.views import a_partition, a_topic, a_view
@@ -44,7 +44,7 @@ def two_workers() -> BrokerView:
 
 def test_each_owner_gets_the_places_of_its_batches_in_the_arena() -> None:
     view = two_workers()
-    a, b = (topic_tag(view.image.topics[name].id.bytes) for name in ("a", "b"))
+    a, b = (short_topic_id(view.image.topics[name].id.bytes) for name in ("a", "b"))
     produce, parts = planned(view, ("a", [(0, 30, 100), (1, 140, 50)]), ("b", [(0, 200, 7)]))
     assert {part.worker: part.slices for part in parts} == {
         0: [(10, a, FRAME + 30, 100), (20, b, FRAME + 200, 7)],
@@ -63,10 +63,10 @@ def test_each_owner_gets_the_places_of_its_batches_in_the_arena() -> None:
 def test_of_a_partition_named_twice_the_last_records_count(topics: list[tuple[str | bytes, Rows]]) -> None:
     """As in Apache Kafka, whose broker keeps them in a map: nothing of the earlier ones is written or answered."""
     view = two_workers()
-    tag = topic_tag(view.image.topics["a"].id.bytes)
+    short_id = short_topic_id(view.image.topics["a"].id.bytes)
     produce, parts = planned(view, *topics)
-    slices = [piece for part in parts for piece in part.slices if piece[1] == tag]
-    assert sorted(slices) == [(10, tag, FRAME + 200, 7), (11, tag, FRAME + 140, 50)]
+    slices = [piece for part in parts for piece in part.slices if piece[1] == short_id]
+    assert sorted(slices) == [(10, short_id, FRAME + 200, 7), (11, short_id, FRAME + 140, 50)]
     topic, rows = produce.topics[0]
     assert (topic, [row.partition for row in rows]) == ("a", [0, 1])
     assert len(produce.topics) == len({topic for topic, _ in topics})

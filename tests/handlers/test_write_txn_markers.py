@@ -11,14 +11,14 @@ from kafkad.handlers.requests.view import BrokerView
 from kafkad.handlers.write_txn_markers import WriteTxnMarkersQuestion
 from kafkad.wire.api_table import WRITE_TXN_MARKERS
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.descriptors import EndMarkerRow, EndMarkersWanted, EndMarkersWritten, topic_tag
+from kafkad.wire.processes.descriptors import EndMarkerRow, EndMarkersWanted, EndMarkersWritten, short_topic_id
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import Slots, a_partition, a_topic, a_view
 
 VERSIONS = versions_of(WRITE_TXN_MARKERS)
 TOPIC = a_topic("a", 1, a_partition(0, 10, owner=0), a_partition(1, 11, owner=1), a_partition(2, 12, owner=0))
-TAG = topic_tag(TOPIC.id.bytes)
+SHORT_ID = short_topic_id(TOPIC.id.bytes)
 Marker = tuple[int, bool, tuple[int, ...]]
 
 
@@ -62,11 +62,11 @@ def test_each_owner_is_asked_once_for_all_its_markers(version: int) -> None:
     assert question.message(0, 4, 99) == EndMarkersWanted(
         4,
         [
-            EndMarkerRow(7, 3, 5, True, newest, [(10, TAG)]),
-            EndMarkerRow(8, 3, 5, False, newest, [(12, TAG), (10, TAG)]),
+            EndMarkerRow(7, 3, 5, True, newest, [(10, SHORT_ID)]),
+            EndMarkerRow(8, 3, 5, False, newest, [(12, SHORT_ID), (10, SHORT_ID)]),
         ],
     )
-    assert question.message(1, 5, 99) == EndMarkersWanted(5, [EndMarkerRow(7, 3, 5, True, newest, [(11, TAG)])])
+    assert question.message(1, 5, 99) == EndMarkersWanted(5, [EndMarkerRow(7, 3, 5, True, newest, [(11, SHORT_ID)])])
 
     question.answered(0, EndMarkersWritten(4, [[0], [0, 52]]))
     question.lost(1)

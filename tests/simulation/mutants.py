@@ -96,10 +96,10 @@ def _believes_every_log(**fields: Any) -> LoadRequest:
 
 def _never_late(self: SlotPublisher, peer: ProcessKey, frame: bytes) -> None:
     """Whoever asks to be told waits for the next record, though there is one already."""
-    for key, tag, offset in unpack_watches(frame):
+    for key, short_id, offset in unpack_watches(frame):
         slot, committed = watched_slot(key)
         owned = self._by_slot.get(slot)
-        if owned is not None and owned.tag == tag:
+        if owned is not None and owned.short_id == short_id:
             owned.forget_watch(peer.index, committed=committed)
             owned.watchers.append((peer.index, offset, committed))
 

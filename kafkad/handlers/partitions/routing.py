@@ -6,13 +6,13 @@ It is made anew whenever the metadata changes; requests only read it.
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from kafkad.wire.processes.descriptors import topic_tag
+from kafkad.wire.processes.descriptors import short_topic_id
 
 
 class TopicRoute:
     """One topic: `slots[partition]` is its slot, `owners[partition]` its worker; -1 where this broker has none."""
 
-    __slots__ = ("is_internal", "name", "owners", "slots", "tag", "topic_id", "uuid")
+    __slots__ = ("is_internal", "name", "owners", "short_id", "slots", "topic_id", "uuid")
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class TopicRoute:
         self.name = name
         self.uuid = topic_id
         self.topic_id = topic_id.bytes
-        self.tag = topic_tag(topic_id.bytes)
+        self.short_id = short_topic_id(topic_id.bytes)
         self.slots = slots
         self.owners = owners or (-1,) * len(slots)
         self.is_internal = is_internal

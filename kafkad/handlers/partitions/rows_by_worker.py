@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from kafkad.core.errors import ErrorCode
-from kafkad.wire.processes.descriptors import topic_tag
+from kafkad.wire.processes.descriptors import short_topic_id
 
 Row = TypeVar("Row")
 
@@ -19,13 +19,13 @@ class RowsByWorker(Generic[Row]):
         self._rows: dict[int, list[tuple[int, int, Row]]] = {}
 
     def add(self, worker: int, slot: int, topic_id: bytes, row: Row) -> None:
-        self._rows.setdefault(worker, []).append((slot, topic_tag(topic_id), row))
+        self._rows.setdefault(worker, []).append((slot, short_topic_id(topic_id), row))
 
     def workers(self) -> list[int]:
         return list(self._rows)
 
     def asked(self, worker: int) -> list[tuple[int, int, Row]]:
-        """(slot, tag, row) of each partition that `worker` owns."""
+        """(slot, short_id, row) of each partition that `worker` owns."""
         return self._rows[worker]
 
     def rows(self, worker: int) -> Iterable[Row]:

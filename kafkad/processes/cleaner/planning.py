@@ -16,7 +16,7 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.settings.option import Setting
 from kafkad.processes.cleaner.topic_settings import TopicSettings
-from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, topic_tag
+from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_topic_id
 
 log = logging.getLogger(__name__)
 
@@ -66,18 +66,18 @@ class Planner:
         self._quarantined.clear()
 
     def begin_round(self, config: BrokerConfig) -> dict[int, list[tuple[int, int]]]:
-        """The partitions to check, as (slot, tag), by the worker to ask."""
+        """The partitions to check, as (slot, short_id), by the worker to ask."""
         self._asked.clear()
         self._settings.keep(self._image.names_by_id)
         wanted: dict[int, list[tuple[int, int]]] = {}
         for topic in self._image.topics.values():
             if not self._names(self._settings.of(topic, config), config):
                 continue
-            tag = topic_tag(topic.id.bytes)
+            short_id = short_topic_id(topic.id.bytes)
             for row in topic.partitions:
                 if self._may_have_something(topic, row):
                     self._asked[row.slot] = (topic, row)
-                    wanted.setdefault(row.owner, []).append((row.slot, tag))
+                    wanted.setdefault(row.owner, []).append((row.slot, short_id))
         return wanted
 
     def _may_have_something(self, topic: Topic, row: Partition) -> bool:
@@ -107,7 +107,7 @@ class Planner:
         summary = _summary(topic.name, row.index, described)
         for name in self._names(settings, config):
             for effect in self._ask(name, (topic.id, row.index, name), summary, settings, now_ms):
-                order = _order(row.slot, topic_tag(topic.id.bytes), effect, summary.log_end_offset)
+                order = _order(row.slot, short_topic_id(topic.id.bytes), effect, summary.log_end_offset)
                 # The owner logs the outcome at level info.
                 log.debug("%s-%d: %s", topic.name, row.index, _in_words(order, name))
                 yield order
@@ -160,12 +160,12 @@ def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:
     )
 
 
-def _order(slot: int, tag: int, effect: CleanupEffect, log_end: int) -> CleanupOrdered:
+def _order(slot: int, short_id: int, effect: CleanupEffect, log_end: int) -> CleanupOrdered:
     match effect:
         case DeleteSegments():
-            return CleanupOrdered(slot, tag, False, effect.up_to_base_offset, log_end, effect.reason)
+            return CleanupOrdered(slot, short_id, False, effect.up_to_base_offset, log_end, effect.reason)
         case RollActive():
-            return CleanupOrdered(slot, tag, True, _NOTHING, log_end, effect.reason)
+            return CleanupOrdered(slot, short_id, True, _NOTHING, log_end, effect.reason)
 
 
 def _in_words(order: CleanupOrdered, policy: str) -> str:

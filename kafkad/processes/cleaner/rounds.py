@@ -24,7 +24,7 @@ class Rounds:
         return not self._open
 
     def begin(self, wanted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
-        """`wanted`: (slot, tag) by worker. The rest of the previous round is dropped."""
+        """`wanted`: (slot, short_id) by worker. The rest of the previous round is dropped."""
         self._waiting.clear()
         self._open.clear()
         for worker, partitions in wanted.items():

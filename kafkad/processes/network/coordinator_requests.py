@@ -79,12 +79,12 @@ class CoordinatorRequests:
         parts = []
         for at, piece in enumerate(pieces):
             slot, worker = (-1, -1) if route is None else route.place(piece.partition)
-            tag = 0 if route is None else route.tag
+            short_id = 0 if route is None else route.short_id
             part_id = self._next_part
             self._next_part += 1
             self._parts[part_id] = _Part(opened, at, worker, kept[at])
             opened.parts.append(part_id)
-            parts.append((part_id, piece, (slot, tag)))
+            parts.append((part_id, piece, (slot, short_id)))
         asking = self._ask_all(opened, parts)
         for _ in asking:
             self._turns.add(len(body), asking)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from kafkad.core.partition_slot import SlotReader
 from kafkad.core.sessions.fetch_session import FetchSession
-from kafkad.wire.processes.descriptors import pack_watch, topic_tag, watch_key, watched_slot
+from kafkad.wire.processes.descriptors import pack_watch, short_topic_id, watch_key, watched_slot
 
 
 class FetchWatches:
@@ -46,7 +46,7 @@ class FetchWatches:
         if published.owner < 0:
             return
         self._watched[key] = published.owner
-        self.outgoing[published.owner].append(pack_watch(key, topic_tag(published.topic_id), offset))
+        self.outgoing[published.owner].append(pack_watch(key, short_topic_id(published.topic_id), offset))
 
     def moved(self, keys: Iterable[int]) -> Iterable[FetchSession]:
         """The owners report that these moved; returns the sessions that may wait for them."""

@@ -191,9 +191,9 @@ class Appender:
         wall_ms: int,
         guard: int | None = None,
     ) -> AppendResult:
-        slot, tag, offset, length = piece
+        slot, short_id, offset, length = piece
         owned = self._partitions.get(slot)
-        if owned is None or owned.tag != tag or owned.state != STATE_ONLINE or owned.log is None:
+        if owned is None or owned.short_id != short_id or owned.state != STATE_ONLINE or owned.log is None:
             is_offline = owned is not None and owned.state == STATE_OFFLINE
             return OFFLINE if is_offline else NOT_OWNED
         partition_log = owned.log

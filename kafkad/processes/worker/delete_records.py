@@ -24,7 +24,7 @@ Asked = tuple[ProcessKey, int, int]
 class PendingDeleteRecords:
     """The DeleteRecords requests of this worker that are not answered yet.
 
-    `delete(slot, tag, offset)` moves a log start, and returns the offset that the replicas must reach or an error.
+    `delete(slot, short_id, offset)` moves a log start, and returns the offset that the replicas must reach or an error.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class PendingDeleteRecords:
 
     def start(self, peer: ProcessKey, message: DeleteRecordsWanted) -> None:
         rows = []
-        for slot, tag, offset in message.partitions:
-            error, required = self._delete(slot, tag, offset)
+        for slot, short_id, offset in message.partitions:
+            error, required = self._delete(slot, short_id, offset)
             rows.append(DeleteRecordsPartition(slot, required, error))
         operation = DelayedDeleteRecords(
             request=(peer, self.incarnation_of(peer), message.part_id), deadline_ms=message.deadline_ms, partitions=rows

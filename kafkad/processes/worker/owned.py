@@ -9,7 +9,7 @@ from kafkad.core.partition_slot import (
     PartitionSlot,
 )
 from kafkad.core.types import TopicPartition
-from kafkad.wire.processes.descriptors import ManifestWanted, topic_tag
+from kafkad.wire.processes.descriptors import ManifestWanted, short_topic_id
 
 
 class OwnedPartition:
@@ -28,9 +28,9 @@ class OwnedPartition:
         "needs_recovery",
         "no_room_due_ms",
         "replicas",
+        "short_id",
         "slot",
         "state",
-        "tag",
         "topic_id",
         "waiting_questions",
         "watchers",
@@ -43,7 +43,7 @@ class OwnedPartition:
         self.name = name
         self.slot = slot
         self.topic_id = topic_id
-        self.tag = topic_tag(topic_id)
+        self.short_id = short_topic_id(topic_id)
         self.worker = worker
         self.log_dir = log_dir
         self.leader_epoch = leader_epoch

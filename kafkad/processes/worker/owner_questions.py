@@ -83,7 +83,7 @@ class Questions:
         answer: ControlMessage
         match message:
             case ManifestWanted():
-                owned = self._owned(message.slot, message.tag)
+                owned = self._owned(message.slot, message.short_id)
                 if owned is not None and owned.is_recovering:
                     owned.waiting_questions.append((peer, message))
                     return
@@ -123,22 +123,22 @@ class Questions:
         for peer, message in waiting:
             self._send(peer, pack_control(self._manifest(message)))
 
-    def _owned(self, slot: int, tag: int) -> OwnedPartition | None:
+    def _owned(self, slot: int, short_id: int) -> OwnedPartition | None:
         owned = self._partitions.get(slot)
-        return owned if owned is not None and owned.tag == tag else None
+        return owned if owned is not None and owned.short_id == short_id else None
 
     def _manifest(self, message: ManifestWanted) -> Manifest:
-        owned = self._owned(message.slot, message.tag)
+        owned = self._owned(message.slot, message.short_id)
         if owned is not None and message.files_missing:
             self._failed_partitions.look(owned)
         if owned is None or owned.log is None:
-            return Manifest(message.slot, message.tag, False, 0, [], [])
+            return Manifest(message.slot, message.short_id, False, 0, [], [])
         # The slot may be a pass behind the log; the answer must not be ahead of it.
         self._publish(owned)
         manifest = owned.log.manifest()
         generation = owned.generation_base + manifest.generation
         return Manifest(
-            message.slot, message.tag, True, generation, list(manifest.segment_bases), list(manifest.epochs)
+            message.slot, message.short_id, True, generation, list(manifest.segment_bases), list(manifest.epochs)
         )
 
     def low_watermark_of(self, slot: int) -> int | ErrorCode:
@@ -148,9 +148,9 @@ class Questions:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return owned.log.log_start_offset
 
-    def _delete(self, slot: int, tag: int, offset: int) -> tuple[ErrorCode, int]:
+    def _delete(self, slot: int, short_id: int, offset: int) -> tuple[ErrorCode, int]:
         """Delete here; returns the offset at which the log must start on every replica."""
-        owned = self._owned(slot, tag)
+        owned = self._owned(slot, short_id)
         if owned is None or owned.log is None or not owned.is_online:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
         partition_log = owned.log
@@ -222,8 +222,8 @@ class Questions:
         if incarnation == self.deleting.incarnation_of(peer):
             self._send(peer, pack_control(Producers(message.part_id, results)))
 
-    def _producers(self, slot: int, tag: int) -> Generator[None, None, tuple[int, int, bytes]]:
-        owned = self._owned(slot, tag)
+    def _producers(self, slot: int, short_id: int) -> Generator[None, None, tuple[int, int, bytes]]:
+        owned = self._owned(slot, short_id)
         if owned is None or owned.log is None or not owned.is_online:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, 0, b""
         entries = list(owned.log.producers.active())
@@ -242,8 +242,8 @@ class Questions:
         if incarnation == self.deleting.incarnation_of(peer):
             self._send(peer, pack_control(SegmentsDescribed(message.part_id, described)))
 
-    def _segments(self, slot: int, tag: int) -> Generator[None, None, SegmentsOf]:
-        owned = self._owned(slot, tag)
+    def _segments(self, slot: int, short_id: int) -> Generator[None, None, SegmentsOf]:
+        owned = self._owned(slot, short_id)
         nothing = SegmentsOf(slot, 0, 0, 0, [])
         if owned is None or owned.log is None or not owned.is_online:
             return nothing
@@ -266,7 +266,7 @@ class Questions:
 
     def _clean_up(self, order: CleanupOrdered) -> None:
         """Perform a policy's plan, after checking it against the present log."""
-        owned = self._owned(order.slot, order.tag)
+        owned = self._owned(order.slot, order.short_id)
         if owned is None or owned.log is None or not owned.is_online:
             return
         try:

@@ -97,10 +97,10 @@ class SlotPublisher:
         A new watch of the process replaces its earlier one.
         """
         past: list[int] = []
-        for key, tag, offset in unpack_watches(frame):
+        for key, short_id, offset in unpack_watches(frame):
             slot, committed = watched_slot(key)
             owned = self._by_slot.get(slot)
-            if owned is None or owned.tag != tag:
+            if owned is None or owned.short_id != short_id:
                 past.append(key)
                 continue
             owned.forget_watch(peer.index, committed=committed)

@@ -13,11 +13,11 @@ COORDINATION = 0x06
 
 
 class CoordinatorAsked(msgspec.Struct, tag="coordinator_asked", array_like=True):
-    """A request, or the part of one, for the coordinator in the internal partition (slot, tag)."""
+    """A request, or the part of one, for the coordinator in the internal partition (slot, short_id)."""
 
     part_id: int
     slot: int
-    tag: int
+    short_id: int
     context: RequestContext
     body: bytes
 
@@ -31,7 +31,7 @@ class CoordinatorAnswered(msgspec.Struct, tag="coordinator_answered", array_like
 
 
 class WriteTxnMarkersWanted(msgspec.Struct, tag="write_txn_markers_wanted", array_like=True):
-    """A transaction is decided: write its marker to these partitions, (slot, tag) each."""
+    """A transaction is decided: write its marker to these partitions, (slot, short_id) each."""
 
     marker_id: int
     producer_id: int

@@ -28,12 +28,12 @@ _COMMITTED = 1 << 31
 """A flag above every slot number."""
 
 AppendSlice = tuple[int, int, int, int]
-"""(partition slot, topic tag, offset in the sender's arena, length in bytes)."""
+"""(partition slot, short topic id, offset in the sender's arena, length in bytes)."""
 AppendResult = tuple[int, int, int, int]
 """(error code, base offset, log append time or -1, log start offset)."""
 
 
-def topic_tag(topic_id: bytes) -> int:
+def short_topic_id(topic_id: bytes) -> int:
     """The half of a topic id that descriptors carry beside the slot.
 
     It shows that a slot was reused for another topic.
@@ -121,13 +121,13 @@ def watched_slot(key: int) -> tuple[int, bool]:
     return key & ~_COMMITTED, key >= _COMMITTED
 
 
-def pack_watch(key: int, tag: int, offset: int) -> bytes:
+def pack_watch(key: int, short_id: int, offset: int) -> bytes:
     """Ask the owner to send MOVED once the offset that `key` names is past `offset`."""
-    return _WATCH.pack(key, tag, offset)
+    return _WATCH.pack(key, short_id, offset)
 
 
 def unpack_watches(frame: bytes) -> list[tuple[int, int, int]]:
-    """(key, tag, offset) each."""
+    """(key, short_id, offset) each."""
     return list(_WATCH.iter_unpack(memoryview(frame)[1:]))
 
 
@@ -155,7 +155,7 @@ class ManifestWanted(msgspec.Struct, tag="manifest_wanted", array_like=True):
     """
 
     slot: int
-    tag: int
+    short_id: int
     files_missing: bool = False
 
 
@@ -163,7 +163,7 @@ class Manifest(msgspec.Struct, tag="manifest", array_like=True):
     """The files of a partition at one generation; `found` is False when the slot is not this worker's."""
 
     slot: int
-    tag: int
+    short_id: int
     found: bool
     generation: int
     segment_bases: list[int]
@@ -178,7 +178,7 @@ class FilesRemoved(msgspec.Struct, tag="files_removed", array_like=True):
 
 
 class DeleteRecordsWanted(msgspec.Struct, tag="delete_records_wanted", array_like=True):
-    """Move the log start of partitions: (slot, tag, offset or -1 for the high watermark)."""
+    """Move the log start of partitions: (slot, short_id, offset or -1 for the high watermark)."""
 
     part_id: int
     deadline_ms: int
@@ -205,7 +205,7 @@ class Producers(msgspec.Struct, tag="producers", array_like=True):
 
 
 class EndMarkerRow(msgspec.Struct, array_like=True):
-    """The end of one producer's transaction in these partitions: (slot, tag)."""
+    """The end of one producer's transaction in these partitions: (slot, short_id)."""
 
     producer_id: int
     producer_epoch: int
@@ -233,7 +233,7 @@ class EndMarkersWritten(msgspec.Struct, tag="end_markers_written", array_like=Tr
 
 
 class SegmentsWanted(msgspec.Struct, tag="segments_wanted", array_like=True):
-    """The cleaner asks for the segments of these partitions: (slot, tag)."""
+    """The cleaner asks for the segments of these partitions: (slot, short_id)."""
 
     part_id: int
     partitions: list[tuple[int, int]]
@@ -271,7 +271,7 @@ class CleanupOrdered(msgspec.Struct, tag="cleanup_ordered", array_like=True):
     """
 
     slot: int
-    tag: int
+    short_id: int
     roll: bool
     delete_up_to: int
     log_end_offset: int

@@ -10,7 +10,7 @@ from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWante
 
 NETWORK = ProcessKey("network", 0)
 NOW_MS = 10_000
-TAG = 7
+SHORT_ID = 7
 
 
 class Replicas:
@@ -27,8 +27,8 @@ class Replicas:
     def low_watermark_of(self, slot: int) -> int | ErrorCode:
         return self.low_watermarks[slot]
 
-    def delete(self, slot: int, tag: int, offset: int) -> tuple[ErrorCode, int]:
-        if slot not in self.low_watermarks or tag != TAG:
+    def delete(self, slot: int, short_id: int, offset: int) -> tuple[ErrorCode, int]:
+        if slot not in self.low_watermarks or short_id != SHORT_ID:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
         return ErrorCode.NONE, offset
 
@@ -51,7 +51,7 @@ class Replicas:
 
 def test_answer_waits_for_the_last_replica_of_each_partition() -> None:
     replicas = Replicas(1, 2)
-    replicas.ask((1, TAG, 10), (2, TAG, 20))
+    replicas.ask((1, SHORT_ID, 10), (2, SHORT_ID, 20))
     replicas.reach(1, 10)
     replicas.reach(2, 19)
     assert (replicas.sent, replicas.waiting) == ([], 1)
@@ -63,13 +63,13 @@ def test_answer_waits_for_the_last_replica_of_each_partition() -> None:
 def test_nothing_waits_when_all_replicas_are_there() -> None:
     replicas = Replicas(1)
     replicas.low_watermarks[1] = 10
-    replicas.ask((1, TAG, 10))
+    replicas.ask((1, SHORT_ID, 10))
     assert replicas.sent == [(NETWORK, DeletedRecords(5, [(0, 10)]))]
 
 
 def test_replica_that_does_not_come_is_a_timeout_for_its_partition_only() -> None:
     replicas = Replicas(1, 2)
-    replicas.ask((1, TAG, 10), (2, TAG, 20))
+    replicas.ask((1, SHORT_ID, 10), (2, SHORT_ID, 20))
     replicas.reach(1, 10)
     replicas.deleting.expire(NOW_MS + 999)
     assert replicas.sent == []
@@ -80,23 +80,23 @@ def test_replica_that_does_not_come_is_a_timeout_for_its_partition_only() -> Non
 
 def test_what_could_not_be_deleted_is_not_waited_for() -> None:
     replicas = Replicas(1)
-    replicas.ask((9, TAG, 10), (1, TAG + 1, 10))
+    replicas.ask((9, SHORT_ID, 10), (1, SHORT_ID + 1, 10))
     lost = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1)
     assert replicas.sent == [(NETWORK, DeletedRecords(5, [lost, lost]))]
 
 
 def test_lost_partition_ends_the_waiting() -> None:
     replicas = Replicas(1)
-    replicas.ask((1, TAG, 10))
+    replicas.ask((1, SHORT_ID, 10))
     replicas.reach(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert replicas.sent == [(NETWORK, DeletedRecords(5, [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]))]
 
 
 def test_answer_of_a_dead_network_process_does_not_reach_its_successor() -> None:
     replicas = Replicas(1)
-    replicas.ask((1, TAG, 10))
+    replicas.ask((1, SHORT_ID, 10))
     replicas.deleting.network_lost(NETWORK)
     replicas.reach(1, 10)
     assert replicas.sent == []
-    replicas.ask((1, TAG, 10))
+    replicas.ask((1, SHORT_ID, 10))
     assert len(replicas.sent) == 1

@@ -50,7 +50,7 @@ def test_cleaning_that_finds_no_room_is_tried_again_and_gives_nothing_up(disk: S
     client = pieces.connect()
     assert _produced(pieces, client) == 0
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
-    order = CleanupOrdered(owned.slot, owned.tag, False, 0, 1, "a test")
+    order = CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test")
     disk.trouble(_data(pieces), Trouble.FULL, free=0)
     pieces.worker.questions.answer(CLEANER, order)
     pieces.settle()

@@ -41,7 +41,7 @@ def test_others_produce_while_segments_are_removed(paced: Pieces) -> None:
     writer = paced.connect()
     end = partition_log.log_end_offset
     last = partition_log.segments[-2].base_offset
-    paced.worker.questions.answer(NETWORK, CleanupOrdered(owned.slot, owned.tag, False, last, end, "a test"))
+    paced.worker.questions.answer(NETWORK, CleanupOrdered(owned.slot, owned.short_id, False, last, end, "a test"))
     assert partition_log.log_start_offset == end
     asked = 0
     while paced.worker.questions.is_busy:
@@ -59,7 +59,7 @@ def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch:
     questions = paced.worker.questions
     sent: list[bytes] = []
     monkeypatch.setattr(questions, "_send", lambda _peer, frame: sent.append(frame))
-    questions.answer(NETWORK, SegmentsWanted(1, [(owned.slot, owned.tag), (owned.slot, owned.tag + 1)]))
+    questions.answer(NETWORK, SegmentsWanted(1, [(owned.slot, owned.short_id), (owned.slot, owned.short_id + 1)]))
     asked = 0
     while not sent:
         assert read_produced(writer.ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
@@ -76,7 +76,7 @@ def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch:
 def test_topic_that_is_deleted_while_its_segments_go_ends_that(paced: Pieces) -> None:
     owned, partition_log = _long(paced)
     last = partition_log.segments[-2].base_offset
-    order = CleanupOrdered(owned.slot, owned.tag, False, last, partition_log.log_end_offset, "a test")
+    order = CleanupOrdered(owned.slot, owned.short_id, False, last, partition_log.log_end_offset, "a test")
     paced.worker.questions.answer(NETWORK, order)
     paced.delete_topic(TOPIC)
     paced.run(lambda: not paced.worker.questions.is_busy, "nothing is left to do")

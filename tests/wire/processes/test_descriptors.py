@@ -32,7 +32,7 @@ from kafkad.wire.processes.descriptors import (
     pack_control,
     pack_moved,
     pack_watch,
-    topic_tag,
+    short_topic_id,
     unpack_appended,
     unpack_appends,
     unpack_control,
@@ -108,7 +108,7 @@ def test_every_rarer_message_comes_out_as_it_went_in(message: ControlMessage) ->
 
 
 def test_the_tag_of_a_topic_is_half_of_its_id() -> None:
-    assert topic_tag(bytes(range(16))) == int.from_bytes(bytes(range(8, 16)), "little")
+    assert short_topic_id(bytes(range(16))) == int.from_bytes(bytes(range(8, 16)), "little")
 
 
 @given(st.lists(st.binary(min_size=1, max_size=60), min_size=1), st.integers(2, 200))

@@ -22,7 +22,7 @@ from kafkad.handlers.fetch import Place, WantedRecords
 from kafkad.handlers.partitions.damage import DAMAGE, code_of
 from kafkad.processes.network.logs.handle import LogHandle
 from kafkad.wire.messages.fetch import FileSlice
-from kafkad.wire.processes.descriptors import Manifest, ManifestWanted, pack_control, topic_tag
+from kafkad.wire.processes.descriptors import Manifest, ManifestWanted, pack_control, short_topic_id
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ class LogReaders:
         self.has_news = True
         self._asked.pop(message.slot, None)
         is_current = message.found and message.generation == published.generation
-        if is_current and topic_tag(published.topic_id) == message.tag:
+        if is_current and short_topic_id(published.topic_id) == message.short_id:
             self._put(message.slot, published, _unpack(message), is_whole=True)
 
     def owner_lost(self) -> None:
@@ -241,7 +241,7 @@ class LogReaders:
 
     def _want(self, slot: int, published: PartitionSlot, *, files_missing: bool = False) -> None:
         if self._asked.get(slot) != published.generation and published.owner >= 0:
-            question = ManifestWanted(slot, topic_tag(published.topic_id), files_missing)
+            question = ManifestWanted(slot, short_topic_id(published.topic_id), files_missing)
             if self._ask(published.owner, pack_control(question)):
                 self._asked[slot] = published.generation
 

@@ -73,16 +73,16 @@ class EndMarkers:
         while self._unwritten:
             row = self._unwritten.popleft()
             done = len(row.results)
-            for slot, tag in row.order.partitions[done : done + AT_A_TIME]:
-                self._try(row, slot, tag)
+            for slot, short_id in row.order.partitions[done : done + AT_A_TIME]:
+                self._try(row, slot, short_id)
             is_written = len(row.results) == len(row.order.partitions)
             (self._waiting if is_written else self._unwritten).append(row)
             if time.monotonic() >= until_s:
                 break
 
-    def _try(self, row: _Row, slot: int, tag: int) -> None:
+    def _try(self, row: _Row, slot: int, short_id: int) -> None:
         owned = self._by_slot.get(slot)
-        if owned is None or owned.tag != tag:
+        if owned is None or owned.short_id != short_id:
             row.results.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         try:

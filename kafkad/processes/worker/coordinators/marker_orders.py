@@ -17,7 +17,7 @@ from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted, pack_coordination
-from kafkad.wire.processes.descriptors import topic_tag
+from kafkad.wire.processes.descriptors import short_topic_id
 
 log = logging.getLogger(__name__)
 
@@ -119,4 +119,4 @@ class MarkerOrders:
         if known is None or not 0 <= index < len(known.partitions):
             return None
         row = known.partitions[index]
-        return Place(row.owner if row.slot >= 0 else -1, row.slot, topic_tag(known.id.bytes))
+        return Place(row.owner if row.slot >= 0 else -1, row.slot, short_topic_id(known.id.bytes))

@@ -99,9 +99,8 @@ class Coordination:
     def _asked(self, peer: ProcessKey, message: CoordinatorAsked) -> None:
         began_ns = monotonic_ns()
         owned = self._partitions.by_slot.get(message.slot)
-        self._coordinating.asked(
-            peer, message, is_recovering=owned is not None and owned.tag == message.tag and owned.is_recovering
-        )
+        is_recovering = owned is not None and owned.short_id == message.short_id and owned.is_recovering
+        self._coordinating.asked(peer, message, is_recovering=is_recovering)
         self._spent_ns += monotonic_ns() - began_ns
 
     def _queue(self, peer: ProcessKey, message: CoordinatorAsked) -> None:

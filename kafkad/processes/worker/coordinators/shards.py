@@ -205,7 +205,7 @@ class CoordinatorShards:
             return
         pending = ClientAnswer(self._send, peer, message, request, self._packing)
         coordinator = self._by_slot.get(message.slot)
-        if coordinator is None or coordinator.owned.tag != message.tag:
+        if coordinator is None or coordinator.owned.short_id != message.short_id:
             pending.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_recovering else ErrorCode.NOT_COORDINATOR)
             return
         asked = Asked(self._take_token(pending), context)

@@ -198,9 +198,9 @@ class Transactional:
 
     def _begin(self, pending: PendingProduce, number: int, header: BatchHeader, adds: bool) -> tuple[str, int] | None:
         """The partition to ask about; None when a question is unnecessary or useless."""
-        slot, tag, _offset, _length = pending.slices[number]
+        slot, short_id, _offset, _length = pending.slices[number]
         owned = self._partitions.get(slot)
-        if owned is None or owned.tag != tag or owned.log is None or not owned.is_online:
+        if owned is None or owned.short_id != short_id or owned.log is None or not owned.is_online:
             return None
         producers = owned.log.producers
         if not adds and not producers.verifies_transactions:
