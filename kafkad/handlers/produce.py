@@ -12,7 +12,7 @@ from kafkad.handlers.partitions.routing import Routing, TopicRoute
 from kafkad.wire.messages.produce import TOPIC_IDS_FROM, PartitionResult, ProduceRequest, pack_response
 from kafkad.wire.processes.descriptors import AppendResult, AppendSlice
 
-Asked = tuple[str | bytes, list[tuple[int, int, int]]]
+Caller = tuple[str | bytes, list[tuple[int, int, int]]]
 """A topic, and (partition, start, length) of records for it."""
 PARTITIONS_OF_A_PART = 2000
 """The most partitions in one part, as its descriptors have to fit into one message."""
@@ -104,7 +104,7 @@ def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, r
     return made
 
 
-def _each_once(topics: list[Asked]) -> list[Asked]:
+def _each_once(topics: list[Caller]) -> list[Caller]:
     """If a partition is named twice, its last records are appended and it has one answer, as in Apache Kafka."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
         return topics

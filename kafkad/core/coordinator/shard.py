@@ -23,7 +23,7 @@ class Moment(NamedTuple):
     wall_ms: int
 
 
-class Asked(NamedTuple):
+class Caller(NamedTuple):
     """The client of a request. `token` names the request until its one answer."""
 
     token: int

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import OffsetsAdded, OffsetsToAdd
 from kafkad.core.transactions.shard import TransactionShard
@@ -12,9 +12,9 @@ FENCED_FROM = 2
 """Clients of older versions expect INVALID_PRODUCER_EPOCH for a fenced producer."""
 
 
-def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
+def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
     offsets = OffsetsToAdd(request.transactional_id, request.producer_id, request.producer_epoch, request.group_id)
-    return shard.add_offsets(asked.token, offsets, moment)
+    return shard.add_offsets(caller.token, offsets, moment)
 
 
 def pack(reply: OffsetsAdded, version: int) -> bytes:

@@ -5,7 +5,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import PartitionResult, PartitionsAdded, PartitionsToAdd
 from kafkad.core.transactions.shard import TransactionShard
@@ -18,9 +18,9 @@ _BROKER_VERSION = 2
 """Brokers send this for producers of transaction version 2; other producers add their partitions themselves."""
 
 
-def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
-    client_version = _BROKER_VERSION if asked.version >= BATCHED_FROM else 0
-    return shard.add_partitions(asked.token, _transactions(request, asked.version), client_version, moment)
+def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
+    client_version = _BROKER_VERSION if caller.version >= BATCHED_FROM else 0
+    return shard.add_partitions(caller.token, _transactions(request, caller.version), client_version, moment)
 
 
 def pack(reply: PartitionsAdded, version: int) -> bytes:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.consumer.assignors import Assignment
@@ -28,14 +28,14 @@ class Described:
     operations: int
 
 
-def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
     groups = tuple(shard.consumer.describe(group_id) for group_id in request.group_ids)
     reply = Described(
         groups=groups,
         names=_names(groups, shard.consumer.topics),
         operations=GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED,
     )
-    return Outcome(replies=[(asked.token, reply)])
+    return Outcome(replies=[(caller.token, reply)])
 
 
 def pack(reply: Described, version: int) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.consumer.assignors import Assignment
 from kafkad.core.groups.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatReply
@@ -18,24 +18,24 @@ from kafkad.wire.messages.consumer_replies import pack_consumer_heartbeat
 _PATTERNS_FROM = 1
 
 
-def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
     timeout = request.rebalance_timeout
     heartbeat = ConsumerHeartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
         member_epoch=request.member_epoch,
-        version=asked.version,
+        version=caller.version,
         instance_id=request.instance_id,
         rack_id=request.rack_id,
         rebalance_timeout_ms=-1 if timeout is None else round(timeout / timedelta(milliseconds=1)),
         topics=request.subscribed_topic_names,
-        regex=request.subscribed_topic_regex if asked.version >= _PATTERNS_FROM else None,
+        regex=request.subscribed_topic_regex if caller.version >= _PATTERNS_FROM else None,
         assignor=request.server_assignor,
         owned=_owned(request.topic_partitions),
-        client_id=asked.context.client.client_id,
-        client_host=asked.context.client_host,
+        client_id=caller.context.client.client_id,
+        client_host=caller.context.client_host,
     )
-    return shard.consumer.heartbeat(heartbeat, asked.token, moment)
+    return shard.consumer.heartbeat(heartbeat, caller.token, moment)
 
 
 def pack(reply: ConsumerHeartbeatReply, version: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.records import GroupRecord
 from kafkad.core.groups.shard import GroupShard
@@ -11,8 +11,8 @@ from kafkad.wire.kio_codec import codec
 Results = list[tuple[str, ErrorCode]]
 
 
-def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
-    return shard.delete_groups(request.groups_names, asked.token)
+def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+    return shard.delete_groups(request.groups_names, caller.token)
 
 
 def pack(reply: Results, version: int) -> bytes:

@@ -6,7 +6,7 @@ A group that does not exist is Dead; from version 6 on it also has an error (KIP
 from dataclasses import dataclass
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.listing import DescribedGroup, DescribedMember, describe_classic
 from kafkad.core.groups.records import GroupRecord
@@ -29,13 +29,13 @@ class Described:
     operations: int
 
 
-def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
-    with_operations = asked.version >= _OPERATIONS_FROM and request.include_authorized_operations
+def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+    with_operations = caller.version >= _OPERATIONS_FROM and request.include_authorized_operations
     reply = Described(
         groups=tuple(describe_classic(shard.groups, group_id) for group_id in request.groups),
         operations=GROUP_OPERATIONS if with_operations else NOT_ASKED,
     )
-    return Outcome(replies=[(asked.token, reply)])
+    return Outcome(replies=[(caller.token, reply)])
 
 
 def pack(reply: Described, version: int) -> bytes:

@@ -5,7 +5,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import TransactionDescription, TransactionsDescribed
 from kafkad.core.transactions.shard import TransactionShard
@@ -15,8 +15,8 @@ _THROTTLE_SIZE = 4
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
-    return shard.describe(asked.token, request.transactional_ids)
+def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
+    return shard.describe(caller.token, request.transactional_ids)
 
 
 def pack(reply: TransactionsDescribed, version: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import EndTxn, TransactionEnded
 from kafkad.core.transactions.shard import TransactionShard
@@ -14,15 +14,15 @@ BUMPS_EPOCH_FROM = 5
 """Clients of this version use transaction version 2."""
 
 
-def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
+def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
     end = EndTxn(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
         is_commit=request.committed,
-        client_version=2 if asked.version >= BUMPS_EPOCH_FROM else 0,
+        client_version=2 if caller.version >= BUMPS_EPOCH_FROM else 0,
     )
-    return shard.end_txn(asked.token, end, moment)
+    return shard.end_txn(caller.token, end, moment)
 
 
 def pack(reply: TransactionEnded, version: int) -> bytes:

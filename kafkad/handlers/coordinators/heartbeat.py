@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.messages import Heartbeat
 from kafkad.core.groups.records import GroupRecord
@@ -16,16 +16,16 @@ _THROTTLE_AND_CODE = Struct(">ih")
 _WITH_TAGGED_FIELDS = Struct(">ihB")
 
 
-def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
     if not request.group_id:
-        return Outcome(replies=[(asked.token, ErrorCode.INVALID_GROUP_ID)])
+        return Outcome(replies=[(caller.token, ErrorCode.INVALID_GROUP_ID)])
     heartbeat = Heartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
         generation=request.generation_id,
-        instance_id=request.group_instance_id if asked.version >= _INSTANCE_ID_FROM else None,
+        instance_id=request.group_instance_id if caller.version >= _INSTANCE_ID_FROM else None,
     )
-    return shard.classic.heartbeat(heartbeat, asked.token, moment)
+    return shard.classic.heartbeat(heartbeat, caller.token, moment)
 
 
 def pack(reply: ErrorCode, version: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import InitProducerId, ProducerInitialized
 from kafkad.core.transactions.shard import TransactionShard
@@ -14,7 +14,7 @@ FENCED_FROM = 4
 """Clients of older versions expect INVALID_PRODUCER_EPOCH for a fenced producer."""
 
 
-def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
+def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
     # From version 3 on the request has the producer's former id and epoch.
     wanted = InitProducerId(
         transactional_id=request.transactional_id,
@@ -22,7 +22,7 @@ def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) 
         producer_id=getattr(request, "producer_id", NO_PRODUCER_ID),
         producer_epoch=getattr(request, "producer_epoch", NO_EPOCH),
     )
-    return shard.init_producer_id(asked.token, wanted, moment)
+    return shard.init_producer_id(caller.token, wanted, moment)
 
 
 def pack(reply: ProducerInitialized, version: int) -> bytes:

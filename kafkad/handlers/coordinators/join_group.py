@@ -6,7 +6,7 @@ join again with the id that it gets, from 5 members may be static, from 9 a lead
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.messages import Joined, JoinGroup
 from kafkad.core.groups.records import GroupRecord
@@ -21,16 +21,16 @@ _REASON_FROM = 8
 _SKIP_ASSIGNMENT_FROM = 9
 
 
-def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
-    join = _join_group(request, asked)
+def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+    join = _join_group(request, caller)
     code = ErrorCode.NONE
     if not join.group_id:
         code = ErrorCode.INVALID_GROUP_ID
     elif not shard.config.min_session_timeout_ms <= join.session_timeout_ms <= shard.config.max_session_timeout_ms:
         code = ErrorCode.INVALID_SESSION_TIMEOUT
     if code is not ErrorCode.NONE:
-        return Outcome(replies=[(asked.token, Joined(code=code, member_id=join.member_id))])
-    return shard.classic.join(join, asked.token, moment)
+        return Outcome(replies=[(caller.token, Joined(code=code, member_id=join.member_id))])
+    return shard.classic.join(join, caller.token, moment)
 
 
 def pack(reply: Joined, version: int) -> bytes:
@@ -51,8 +51,8 @@ def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(Joined(code=code), version)
 
 
-def _join_group(request: Any, asked: Asked) -> JoinGroup:
-    version = asked.version
+def _join_group(request: Any, caller: Caller) -> JoinGroup:
+    version = caller.version
     session_timeout_ms = milliseconds(request.session_timeout)
     rebalance_timeout_ms = session_timeout_ms
     if version >= _REBALANCE_TIMEOUT_FROM:
@@ -61,8 +61,8 @@ def _join_group(request: Any, asked: Asked) -> JoinGroup:
         group_id=request.group_id,
         member_id=request.member_id,
         instance_id=request.group_instance_id if version >= _INSTANCE_ID_FROM else None,
-        client_id=asked.context.client.client_id,
-        client_host=asked.context.client_host,
+        client_id=caller.context.client.client_id,
+        client_host=caller.context.client_host,
         protocol_type=request.protocol_type,
         protocols=tuple((each.name, each.metadata) for each in request.protocols),
         session_timeout_ms=session_timeout_ms,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.messages import LeaveGroup, LeavingMember, Left
 from kafkad.core.groups.records import GroupRecord
@@ -13,11 +13,11 @@ _MANY_MEMBERS_FROM = 3
 _REASON_FROM = 5
 
 
-def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
     if not request.group_id:
-        return Outcome(replies=[(asked.token, Left(code=ErrorCode.INVALID_GROUP_ID))])
-    leave = LeaveGroup(group_id=request.group_id, members=_members(request, asked.version))
-    return shard.classic.leave(leave, asked.token, moment)
+        return Outcome(replies=[(caller.token, Left(code=ErrorCode.INVALID_GROUP_ID))])
+    leave = LeaveGroup(group_id=request.group_id, members=_members(request, caller.version))
+    return shard.classic.leave(leave, caller.token, moment)
 
 
 def pack(reply: Left, version: int) -> bytes:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.listing import ListedGroup, list_groups
 from kafkad.core.groups.records import GroupRecord
@@ -20,13 +20,13 @@ class Listed:
     code: ErrorCode = ErrorCode.NONE
 
 
-def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
     groups = list_groups(
         shard.groups,
-        request.states_filter if asked.version >= _STATES_FROM else (),
-        request.types_filter if asked.version >= _TYPES_FROM else (),
+        request.states_filter if caller.version >= _STATES_FROM else (),
+        request.types_filter if caller.version >= _TYPES_FROM else (),
     )
-    return Outcome(replies=[(asked.token, Listed(groups=groups))])
+    return Outcome(replies=[(caller.token, Listed(groups=groups))])
 
 
 def pack(reply: Listed, version: int) -> bytes:

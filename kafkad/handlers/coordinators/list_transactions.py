@@ -2,21 +2,21 @@
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import TransactionFilter, TransactionsListed
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.wire.kio_codec import codec
 
 
-def handle(request: Any, asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
+def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
     wanted = TransactionFilter(
         states=request.state_filters,
         producer_ids=request.producer_id_filters,
         duration_ms=getattr(request, "duration_filter", -1),
         pattern=getattr(request, "transactional_id_pattern", None),
     )
-    return shard.list_transactions(asked.token, wanted, moment)
+    return shard.list_transactions(caller.token, wanted, moment)
 
 
 def pack(reply: TransactionsListed, version: int) -> bytes:

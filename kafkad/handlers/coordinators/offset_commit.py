@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets.commit import BY_TOPIC_ID_FROM
 from kafkad.core.groups.offsets.messages import NO_RETENTION, CommitReply, OffsetCommit, PartitionCommit, TopicCommit
@@ -17,8 +17,8 @@ _LEADER_EPOCH_FROM = 6
 _INSTANCE_ID_FROM = 7
 
 
-def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
-    version = asked.version
+def handle(request: Any, caller: Caller, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
+    version = caller.version
     commit = OffsetCommit(
         group_id=request.group_id,
         topics=[_topic(each, version) for each in request.topics],
@@ -27,7 +27,7 @@ def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Ou
         generation=request.generation_id_or_member_epoch,
         retention_ms=milliseconds(request.retention_time) if version <= _RETENTION_UP_TO else NO_RETENTION,
     )
-    return shard.offsets.commit(commit, asked, moment)
+    return shard.offsets.commit(commit, caller, moment)
 
 
 def pack(reply: CommitReply, version: int) -> bytes:

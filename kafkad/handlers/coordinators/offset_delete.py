@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets.messages import DeleteReply, OffsetDelete
 from kafkad.core.groups.records import GroupRecord
@@ -10,9 +10,9 @@ from kafkad.handlers.coordinators.requests.offset_shard import OffsetShard
 from kafkad.wire.messages.offset_replies import pack_delete
 
 
-def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
+def handle(request: Any, caller: Caller, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
     topics = [(topic.name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
-    return shard.offsets.delete(OffsetDelete(request.group_id, topics), asked)
+    return shard.offsets.delete(OffsetDelete(request.group_id, topics), caller)
 
 
 def pack(reply: DeleteReply, version: int) -> bytes:

@@ -6,7 +6,7 @@ All groups belong to one internal partition: the network process has split the r
 from typing import Any
 from uuid import UUID
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets.commit import BY_TOPIC_ID_FROM
 from kafkad.core.groups.offsets.fetch import MANY
@@ -29,9 +29,9 @@ _STABLE_FROM = 7
 _MEMBER_FROM = 9
 
 
-def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
-    require_stable = asked.version >= _STABLE_FROM and request.require_stable
-    return shard.offsets.fetch(_groups(request, asked.version), asked, require_stable=require_stable)
+def handle(request: Any, caller: Caller, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
+    require_stable = caller.version >= _STABLE_FROM and request.require_stable
+    return shard.offsets.fetch(_groups(request, caller.version), caller, require_stable=require_stable)
 
 
 def pack(reply: FetchReply, version: int) -> bytes:

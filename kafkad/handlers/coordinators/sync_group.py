@@ -5,7 +5,7 @@ From version 5 on members have to name their protocol.
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.messages import Synced, SyncGroup
 from kafkad.core.groups.records import GroupRecord
@@ -16,22 +16,22 @@ _INSTANCE_ID_FROM = 3
 _PROTOCOL_FROM = 5
 
 
-def handle(request: Any, asked: Asked, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
-    names_protocol = asked.version >= _PROTOCOL_FROM
+def handle(request: Any, caller: Caller, shard: GroupShard, moment: Moment) -> Outcome[GroupRecord]:
+    names_protocol = caller.version >= _PROTOCOL_FROM
     if names_protocol and (request.protocol_type is None or request.protocol_name is None):
-        return _refused(asked, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return _refused(caller, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.group_id:
-        return _refused(asked, ErrorCode.INVALID_GROUP_ID)
+        return _refused(caller, ErrorCode.INVALID_GROUP_ID)
     sync = SyncGroup(
         group_id=request.group_id,
         member_id=request.member_id,
         generation=request.generation_id,
-        instance_id=request.group_instance_id if asked.version >= _INSTANCE_ID_FROM else None,
+        instance_id=request.group_instance_id if caller.version >= _INSTANCE_ID_FROM else None,
         protocol_type=request.protocol_type if names_protocol else None,
         protocol=request.protocol_name if names_protocol else None,
         assignments={each.member_id: each.assignment for each in request.assignments},
     )
-    return shard.classic.sync(sync, asked.token, moment)
+    return shard.classic.sync(sync, caller.token, moment)
 
 
 def pack(reply: Synced, version: int) -> bytes:
@@ -48,5 +48,5 @@ def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
     return pack(Synced(code=code), version)
 
 
-def _refused(asked: Asked, code: ErrorCode) -> Outcome[GroupRecord]:
-    return Outcome(replies=[(asked.token, Synced(code=code))])
+def _refused(caller: Caller, code: ErrorCode) -> Outcome[GroupRecord]:
+    return Outcome(replies=[(caller.token, Synced(code=code))])

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets.messages import (
     NO_GENERATION,
@@ -22,19 +22,19 @@ _KNOWS_LOADING_FROM = 2
 """Producers before Kafka 2.0 treat COORDINATOR_LOAD_IN_PROGRESS as fatal."""
 
 
-def handle(request: Any, asked: Asked, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
-    has_member = asked.version >= _MEMBER_FROM
+def handle(request: Any, caller: Caller, shard: OffsetShard, moment: Moment) -> Outcome[GroupRecord]:
+    has_member = caller.version >= _MEMBER_FROM
     commit = TxnOffsetCommit(
         group_id=request.group_id,
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
-        topics=[_topic(each, asked.version) for each in request.topics],
+        topics=[_topic(each, caller.version) for each in request.topics],
         member_id=request.member_id if has_member else "",
         instance_id=request.group_instance_id if has_member else None,
         generation=request.generation_id if has_member else NO_GENERATION,
     )
-    return shard.offsets.txn_commit(commit, asked, moment)
+    return shard.offsets.txn_commit(commit, caller, moment)
 
 
 def pack(reply: CommitReply, version: int) -> bytes:

@@ -17,7 +17,7 @@ from kafkad.core.waiting.delayed_delete_records import (
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, pack_control
 
-Asked = tuple[ProcessKey, int, int]
+Caller = tuple[ProcessKey, int, int]
 """The network process that asked, its incarnation (as counted here) and the number of the request."""
 
 
@@ -39,7 +39,7 @@ class PendingDeleteRecords:
         self._block = block
         self._delete = delete
         self._send = send
-        self._purgatory: Purgatory[DelayedDeleteRecords[Asked], DeletionProgress] = Purgatory(
+        self._purgatory: Purgatory[DelayedDeleteRecords[Caller], DeletionProgress] = Purgatory(
             view=progress, start_ms=now_ms
         )
         self._incarnations: dict[ProcessKey, int] = {}
@@ -81,7 +81,7 @@ class PendingDeleteRecords:
         """The network process is dead: drop its requests."""
         self._incarnations[network] = self._incarnations.get(network, 0) + 1
 
-    def _reply(self, operation: DelayedDeleteRecords[Asked]) -> None:
+    def _reply(self, operation: DelayedDeleteRecords[Caller]) -> None:
         peer, incarnation, part_id = operation.request
         if incarnation == self._incarnations.get(peer, 0):
             results = [(int(row.error_code), row.low_watermark) for row in operation.partitions]

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple
 
 from kafkad.core.coordinator.batches import RecordCodec
 from kafkad.core.coordinator.runtime import Runtime, State
-from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome, Record, Shard
+from kafkad.core.coordinator.shard import Caller, MarkersWanted, Moment, Outcome, Record, Shard
 from kafkad.core.coordinator.timers import DueTimers, ShardTimer
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.producer_state import EndMarker
@@ -135,7 +135,7 @@ class Bed(Generic[Record]):
 
     def ask(
         self,
-        rule: Callable[[Asked], Outcome[Record]],
+        rule: Callable[[Caller], Outcome[Record]],
         *,
         version: int = 0,
         client_id: str = "client",
@@ -151,7 +151,7 @@ class Bed(Generic[Record]):
         self._next_token += 1
         self.asked.append(token)
         self.runtime.begin(token)
-        self.runtime.perform(rule(Asked(token, a_context(version, client=a_client(client_id)))), self.moment)
+        self.runtime.perform(rule(Caller(token, a_context(version, client=a_client(client_id)))), self.moment)
         if not shares_batch:
             self.runtime.settle(self.moment)
         return token

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome, Producer
+from kafkad.core.coordinator.shard import Caller, MarkersWanted, Moment, Outcome, Producer
 from kafkad.core.errors import ErrorCode
 
 WAIT_MS = 1_000
@@ -79,42 +79,42 @@ class TallyShard:
 
     # Requests.
 
-    def add(self, asked: Asked, name: str, amount: int, producer: Producer | None = None) -> Outcome[Added]:
+    def add(self, caller: Caller, name: str, amount: int, producer: Producer | None = None) -> Outcome[Added]:
         return Outcome(
-            records=[Added(name=name, amount=amount)], producer=producer, replies=[(asked.token, ("added", amount))]
+            records=[Added(name=name, amount=amount)], producer=producer, replies=[(caller.token, ("added", amount))]
         )
 
-    def share(self, asked: Asked, name: str, amount: int) -> Outcome[Added]:
+    def share(self, caller: Caller, name: str, amount: int) -> Outcome[Added]:
         """As `add`, in a batch with others."""
         return Outcome(
-            records=[Added(name=name, amount=amount)], replies=[(asked.token, ("shared", name))], shares_batch=True
+            records=[Added(name=name, amount=amount)], replies=[(caller.token, ("shared", name))], shares_batch=True
         )
 
-    def read(self, asked: Asked, name: str) -> Outcome[Added]:
-        return Outcome(replies=[(asked.token, ("sum", self.sums.get(name, 0)))])
+    def read(self, caller: Caller, name: str) -> Outcome[Added]:
+        return Outcome(replies=[(caller.token, ("sum", self.sums.get(name, 0)))])
 
-    def add_and_then_read(self, asked: Asked, name: str, amount: int) -> Outcome[Added]:
+    def add_and_then_read(self, caller: Caller, name: str, amount: int) -> Outcome[Added]:
         """The answer is made when the record is safe."""
 
         def after(code: ErrorCode, moment: Moment) -> Outcome[Added]:
-            return Outcome(replies=[(asked.token, ("after", code, self.sums.get(name, 0)))])
+            return Outcome(replies=[(caller.token, ("after", code, self.sums.get(name, 0)))])
 
         return Outcome(records=[Added(name=name, amount=amount)], after=after)
 
-    def wait(self, asked: Asked, name: str, moment: Moment) -> Outcome[Added]:
+    def wait(self, caller: Caller, name: str, moment: Moment) -> Outcome[Added]:
         """Answered by whoever releases `name`, or by the clock. Who comes second sends the first away."""
         previous = self.waiting.get(name)
-        self.waiting[name] = asked.token
+        self.waiting[name] = caller.token
         timers: list[tuple[Hashable, int | None]] = [(name, moment.monotonic_ms + WAIT_MS)]
         return Outcome(timers=timers, replies=[] if previous is None else [(previous, "replaced")])
 
-    def release(self, asked: Asked, name: str) -> Outcome[Added]:
+    def release(self, caller: Caller, name: str) -> Outcome[Added]:
         token = self.waiting.pop(name, None)
-        replies: list[tuple[int, object]] = [(asked.token, "released")]
+        replies: list[tuple[int, object]] = [(caller.token, "released")]
         if token is not None:
             replies.append((token, "let go"))
         return Outcome(records=[Added(name=name, amount=100)], timers=[(name, None)], replies=replies)
 
-    def decide(self, asked: Asked, name: str) -> Outcome[Added]:
+    def decide(self, caller: Caller, name: str) -> Outcome[Added]:
         markers = MarkersWanted(name, 7, 0, 0, True, frozenset({("t", 0)}))
-        return Outcome(records=[Added(name=name, amount=0)], replies=[(asked.token, "decided")], markers=[markers])
+        return Outcome(records=[Added(name=name, amount=0)], replies=[(caller.token, "decided")], markers=[markers])

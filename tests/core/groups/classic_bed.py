@@ -5,7 +5,7 @@ from itertools import count
 
 from kafkad.adapters.patterns import compile_pattern
 from kafkad.core.coordinator.batches import Replayed, unpack_batch
-from kafkad.core.coordinator.shard import Asked, Outcome
+from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.classic.messages import (
@@ -70,13 +70,13 @@ class ClassicBed(Bed[GroupRecord]):
         version: int = 9,
         reason: str | None = None,
     ) -> int:
-        def rule(asked: Asked) -> Outcome[GroupRecord]:
+        def rule(caller: Caller) -> Outcome[GroupRecord]:
             request = JoinGroup(
                 group_id=group_id,
                 member_id=member_id,
                 instance_id=instance_id,
-                client_id=asked.context.client.client_id,
-                client_host=asked.context.client_host,
+                client_id=caller.context.client.client_id,
+                client_host=caller.context.client_host,
                 protocol_type=protocol_type,
                 protocols=protocols,
                 session_timeout_ms=session_ms,
@@ -85,7 +85,7 @@ class ClassicBed(Bed[GroupRecord]):
                 requires_known_member_id=version >= 4,
                 can_skip_assignment=version >= 9,
             )
-            outcome: Outcome[GroupRecord] = self.shard.classic.join(request, asked.token, self.moment)
+            outcome: Outcome[GroupRecord] = self.shard.classic.join(request, caller.token, self.moment)
             return outcome
 
         return self.ask(rule, version=version)
@@ -110,11 +110,11 @@ class ClassicBed(Bed[GroupRecord]):
             protocol=protocol,
             assignments=dict(assignments or {}),
         )
-        return self.ask(lambda asked: self.shard.classic.sync(request, asked.token, self.moment))
+        return self.ask(lambda caller: self.shard.classic.sync(request, caller.token, self.moment))
 
     def ask_heartbeat(self, member_id: str, generation: int, *, instance_id: str | None = None) -> int:
         request = Heartbeat(group_id=GROUP, member_id=member_id, generation=generation, instance_id=instance_id)
-        return self.ask(lambda asked: self.shard.classic.heartbeat(request, asked.token, self.moment))
+        return self.ask(lambda caller: self.shard.classic.heartbeat(request, caller.token, self.moment))
 
     def heartbeat(self, member_id: str, generation: int, *, instance_id: str | None = None) -> ErrorCode:
         """The answer itself: it comes at once."""
@@ -125,7 +125,7 @@ class ClassicBed(Bed[GroupRecord]):
     def leave(self, *members: str | LeavingMember, group_id: str = GROUP) -> int:
         leaving = tuple(LeavingMember(member_id=each) if isinstance(each, str) else each for each in members)
         request = LeaveGroup(group_id=group_id, members=leaving)
-        return self.ask(lambda asked: self.shard.classic.leave(request, asked.token, self.moment))
+        return self.ask(lambda caller: self.shard.classic.leave(request, caller.token, self.moment))
 
     # What came of it.
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kafkad.core.coordinator.runtime import RETRY_MS
-from kafkad.core.coordinator.shard import Asked, Outcome
+from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets.messages import FetchedPartition, GroupFetch, OffsetDelete, TopicFetch
 from kafkad.core.groups.records import GroupRecord
@@ -49,7 +49,7 @@ class OffsetLives(RuleBasedStateMachine):
         group, topic, partition = key
         entry = self._next()
         request = plain(group, one(topic, partition, entry.offset))
-        token = self.bed.ask(lambda asked: self.bed.shard.offsets.commit(request, asked, self.bed.moment), version=9)
+        token = self.bed.ask(lambda caller: self.bed.shard.offsets.commit(request, caller, self.bed.moment), version=9)
         assert self.bed.answers[token].topics[0].partitions == [(partition, ErrorCode.NONE)]
         self._show(key, entry)
 
@@ -58,7 +58,7 @@ class OffsetLives(RuleBasedStateMachine):
         group, topic, partition = key
         request = plain(group, one(topic, partition, 7))
         self.bed.log.refusal = ErrorCode.KAFKA_STORAGE_ERROR
-        token = self.bed.ask(lambda asked: self.bed.shard.offsets.commit(request, asked, self.bed.moment), version=9)
+        token = self.bed.ask(lambda caller: self.bed.shard.offsets.commit(request, caller, self.bed.moment), version=9)
         self.bed.log.refusal = None
         assert self.bed.answers[token] == Refused(ErrorCode.NOT_COORDINATOR)
 
@@ -68,7 +68,7 @@ class OffsetLives(RuleBasedStateMachine):
         entry = self._next()
         request = in_transaction(group, producer, one(topic, partition, entry.offset))
         token = self.bed.ask(
-            lambda asked: self.bed.shard.offsets.txn_commit(request, asked, self.bed.moment), version=4
+            lambda caller: self.bed.shard.offsets.txn_commit(request, caller, self.bed.moment), version=4
         )
         assert self.bed.answers[token].topics[0].partitions == [(partition, ErrorCode.NONE)]
         self.pending.setdefault(producer, {})[key] = entry
@@ -85,7 +85,7 @@ class OffsetLives(RuleBasedStateMachine):
     def delete(self, key: Key) -> None:
         group, topic, partition = key
         request = OffsetDelete(group, [(topic, [partition])])
-        token = self.bed.ask(lambda asked: self.bed.shard.offsets.delete(request, asked))
+        token = self.bed.ask(lambda caller: self.bed.shard.offsets.delete(request, caller))
         if self.bed.answers[token].code is ErrorCode.NONE:
             self._forget(key)
         else:
@@ -162,9 +162,9 @@ class OffsetLives(RuleBasedStateMachine):
     def _fetch(self, key: Key, *, stable: bool) -> FetchedPartition:
         group, topic, partition = key
 
-        def ask(asked: Asked) -> Outcome[GroupRecord]:
+        def ask(caller: Caller) -> Outcome[GroupRecord]:
             wanted = [GroupFetch(group, [TopicFetch(topic, (partition,))])]
-            outcome: Outcome[GroupRecord] = self.bed.shard.offsets.fetch(wanted, asked, require_stable=stable)
+            outcome: Outcome[GroupRecord] = self.bed.shard.offsets.fetch(wanted, caller, require_stable=stable)
             return outcome
 
         found: FetchedPartition = self.bed.answers[self.bed.ask(ask, version=9)].groups[0].topics[0].partitions[0]

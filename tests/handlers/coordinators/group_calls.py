@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Outcome
+from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.records import GroupRecord
 from kafkad.handlers.coordinators import (
@@ -54,8 +54,8 @@ class Call:
         refuse: Callable[..., bytes] = self.module.refuse
         return self.api.read(refuse(self.request, self.api.version, code))
 
-    def _handle(self, asked: Asked) -> Outcome[GroupRecord]:
-        outcome: Outcome[GroupRecord] = self.module.handle(self.request, asked, self.bed.shard, self.bed.moment)
+    def _handle(self, caller: Caller) -> Outcome[GroupRecord]:
+        outcome: Outcome[GroupRecord] = self.module.handle(self.request, caller, self.bed.shard, self.bed.moment)
         return outcome
 
 

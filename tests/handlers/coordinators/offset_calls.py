@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked, Outcome
+from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.records import GroupRecord
 from kafkad.handlers.coordinators import offset_commit, offset_delete, offset_fetch, txn_offset_commit
@@ -24,8 +24,8 @@ def call(bed: Bed[GroupRecord], api: KioApi, name: str, **values: Any) -> Any:
     module = MODULES[name]
     request = codec(name, api.version).decode(api.request(**values))
 
-    def rule(asked: Asked) -> Outcome[GroupRecord]:
-        outcome: Outcome[GroupRecord] = module.handle(request, asked, bed.shard, bed.moment)
+    def rule(caller: Caller) -> Outcome[GroupRecord]:
+        outcome: Outcome[GroupRecord] = module.handle(request, caller, bed.shard, bed.moment)
         return outcome
 
     reply = bed.answers[bed.ask(rule, version=api.version)]

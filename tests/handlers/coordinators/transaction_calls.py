@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import Any
 
-from kafkad.core.coordinator.shard import Asked
+from kafkad.core.coordinator.shard import Caller
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.coordinators import (
     add_offsets_to_txn,
@@ -34,8 +34,8 @@ def call(bed: TransactionBed, api: str, version: int, **values: Any) -> Any:
     kio, module = KioApi(api, version), MODULES[api]
     request = codec(api, version).decode(kio.request(**nested(kio, values)))
 
-    def rule(asked: Asked) -> Any:
-        return module.handle(request, asked, bed.shard, bed.moment)
+    def rule(caller: Caller) -> Any:
+        return module.handle(request, caller, bed.shard, bed.moment)
 
     reply = bed.answers[bed.ask(rule, version=version)]
     if isinstance(reply, Refused):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Set
 from typing import NamedTuple
 from uuid import UUID
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome, Producer
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome, Producer
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.config import GroupConfig
@@ -56,42 +56,42 @@ class GroupOffsets:
 
     # Requests.
 
-    def commit(self, request: OffsetCommit, asked: Asked, moment: Moment) -> Outcome[GroupRecord]:
-        records, results, timer, makes_group = self._rules.commit(request, asked.version, moment)
+    def commit(self, request: OffsetCommit, caller: Caller, moment: Moment) -> Outcome[GroupRecord]:
+        records, results, timer, makes_group = self._rules.commit(request, caller.version, moment)
         return Outcome(
             records=list(records),
-            replies=[(asked.token, CommitReply(results))],
+            replies=[(caller.token, CommitReply(results))],
             timers=[] if timer is None else [timer],
             # A commit does not depend on offsets committed before it, but on whether the group exists.
             shares_batch=not makes_group,
         )
 
-    def txn_commit(self, request: TxnOffsetCommit, asked: Asked, moment: Moment) -> Outcome[GroupRecord]:
+    def txn_commit(self, request: TxnOffsetCommit, caller: Caller, moment: Moment) -> Outcome[GroupRecord]:
         """The log checks whether the producer has such a transaction, when the records are appended."""
-        records, results, _, _ = self._rules.txn_commit(request, asked.version, moment)
+        records, results, _, _ = self._rules.txn_commit(request, caller.version, moment)
         return Outcome(
             records=list(records),
             producer=Producer(request.producer_id, request.producer_epoch) if records else None,
-            replies=[(asked.token, CommitReply(results))],
+            replies=[(caller.token, CommitReply(results))],
         )
 
-    def fetch(self, groups: list[GroupFetch], asked: Asked, *, require_stable: bool) -> Outcome[GroupRecord]:
+    def fetch(self, groups: list[GroupFetch], caller: Caller, *, require_stable: bool) -> Outcome[GroupRecord]:
         """A reply without records: the runtime holds it until everything that it is based on is safe."""
-        topics = self._topics if asked.version >= BY_TOPIC_ID_FROM else None
+        topics = self._topics if caller.version >= BY_TOPIC_ID_FROM else None
         pending = self._pending if require_stable else None
         fetched = [
             fetch_group(wanted, self._groups.get(wanted.group_id), self._committed, pending, topics)
             for wanted in groups
         ]
-        return Outcome(replies=[(asked.token, FetchReply(fetched))])
+        return Outcome(replies=[(caller.token, FetchReply(fetched))])
 
-    def delete(self, request: OffsetDelete, asked: Asked) -> Outcome[GroupRecord]:
+    def delete(self, request: OffsetDelete, caller: Caller) -> Outcome[GroupRecord]:
         records: list[GroupRecord] = []
         try:
             reply = self._delete(request, records)
         except KafkaError as error:
             reply = DeleteReply([], error.code)
-        return Outcome(records=records, replies=[(asked.token, reply)])
+        return Outcome(records=records, replies=[(caller.token, reply)])
 
     def all_removed(self, group_id: str) -> list[OffsetRemoved]:
         """The records that remove all offsets, committed or pending, of the group, for DeleteGroups."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.coordinators import (
     add_offsets_to_txn,
@@ -37,7 +37,7 @@ from kafkad.wire.steps import Reading
 class CoordinatorModule(Protocol):
     """`request` is what kio decodes; it is about one shard."""
 
-    def handle(self, request: Any, asked: Asked, shard: Any, moment: Moment, /) -> Outcome[Any]:
+    def handle(self, request: Any, caller: Caller, shard: Any, moment: Moment, /) -> Outcome[Any]:
         """The outcome of the request; a refusal is a reply too."""
 
     def pack(self, reply: Any, version: int, /) -> bytes:

@@ -205,7 +205,7 @@ class Clients:
         except OSError as error:
             self.close(connection, reason_of(error))
             return
-        if (connection.is_held or connection.parked is not None) and not self.is_closing:
+        if (connection.has_waiting_requests or connection.parked is not None) and not self.is_closing:
             self._go_on(connection)
             if connection.closed:
                 return

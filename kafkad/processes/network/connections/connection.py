@@ -55,10 +55,10 @@ class Connection:
         "fd",
         "filling",
         "frames_read",
+        "has_waiting_requests",
         "head",
         "interest",
         "is_finished",
-        "is_held",
         "is_muted",
         "is_prefetching",
         "large_frames",
@@ -99,8 +99,8 @@ class Connection:
         self.muted_until_ms = 0
         self.interest = 0
         self.head = b""
-        """Bytes that are not handed on yet: a part of a request, or (`is_held`) requests that have to wait."""
-        self.is_held = False
+        """Bytes that are not handed on yet: a part of a request, or requests that wait."""
+        self.has_waiting_requests = False
         self.parked: Frame | None = None
         """A large request that is complete but may not start yet; meanwhile the connection is not read."""
         self.filling: Filling | None = None
@@ -153,7 +153,7 @@ class Connection:
         """Whether the next request has to wait for earlier ones, or for the client to read its replies."""
         return (
             self.exclusive_in_flight
-            or self.is_held
+            or self.has_waiting_requests
             or self.is_muted
             or self.parked is not None
             or self.class_in_flight >= CLASS_LIMIT

@@ -101,7 +101,7 @@ class FrameReader:
             yield from self._filled(connection, connection.filling)
             return
         head = self._take_head(connection)
-        connection.is_held = False
+        connection.has_waiting_requests = False
         if (yield from self._split(connection, memoryview(head), 0, len(head), None)):
             self.places.line.leave(connection)
             self.space.crowded.pop(connection, None)
@@ -111,10 +111,10 @@ class FrameReader:
         if len(head) > COUNTED_HEAD_BYTES:
             self.space.hold(connection, len(head))
 
-    def _hold(self, connection: Connection, head: bytes) -> None:
+    def _keep_waiting(self, connection: Connection, head: bytes) -> None:
         """Keep complete requests that have to wait."""
         self._keep_head(connection, head)
-        connection.is_held = True
+        connection.has_waiting_requests = True
 
     def _take_head(self, connection: Connection) -> bytes:
         head, connection.head = connection.head, b""
@@ -183,12 +183,12 @@ class FrameReader:
             # A request that waits for its turn stays ahead of all later ones.
             waits = connection.parked is not None or not connection.may_start(request_class_of(api_key, length))
             if waits or (unread.is_over and unread.must_wait(connection, api_key)):
-                self._hold(connection, bytes(view[at:end]))
+                self._keep_waiting(connection, bytes(view[at:end]))
                 return True
             begun += api_key != PRODUCE
             if begun > 1 and api_key != PRODUCE and has_had_its_turn(begun, at - start + connection.out_bytes):
                 self.next_pass[connection] = None
-                self._hold(connection, bytes(view[at:end]))
+                self._keep_waiting(connection, bytes(view[at:end]))
                 return True
             connection.large_frames = length > LARGE_FRAME_BYTES
             frame_at, behind = at + 4, at + 4 + length
@@ -341,4 +341,4 @@ class FrameReader:
         filling, connection.filling = connection.filling, None
         if filling is not None and filling.arena_extent is not None:
             self.places.abandon(filling.arena_extent, filling.total)
-        connection.head, connection.is_held = b"", False
+        connection.head, connection.has_waiting_requests = b"", False

@@ -10,7 +10,7 @@ from functools import partial
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.marking import MarkerRequest, MarkersAdvanced, Marking, Place
-from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, MarkersWanted, Moment, Outcome
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
@@ -91,9 +91,9 @@ class MarkerOrders:
             log.warning("%s", line)
 
     def _tell(self, advanced: MarkersAdvanced) -> None:
-        def rule(asked: Asked, shard: TransactionShard, _moment: Moment) -> Outcome[AnyTransactionRecord]:
+        def rule(caller: Caller, shard: TransactionShard, _moment: Moment) -> Outcome[AnyTransactionRecord]:
             return shard.markers_advanced(
-                asked.token, advanced.transactional_id, advanced.producer_epoch, advanced.partitions
+                caller.token, advanced.transactional_id, advanced.producer_epoch, advanced.partitions
             )
 
         self._coordinating.ask(advanced.source, rule, lambda _told: None)

@@ -15,7 +15,7 @@ from uuid import UUID
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.runtime import Runtime, State
-from kafkad.core.coordinator.shard import Asked, MarkersWanted, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, MarkersWanted, Moment, Outcome
 from kafkad.core.coordinator.timers import DueTimers, ShardTimer
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
@@ -208,14 +208,14 @@ class CoordinatorShards:
         if coordinator is None or coordinator.owned.short_id != message.short_id:
             pending.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_recovering else ErrorCode.NOT_COORDINATOR)
             return
-        asked = Asked(self._take_token(pending), context)
+        caller = Caller(self._take_token(pending), context)
 
         def rule(shard: Any, moment: Moment) -> Outcome[Any]:
-            return api.module.handle(request, asked, shard, moment)
+            return api.module.handle(request, caller, shard, moment)
 
         offset_verification = self.offset_verification
         if context.api_key != TXN_OFFSET_COMMIT or offset_verification is None:
-            self._handle(coordinator, asked, rule, shares_batch=context.api_key == OFFSET_COMMIT)
+            self._handle(coordinator, caller, rule, shares_batch=context.api_key == OFFSET_COMMIT)
             return
         if not coordinator.owned.is_dirty:
             # A verification that no commit follows expires by the clock.
@@ -224,20 +224,20 @@ class CoordinatorShards:
             coordinator.owned,
             request,
             context.version,
-            partial(self._handle, coordinator, asked, rule),
-            partial(self.refuse, asked.token),
+            partial(self._handle, coordinator, caller, rule),
+            partial(self.refuse, caller.token),
         )
 
     def ask(
-        self, slot: int, rule: Callable[[Asked, Any, Moment], Outcome[Any]], answered: Callable[[object], None]
+        self, slot: int, rule: Callable[[Caller, Any, Moment], Outcome[Any]], answered: Callable[[object], None]
     ) -> None:
         """The broker itself asks a shard of this worker; `answered` gets the reply or an error code."""
         coordinator = self._by_slot.get(slot)
         if coordinator is None:
             answered(ErrorCode.NOT_COORDINATOR)
             return
-        asked = Asked(self._take_token(InnerAnswer(answered)), BROKER_ITSELF)
-        self._handle(coordinator, asked, partial(rule, asked))
+        caller = Caller(self._take_token(InnerAnswer(answered)), BROKER_ITSELF)
+        self._handle(coordinator, caller, partial(rule, caller))
 
     def _take_token(self, pending: Answer) -> int:
         token = self._next_token
@@ -248,7 +248,7 @@ class CoordinatorShards:
     def _handle(
         self,
         coordinator: Coordinator,
-        asked: Asked,
+        caller: Caller,
         rule: Callable[[Any, Moment], Outcome[Any]],
         guard: int = NO_GUARD,
         *,
@@ -258,9 +258,9 @@ class CoordinatorShards:
         if runtime.state is not State.ACTIVE:
             is_loading = runtime.state is State.LOADING
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
-            self.refuse(asked.token, code)
+            self.refuse(caller.token, code)
             return
-        runtime.begin(asked.token)
+        runtime.begin(caller.token)
         moment = moment_now()
         if not shares_batch:
             runtime.settle(moment)
@@ -269,7 +269,7 @@ class CoordinatorShards:
         try:
             outcome = rule(runtime.shard, moment)
         except KafkaError as error:
-            runtime.refuse(asked.token, error.code)
+            runtime.refuse(caller.token, error.code)
             return
         self._may_hold[coordinator.owned.slot] = coordinator
         coordinator.partition.guard = guard

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.topics.names import TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
-from kafkad.core.coordinator.shard import Asked, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.requests import PartitionsAdded, PartitionsToAdd
@@ -117,7 +117,7 @@ class TransactionVerification:
         count = len(question.partitions)
         _owner, slot = self._coordinator_of(question.transactional_id)
 
-        def rule(asked: Asked, shard: TransactionShard, moment: Moment) -> Outcome[AnyTransactionRecord]:
+        def rule(caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[AnyTransactionRecord]:
             wanted = PartitionsToAdd(
                 question.transactional_id,
                 question.producer_id,
@@ -125,7 +125,7 @@ class TransactionVerification:
                 tuple(dict.fromkeys((topic, index) for topic, index in question.partitions)),
                 not question.adds,
             )
-            return shard.add_partitions(asked.token, [wanted], _BROKER_VERSION, moment)
+            return shard.add_partitions(caller.token, [wanted], _BROKER_VERSION, moment)
 
         def replied(reply: object) -> None:
             if isinstance(reply, ErrorCode):

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from kafkad.core.coordinator.shard import Asked, Outcome
+from kafkad.core.coordinator.shard import Caller, Outcome
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.classic.group import ClassicGroup
 from kafkad.core.groups.group import PartitionCheck
@@ -36,16 +36,16 @@ _PRODUCER, _OTHER = 70, 71
 
 
 def _commit(bed: GroupBed, request: OffsetCommit, *, version: int = _NEWEST) -> Any:
-    return bed.answers[bed.ask(lambda asked: bed.shard.offsets.commit(request, asked, bed.moment), version=version)]
+    return bed.answers[bed.ask(lambda caller: bed.shard.offsets.commit(request, caller, bed.moment), version=version)]
 
 
 def _txn_commit(bed: GroupBed, request: TxnOffsetCommit) -> Any:
-    return bed.answers[bed.ask(lambda asked: bed.shard.offsets.txn_commit(request, asked, bed.moment), version=4)]
+    return bed.answers[bed.ask(lambda caller: bed.shard.offsets.txn_commit(request, caller, bed.moment), version=4)]
 
 
 def _fetch_groups(bed: GroupBed, groups: list[GroupFetch], *, stable: bool = False, version: int = _NEWEST) -> Any:
-    def rule(asked: Asked) -> Outcome[GroupRecord]:
-        outcome: Outcome[GroupRecord] = bed.shard.offsets.fetch(groups, asked, require_stable=stable)
+    def rule(caller: Caller) -> Outcome[GroupRecord]:
+        outcome: Outcome[GroupRecord] = bed.shard.offsets.fetch(groups, caller, require_stable=stable)
         return outcome
 
     return bed.answers[bed.ask(rule, version=version)].groups
@@ -59,7 +59,7 @@ def _fetch(bed: GroupBed, group_id: str, topic: str, partition: int, *, stable: 
 
 def _delete(bed: GroupBed, group_id: str, *topics: tuple[str, list[int]]) -> Any:
     request = OffsetDelete(group_id, list(topics))
-    return bed.answers[bed.ask(lambda asked: bed.shard.offsets.delete(request, asked))]
+    return bed.answers[bed.ask(lambda caller: bed.shard.offsets.delete(request, caller))]
 
 
 def _codes(reply: Any) -> list[ErrorCode]:
@@ -133,7 +133,7 @@ def test_commit_is_answered_when_it_is_safe() -> None:
     bed = offsets_bed()
     bed.log.lag()
     request = plain("g", one("orders", 0, 5))
-    token = bed.ask(lambda asked: bed.shard.offsets.commit(request, asked, bed.moment), version=_NEWEST)
+    token = bed.ask(lambda caller: bed.shard.offsets.commit(request, caller, bed.moment), version=_NEWEST)
     assert token not in bed.answers
     bed.replicate()
     assert _codes(bed.answers[token]) == [ErrorCode.NONE]
@@ -208,8 +208,8 @@ def test_topics_are_named_by_id_from_version_10_on() -> None:
         ORDERS: [(0, ErrorCode.NONE)],
         UUID(int=99): [(0, ErrorCode.UNKNOWN_TOPIC_ID)],
     }
-    asked = [TopicFetch("", (0,), ORDERS), TopicFetch("", (0,), UUID(int=99))]
-    (group,) = _fetch_groups(bed, [GroupFetch("g", asked)], version=10)
+    caller = [TopicFetch("", (0,), ORDERS), TopicFetch("", (0,), UUID(int=99))]
+    (group,) = _fetch_groups(bed, [GroupFetch("g", caller)], version=10)
     assert [(topic.topic_id, topic.partitions[0].offset, topic.partitions[0].code) for topic in group.topics] == [
         (ORDERS, 5, ErrorCode.NONE),
         (UUID(int=99), -1, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -259,7 +259,7 @@ def test_commit_of_a_member_keeps_its_session_alive() -> None:
     bed = offsets_bed()
     _join(bed, "g")
     request = OffsetCommit("g", [one("orders", 0, 5)], member_id="m", generation=3)
-    outcome = bed.shard.offsets.commit(request, Asked(1, a_context(9)), bed.moment)
+    outcome = bed.shard.offsets.commit(request, Caller(1, a_context(9)), bed.moment)
     assert [deadline for _, deadline in outcome.timers] == [bed.moment.monotonic_ms + 10_000]
 
 
