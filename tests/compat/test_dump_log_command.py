@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.brokers.broker import RunningBroker
 from bench.brokers.java import kafka_tool
+from bench.brokers.processes import eventually
 
 NewTopic = Callable[[str], str]
 KINDS = (".log", ".index", ".timeindex", ".txnindex")
@@ -33,6 +34,15 @@ def files(broker: RunningBroker, new_topic: NewTopic) -> list[str]:
         assert transactional.flush(60) == 0
         end(60)
     folder: Path = broker.log_dir / f"{topic}-0"
+    # EndTxn is answered when the transaction's end is decided; its marker follows.
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic})
+    end_offset = 5 * 201 + 2 * len(("record", "marker"))
+    eventually(
+        lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1] == end_offset,
+        within=60,
+        what="the last marker is in the log",
+    )
+    consumer.close()
     return sorted(str(path) for path in folder.iterdir() if path.suffix in KINDS)
 
 
