@@ -7,14 +7,17 @@ import socket
 _FIRST, _STOP = 20_000, 32_000
 _TRIES = 200
 
+_given: set[int] = set()
+
 
 def free_port() -> int:
     """A port that nobody listens on, outside the range from which outgoing connections get theirs.
 
     Taken from the kernel's own (ephemeral) range, any client could get it before the broker binds. Processes of
     pytest-xdist have a part of it each: none takes the port of a broker that another is about to start again.
+    No port is given twice: its first owner may not have bound it yet.
     """
-    ports = _own_part()
+    ports = [port for port in _own_part() if port not in _given]
     choose = random.SystemRandom()
     for _ in range(_TRIES):
         port = choose.choice(ports)
@@ -23,8 +26,9 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given.add(port)
             return port
-    raise RuntimeError(f"no free port found in {ports} after {_TRIES} tries")
+    raise RuntimeError(f"no free port found in {_own_part()} after {_TRIES} tries")
 
 
 def _own_part() -> range:

@@ -11,15 +11,10 @@ from urllib.request import urlopen
 
 import pytest
 
+from bench.brokers.ports import free_port
 from tests.daemon.supervised import PATIENCE_S, TrivialBroker
 
 WITH_REPORTER = {"REAL_REPORTER": "1"}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def page(port: int, path: str) -> str:
