@@ -43,8 +43,9 @@ def kafkad_register_cleanup_policies(settings: Mapping[str, str]) -> Sequence[Cl
     """Ways to keep logs from growing; a topic chooses by name in `cleanup.policy`.
 
     Called: once at start-up, in the supervisor. The objects are used in cleaner processes, once per partition
-    and `log.retention.check.interval.ms`. None: registers nothing. An exception here stops the start; one in
-    `plan` is logged with the policy's name, and that partition is not cleaned by it until a configuration changes.
+    and `log.retention.check.interval.ms`, and soon after a change of a configuration. None: registers nothing. An
+    exception here stops the start; one in `plan` is logged with the policy's name, and that partition is not cleaned by
+    it until a configuration changes.
     """
     raise NotImplementedError
 

@@ -1,13 +1,22 @@
 """cleanup.policy=delete: old segments go, by time and by size.
 
 Segments are checked from the oldest on, up to the first that stays, so the rest is always contiguous. Nothing above
-the high watermark is removed, whatever its age.
+the high watermark is removed, whatever its age. A record from the future keeps its segment, and all after it, until
+its time has come: this is told once, as retention.ms seems to have no effect.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from kafkad.api import CleanupEffect, CleanupPolicy, DeleteSegments, LogConfig, LogSummary, SegmentSummary, hookimpl
+
+log = logging.getLogger(__name__)
+
+_CLOCKS_DIFFER_MS = 3_600_000
+"""No broker refuses so much, unless it is told to (message.timestamp.after.max.ms)."""
+_REMEMBERED = 10_000
 
 
 class Retention:
@@ -15,10 +24,16 @@ class Retention:
 
     name = "delete"
 
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, int], int] = {}
+        """By partition, the segment from the future that the log names already."""
+
     def plan(self, log: LogSummary, config: LogConfig, now_ms: int) -> Sequence[CleanupEffect]:
         deletable = list(_deletable(log))
         by_start = _count(segment_end <= log.log_start_offset for _, segment_end in deletable)
         by_time = _expired(deletable, config.retention_ms, now_ms)
+        if config.retention_ms >= 0:
+            self._tell_of_future(log, deletable[by_time:], now_ms)
         kept_bytes = sum(segment.size_bytes for segment in log.segments[by_time:])
         by_size = by_time + _oversized(deletable[by_time:], kept_bytes - config.retention_bytes, config)
         count = max(by_start, by_time, by_size)
@@ -31,6 +46,26 @@ class Retention:
         else:
             reason = f"log start offset {log.log_start_offset}"
         return [DeleteSegments(up_to_base_offset=deletable[count - 1][0].base_offset, reason=reason)]
+
+    def _tell_of_future(self, of: LogSummary, kept: Sequence[tuple[SegmentSummary, int]], now_ms: int) -> None:
+        """`kept` stay by their age, because of the first of them."""
+        partition = (of.topic, of.partition)
+        if not kept or _age_from(kept[0][0]) <= now_ms + _CLOCKS_DIFFER_MS:
+            self._told.pop(partition, None)
+            return
+        segment = kept[0][0]
+        if self._told.get(partition) == segment.base_offset:
+            return
+        if len(self._told) >= _REMEMBERED:
+            self._told.clear()
+        self._told[partition] = segment.base_offset
+        log.warning(
+            "%s-%d: the segment at offset %d has a record of %s, which is in the future: "
+            "retention.ms keeps this segment and those after it until then",
+            *partition,
+            segment.base_offset,
+            _in_words(_age_from(segment)),
+        )
 
 
 def _deletable(log: LogSummary) -> Iterator[tuple[SegmentSummary, int]]:
@@ -66,6 +101,13 @@ def _oversized(deletable: Sequence[tuple[SegmentSummary, int]], excess: int, con
             break
         count += 1
     return count
+
+
+def _in_words(timestamp_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"timestamp {timestamp_ms}"
 
 
 def _count(verdicts: Iterator[bool]) -> int:

@@ -9,8 +9,8 @@ import pytest
 from bench.brokers.processes import eventually
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cleanup import CleanupEffect, LogSummary, RollActive
-from kafkad.core.controller.deltas import MetadataDelta, TopicConfigChanged, encode, snapshot
-from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
+from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, TopicConfigChanged, encode, snapshot
+from kafkad.core.controller.image import DEFAULT_BROKER, Broker, MetadataImage, Partition, Topic
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.processes.cleaner import main
@@ -32,6 +32,7 @@ ID = UUID(int=7)
 SHORT_ID = short_topic_id(ID.bytes)
 # Long enough for one round to be over before the next begins.
 SELDOM = (("log.retention.check.interval.ms", "1500"), ("log.initial.task.delay.ms", "1"))
+NEVER = (("log.retention.check.interval.ms", "3600000"), ("log.initial.task.delay.ms", "3600000"))
 OFTEN = (("log.retention.check.interval.ms", "20"), ("log.initial.task.delay.ms", "1"))
 
 
@@ -139,6 +140,31 @@ def test_many_partitions_are_asked_about_in_chunks_one_after_the_other(stage: St
     _begin(stage, _image(450, {}))
     sizes = [len(_answer_round(stage).partitions) for _ in range(3)]
     assert sorted(sizes, reverse=True) == [200, 200, 50]
+
+
+@pytest.mark.parametrize("stage", [NEVER], indirect=True)
+def test_logs_are_looked_at_when_their_configuration_changes(stage: Stage) -> None:
+    for slot in range(2):
+        _publish(stage, slot)
+    _begin(stage, _image(2, {}))
+    stage.until(lambda: stage.shared.registry.applied_version(CLEANER) == 1, "the snapshot is applied")
+    change = TopicConfigChanged("t", {"retention.ms": "1000"})
+    stage.actors[CONTROLLER].send(CLEANER, pack_delta(encode(MetadataDelta(2, (change,)))))
+    assert _answer_round(stage).partitions == [(0, SHORT_ID), (1, SHORT_ID)]
+    stage.until(lambda: len(_orders(stage)) == 2, "the cleaner orders")
+    assert _orders(stage)[0] == CleanupOrdered(0, SHORT_ID, False, 0, 20, "retention.ms=1000")
+
+
+@pytest.mark.parametrize("stage", [NEVER], indirect=True)
+def test_logs_are_looked_at_when_the_broker_s_configuration_changes(stage: Stage) -> None:
+    _publish(stage, 0)
+    _begin(stage, _image(1, {}))
+    stage.until(lambda: stage.shared.registry.applied_version(CLEANER) == 1, "the snapshot is applied")
+    change = BrokerConfigChanged(DEFAULT_BROKER, {"log.retention.ms": "2000"})
+    stage.actors[CONTROLLER].send(CLEANER, pack_delta(encode(MetadataDelta(2, (change,)))))
+    _answer_round(stage)
+    stage.until(lambda: _orders(stage), "the cleaner orders")
+    assert _orders(stage)[0].reason == "retention.ms=2000"
 
 
 def test_a_policy_that_fails_costs_one_partition_its_cleaning_until_its_configuration_changes(

@@ -95,3 +95,32 @@ def test_size_counts_what_time_has_left() -> None:
 def test_segments_below_the_log_start_go_whatever_their_age() -> None:
     assert plan(log_of(NOW_MS, NOW_MS, NOW_MS, log_start=20)) == up_to(10, "log start offset 20")
     assert plan(log_of(NOW_MS, NOW_MS, NOW_MS, log_start=19)) == up_to(0, "log start offset 19")
+
+
+FAR_MS = NOW_MS + 7_200_000
+
+
+def test_a_record_from_the_future_keeps_its_segment_and_those_after_it() -> None:
+    assert plan(log_of(0, FAR_MS, 0, NOW_MS), retention_ms=500) == up_to(0, "retention.ms=500")
+    assert plan(log_of(FAR_MS, NOW_MS, NOW_MS), retention_ms=0) == []
+
+
+def test_a_segment_from_the_future_goes_by_size() -> None:
+    assert plan(log_of(FAR_MS, 0, NOW_MS), retention_ms=500, retention_bytes=200) == up_to(0, "retention.bytes=200")
+
+
+def test_a_segment_from_the_future_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    policy, config = Retention(), LogConfig(retention_ms=500)
+    for _ in range(3):
+        policy.plan(log_of(0, FAR_MS, 0), config, NOW_MS)
+    (line,) = caplog.messages
+    assert line.startswith("t-0: the segment at offset 10 has a record of 1970-01-01 02:16:40+00:00, which is in the")
+    policy.plan(log_of(0, NOW_MS, 0), config, NOW_MS)
+    policy.plan(log_of(2**62, 0), config, NOW_MS)
+    assert f"offset 0 has a record of timestamp {2**62}" in caplog.messages[1]
+
+
+def test_clocks_that_differ_are_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    Retention().plan(log_of(NOW_MS + 1000, NOW_MS), LogConfig(retention_ms=500), NOW_MS)
+    Retention().plan(log_of(FAR_MS, NOW_MS), LogConfig(retention_ms=-1), NOW_MS)
+    assert caplog.messages == []

@@ -48,7 +48,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("log.retention.bytes", LONG, -1, None, HIGH, CLUSTER_WIDE,
         "Size of a partition above which its oldest segments are deleted; -1 is no limit."),
     row("log.retention.check.interval.ms", LONG, 300_000, Between(1), MEDIUM, READ_ONLY,
-        "How often the cleaner looks for segments to delete."),
+        "How often the cleaner looks for segments to delete; a changed configuration counts within a second."),
     row("log.cleanup.policy", LIST, ("delete",), EachOneOf(("compact", "delete")), MEDIUM, CLUSTER_WIDE,
         "What happens to old records: delete, compact, or both."),
     row("log.index.size.max.bytes", INT, 10_485_760, Between(4), MEDIUM, CLUSTER_WIDE,

@@ -5,7 +5,7 @@ policy or damaged log must neither stop the cleaning of all others nor fill the 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from uuid import UUID
 
 from kafkad.config import BrokerConfig
@@ -24,6 +24,8 @@ COMPACT = "compact"
 _NOTHING = -1
 
 ReadSlot = Callable[[int], PartitionSlot]
+Wanted = dict[int, list[tuple[int, int]]]
+"""(slot, short_id) of partitions, by the worker to ask."""
 
 
 class Planner:
@@ -65,17 +67,24 @@ class Planner:
         """The broker's configuration has changed: end all quarantines."""
         self._quarantined.clear()
 
-    def begin_round(self, config: BrokerConfig) -> dict[int, list[tuple[int, int]]]:
-        """The partitions to check, as (slot, short_id), by the worker to ask."""
+    def begin_round(self, config: BrokerConfig) -> Wanted:
+        """The partitions to check."""
         self._asked.clear()
         self._settings.keep(self._image.names_by_id)
+        return self._wanted(config, lambda topic, row: True)
+
+    def begin_look(self, config: BrokerConfig, topics: Collection[UUID], log_dirs: Collection[int]) -> Wanted:
+        """The partitions to check before the next round: of these topics, or in these log directories."""
+        return self._wanted(config, lambda topic, row: topic.id in topics or row.log_dir in log_dirs)
+
+    def _wanted(self, config: BrokerConfig, is_meant: Callable[[Topic, Partition], bool]) -> Wanted:
         wanted: dict[int, list[tuple[int, int]]] = {}
         for topic in self._image.topics.values():
             if not self._names(self._settings.of(topic, config), config):
                 continue
             short_id = short_topic_id(topic.id.bytes)
             for row in topic.partitions:
-                if self._may_have_something(topic, row):
+                if is_meant(topic, row) and self._may_have_something(topic, row):
                     self._asked[row.slot] = (topic, row)
                     wanted.setdefault(row.owner, []).append((row.slot, short_id))
         return wanted

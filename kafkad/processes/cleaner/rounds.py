@@ -1,4 +1,7 @@
-"""One round over all logs: each worker gets one chunk of questions at a time, the next after its answer."""
+"""One round over all logs: each worker gets one chunk of questions at a time, the next after its answer.
+
+A look at some logs before the next round is due goes behind what is still to be asked.
+"""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -27,13 +30,17 @@ class Rounds:
         """`wanted`: (slot, short_id) by worker. The rest of the previous round is dropped."""
         self._waiting.clear()
         self._open.clear()
+        self.add(wanted)
+
+    def add(self, wanted: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+        """More questions, as `begin` has them, beside those that are still to be asked."""
         for worker, partitions in wanted.items():
-            chunks: deque[SegmentsWanted] = deque()
+            chunks = self._waiting.setdefault(worker, deque())
             for at in range(0, len(partitions), CHUNK):
                 self._last_id += 1
                 chunks.append(SegmentsWanted(self._last_id, list(partitions[at : at + CHUNK])))
-            self._waiting[worker] = chunks
-            self._ask_next(worker)
+            if worker not in self._open:
+                self._ask_next(worker)
 
     def answered(self, worker: int, part_id: int) -> bool:
         """False for an answer that came too late."""

@@ -16,6 +16,7 @@ from kafkad.core.controller.deltas import (
     decode,
 )
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+from kafkad.processes.cleaner.early_looks import EarlyLooks
 from kafkad.processes.cleaner.planning import Planner
 from kafkad.processes.cleaner.rounds import Rounds
 from kafkad.processes.runtime.child import ChildContext
@@ -53,21 +54,29 @@ class CleanerProcess:
         self.loop.watch(context.channel.fd, self._on_channel)
         self._peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames)
         self._rounds = Rounds(self._peers.send)
+        self._looks = EarlyLooks()
 
     def run(self) -> None:
         self._follow_registry()
         self._context.channel.send(Ready())
         while not self._is_stopping:
-            self.loop.run_once(max(0, self._next_round_ms - monotonic_ms()))
+            self.loop.run_once(max(0, self._due_ms() - monotonic_ms()))
             now_ms = monotonic_ms()
             if now_ms >= self._next_round_ms:
                 self._next_round_ms = now_ms + self._config.log_dirs.log_retention_check_interval_ms
+                self._looks.take(now_ms)
                 self._rounds.begin(self._planner.begin_round(self._config))
+            elif now_ms >= self._due_ms():
+                self._rounds.add(self._planner.begin_look(self._config, *self._looks.take(now_ms)))
         self._peers.close()
         try:
             self._context.channel.send(Stopped())
         except ChannelClosed:
             log.warning("the supervisor is gone")
+
+    def _due_ms(self) -> int:
+        look_ms = self._looks.due_ms
+        return self._next_round_ms if look_ms is None else min(look_ms, self._next_round_ms)
 
     def _on_channel(self, _events: int) -> None:
         try:
@@ -84,6 +93,7 @@ class CleanerProcess:
                 case Reload(static):
                     self._config = with_static(self._config, static)
                     self._planner.reconfigured()
+                    self._looks.all_changed(self._image)
                     interval_ms = self._config.log_dirs.log_retention_check_interval_ms
                     self._next_round_ms = min(self._next_round_ms, monotonic_ms() + interval_ms)
                 case _:
@@ -115,9 +125,13 @@ class CleanerProcess:
             return
         if image is self._image:
             return
-        self._image = image
+        before, self._image = self._image, image
         self._planner.apply(image, delta)
+        self._looks.topics_changed(before, image, delta)
+        defaults = self._config.log
         self._overlay(delta)
+        if before.version and self._config.log != defaults:
+            self._looks.all_changed(image)
         self._context.registry.set_applied_version(self._context.key, image.version)
 
     def _overlay(self, delta: MetadataDelta) -> None:

@@ -174,17 +174,24 @@ class Questions:
         self._touched(owned)
         for effect in removed:
             self._remove_later(owned, effect)
-        if removed and owned.log is not None and has_passed(owned.log) and owned not in self._shortening:
+        if removed:
+            self.shorten(owned)
+
+    def shorten(self, owned: OwnedPartition) -> None:
+        """Remove the segments below the log start that are still there: very many, or left by an earlier process."""
+        if owned.log is not None and has_passed(owned.log) and owned not in self._shortening:
             self._shortening.add(owned)
             self._turns.add(AT_ONCE, self._remove_passed(owned, owned.log))
 
     def _remove_passed(self, owned: OwnedPartition, partition_log: PartitionLog) -> Iterator[None]:
-        """Go on with the removal of very many segments; other requests are served in between."""
+        """Some of them in a step; other requests are served in between."""
         try:
             while owned.log is partition_log and owned.is_online and has_passed(partition_log):
                 yield
                 if owned.log is partition_log and owned.is_online:
                     self._moved(owned, remove_passed(partition_log))
+        except NoSpaceLeft as error:
+            log.error("%s: segments below the log start stay for now: %s", owned.name, error)
         except FAILURES as error:
             self._failed_partitions.failed(owned, error)
         finally:

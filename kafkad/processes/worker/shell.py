@@ -238,6 +238,7 @@ class WorkerProcess:
     def loaded(self, owned: OwnedPartition) -> None:
         self.touched(owned)
         self.questions.answer_waiting(owned)
+        self.questions.shorten(owned)
         self.coordinating.online(owned)
 
     def _note_applied(self) -> None:

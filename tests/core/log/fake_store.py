@@ -210,6 +210,8 @@ class FakeStore:
 
     def rename(self, old: str, new: str) -> None:
         content = self.content(old)
+        if self.full_for is not None and new.endswith(self.full_for):
+            raise NoSpaceLeft(f"no space left for {new}")
         files = {name: other for name, other in self.files.items() if name != old}
         self._change_directory(f"rename {old}", {**files, new: content})
 

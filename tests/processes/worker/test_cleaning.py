@@ -8,7 +8,7 @@ import pytest
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.wire.processes.descriptors import CleanupOrdered
-from tests.processes.pieces import TOPIC, Client, Pieces
+from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, fetch, produce, read_fetched, read_produced
 
 CLEANER = ProcessKey("cleaner", 0)
@@ -53,6 +53,21 @@ def test_segments_that_are_as_they_were_go(pieces: Pieces) -> None:
     _clean(pieces, up_to=0, end=1)
     assert pieces.published().log_start == 1
     _clean(pieces, up_to=1, end=2)
+    assert pieces.published().log_start == 2
+
+
+def test_segments_below_the_log_start_that_a_dead_worker_has_left_go(pieces: Pieces) -> None:
+    """Whatever the topic's cleanup policy is: nobody orders it."""
+    client = pieces.connect()
+    for end in range(1, 4):
+        _write(client)
+        _log(pieces).roll(end, 0)
+    _log(pieces).log_start_offset = 2
+    pieces.worker.publish(pieces.worker.partitions.by_slot[pieces.slot()])
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    pieces.run(lambda: _log(pieces).segments.base_offsets == [2, 3], "the segments are removed")
     assert pieces.published().log_start == 2
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from kafkad.core.log.segments.layout import DELETED
 from kafkad.core.log.segments.segment import Segment
-from kafkad.core.ports import SegmentStore
+from kafkad.core.ports import NoSpaceLeft, SegmentStore
 
 
 class Segments:
@@ -67,7 +67,7 @@ class Segments:
         removed = self._segments[:count]
         del self._segments[:count], self._bases[:count]
         self._sealed_bytes = None
-        return self._rename(removed)
+        return self._rename(removed, may_keep_names=True)
 
     def remove_after(self, offset: int) -> tuple[str, ...]:
         """Remove the segments that start above `offset`, the newest first."""
@@ -77,7 +77,10 @@ class Segments:
         self._sealed_bytes = None
         return self._rename(reversed(removed))
 
-    def _rename(self, removed: Iterable[Segment]) -> tuple[str, ...]:
+    def _rename(self, removed: Iterable[Segment], *, may_keep_names: bool = False) -> tuple[str, ...]:
+        """The longer name may need room in the directory. Without it, files whose names are never used again keep
+        them: after a crash their segments are there once more, below the log start.
+        """
         waiting: list[str] = []
         for segment in removed:
             segment.close()
@@ -86,5 +89,10 @@ class Segments:
                     self._store.rename(name, name + DELETED)
                 except FileNotFoundError:
                     continue
-                waiting.append(name + DELETED)
+                except NoSpaceLeft:
+                    if not may_keep_names:
+                        raise
+                    waiting.append(name)
+                else:
+                    waiting.append(name + DELETED)
         return tuple(waiting)

@@ -16,6 +16,7 @@ from kafkad.core.log.recovery.state_files import snapshot_offsets, write_epochs
 from kafkad.core.log.segments.layout import LOG, PRODUCER_SNAPSHOT, file_name
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
+from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import LogPosition
 
 AT_ONCE = 64
@@ -81,19 +82,29 @@ def remove_passed(log: PartitionLog) -> list[UnlinkFiles]:
 def delete_segments(log: PartitionLog, up_to_base: int, now_ms: int) -> list[UnlinkFiles]:
     """Retention: remove the segments with base offsets up to and including `up_to_base`, as DeleteRecords does.
 
-    When that is all of them, a new active one is rolled first; an empty active one stays.
+    When that is all of them, a new active one is rolled first; an empty active one stays. One for whose successor the
+    disk has no room stays for now.
     """
     count = sum(1 for base in log.segments.base_offsets if base <= up_to_base)
-    if count == len(log.segments):
-        if log.segments.active.size == 0:
-            count -= 1
-        else:
-            log.roll(log.log_end_offset, now_ms)
+    if count == len(log.segments) and not _can_begin_anew(log, now_ms, is_only=count == 1):
+        count -= 1
     if count == 0:
         return []
     log.log_start_offset = max(log.log_start_offset, log.segments[count].base_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
     return remove_passed(log)
+
+
+def _can_begin_anew(log: PartitionLog, now_ms: int, *, is_only: bool) -> bool:
+    if log.segments.active.size == 0:
+        return False
+    try:
+        log.roll(log.log_end_offset, now_ms)
+    except NoSpaceLeft:
+        if is_only:
+            raise
+        return False
+    return True
 
 
 def _remove_first(log: PartitionLog, count: int) -> list[UnlinkFiles]:

@@ -20,6 +20,7 @@ from kafkad.core.log.segments.removal import (
     truncate_fully_and_start_at,
     truncate_to,
 )
+from kafkad.core.ports import NoSpaceLeft
 from tests.core.log.batches import NOW, SMALL, append, batch, load
 from tests.core.log.fake_store import Crashed, FakeStore
 from tests.core.log.log_content import batch_offsets, check_indexes, segment_bases
@@ -244,3 +245,28 @@ def test_segments_that_go_while_they_are_described_are_left_out() -> None:
     bases = log.segments.base_offsets
     delete_segments(log, bases[1], NOW)
     assert [row.base_offset for row in described] == bases[2:]
+
+
+def test_retention_on_a_full_disk_removes_all_that_needs_no_room() -> None:
+    """A new active segment would not fit; the ones before it go, and make room."""
+    store = FakeStore()
+    log = filled(store)
+    bases = log.segments.base_offsets
+    store.full_for = ".snapshot"
+    delete_segments(log, bases[-1], NOW)
+    assert log.segments.base_offsets == bases[-1:]
+    assert log.log_start_offset == bases[-1]
+    with pytest.raises(NoSpaceLeft):
+        delete_segments(log, bases[-1], NOW)
+    assert log.segments.base_offsets == bases[-1:]
+
+
+def test_segments_go_where_the_directory_has_no_room_for_their_new_names() -> None:
+    store = FakeStore()
+    log = filled(store)
+    bases = log.segments.base_offsets
+    store.full_for = ".deleted"
+    (effect,) = delete_records_before(log, bases[2])
+    assert log.segments.base_offsets == bases[2:]
+    remove_files(log, effect)
+    assert segment_bases(store) == bases[2:]

@@ -1,0 +1,51 @@
+"""What is looked at before the next round, and how often?"""
+
+from uuid import UUID
+
+from kafkad.core.controller.deltas import MetadataDelta, TopicConfigChanged, snapshot
+from kafkad.core.controller.image import MetadataImage, Topic
+from kafkad.processes.cleaner.early_looks import PAUSE_MS, EarlyLooks
+
+
+def image(**configs: dict[str, str]) -> MetadataImage:
+    topics = {
+        name: Topic(name=name, id=UUID(int=number), partitions=(), configs=of)
+        for number, (name, of) in enumerate(configs.items(), 1)
+    }
+    return MetadataImage(version=1, topics=topics, names_by_id={topic.id: topic.name for topic in topics.values()})
+
+
+OLD = image(orders={}, prices={})
+NEW = image(orders={}, prices={"retention.ms": "5"})
+
+
+def test_nothing_is_due_without_a_change() -> None:
+    looks = EarlyLooks()
+    assert looks.due_ms is None
+    looks.topics_changed(MetadataImage(), OLD, snapshot(OLD))
+    looks.topics_changed(OLD, OLD, snapshot(OLD))
+    assert looks.due_ms is None
+
+
+def test_topic_whose_configuration_has_changed_is_looked_at_once() -> None:
+    looks = EarlyLooks()
+    looks.topics_changed(OLD, NEW, MetadataDelta(2, (TopicConfigChanged("prices", {"retention.ms": "5"}),)))
+    assert looks.due_ms is not None
+    assert looks.take(1000) == ({UUID(int=2)}, set())
+    assert looks.due_ms is None
+
+
+def test_changes_that_were_missed_are_found_in_a_snapshot() -> None:
+    looks = EarlyLooks()
+    looks.topics_changed(OLD, NEW, snapshot(NEW))
+    assert looks.take(1000) == ({UUID(int=2)}, set())
+
+
+def test_changes_one_after_the_other_are_looked_at_together() -> None:
+    looks = EarlyLooks()
+    looks.all_changed(OLD)
+    assert looks.take(1000) == ({UUID(int=1), UUID(int=2)}, set())
+    looks.needs_room(0)
+    looks.needs_room(3)
+    assert looks.due_ms == 1000 + PAUSE_MS
+    assert looks.take(1000 + PAUSE_MS) == (set(), {0, 3})
