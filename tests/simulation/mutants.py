@@ -36,6 +36,15 @@ class AnswersBeforeItPublishes(WorkerProcess):
         super()._publish_dirty()
 
 
+class LooksAtProducersOnly(WorkerProcess):
+    """Answers questions, and then forgets that they may give some part of it work."""
+
+    def _on_question(self, peer: ProcessKey, frame: bytes) -> None:
+        before = self._work.has_news
+        super()._on_question(peer, frame)
+        self._work.has_news = before
+
+
 class DeafToIncarnations(RingReader):
     """Takes what was queued for, or by, somebody who is dead."""
 
@@ -186,6 +195,7 @@ def _mutant(
 
 MUTANTS = {
     "answers before it publishes": _mutant(worker=AnswersBeforeItPublishes),
+    "looks at producers only": _mutant(worker=LooksAtProducersOnly),
     "publishes before it writes": _mutant(also=_writes_later),
     "hears messages of the dead": _mutant((rings, "RingReader", DeafToIncarnations)),
     "uses its arena at once": _mutant((ProcessRegistry, "is_seen_by_all", _is_always_seen), shape=_crowded),

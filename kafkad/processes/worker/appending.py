@@ -14,6 +14,7 @@ from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
+from kafkad.core.metrics.refusals import count_refused, count_storage_failure
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_partitions import PendingPartition
@@ -30,7 +31,6 @@ from kafkad.processes.worker.coordinators.transactional_produce import (
 )
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.processes.worker.refusals import count_refused, count_storage_failure
 from kafkad.wire.processes.descriptors import (
     APPENDED,
     AppendResult,
@@ -107,18 +107,24 @@ class Appender:
         due = (self._purgatory.next_expiration_ms(), self.transactional.next_deadline_ms)
         return min((deadline for deadline in due if deadline is not None), default=None)
 
-    def append(self, network: int, frame: bytes) -> None:
-        """Every request of an APPEND frame; answered by `answer` after publishing."""
+    def append(self, network: int, frame: bytes) -> bool:
+        """Every request of an APPEND frame; answered by `answer` after publishing.
+
+        True when some are transactional: they may give coordinators work.
+        """
         wall_ms = wall_clock_ms()
         partitions = 0
+        is_transactional = False
         for part_id, deadline_ms, acks, version, slices, transactional_id in unpack_appends(frame):
             answer = Answer(network, self._incarnations[network], part_id, acks, deadline_ms)
             partitions += len(slices)
             if transactional_id is None:
                 self._begin(Share(answer, version, slices), wall_ms)
             else:
+                is_transactional = True
                 self.transactional.take(transactional_id, PendingProduce(network, version, slices, answer))
         self._block[TOTAL_PRODUCE] += partitions
+        return is_transactional
 
     def append_pending(self, held: PendingProduce) -> None:
         """A request with a transactional id, when its coordinator has said what it had to say."""

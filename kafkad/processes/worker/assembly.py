@@ -5,6 +5,7 @@ from typing import Protocol
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
+from kafkad.core.log.effects import UnlinkFiles
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.coordinators.end_markers import EndMarkers
@@ -35,6 +36,8 @@ class Shell(Protocol):
     def publish(self, owned: OwnedPartition) -> None: ...
 
     def withdrawn(self, owned: OwnedPartition) -> None: ...
+
+    def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None: ...
 
     def removed(self, topic_id: bytes, slots: list[int]) -> None: ...
 
@@ -82,7 +85,7 @@ class Assembly:
             send=shell.send_to,
             touched=shell.touched,
             publish=shell.publish,
-            remove_later=self.upkeep.remove_later,
+            remove_later=shell.remove_later,
             failed_partitions=failed_partitions,
             write_markers=self.end_markers.write,
         )

@@ -37,14 +37,17 @@ class Periodic:
         self._has_producers = False
         self._has_flush_ms = False
 
-    def note(self, owned: OwnedPartition) -> None:
-        """The partition has changed in this pass: start the timers that it needs."""
+    def note(self, owned: OwnedPartition) -> bool:
+        """The partition has changed in this pass: start the timers that it needs; True when one was started."""
         if owned.log is None:
-            return
-        if not self._has_producers and owned.log.producers.may_expire:
+            return False
+        starts_expiration = not self._has_producers and owned.log.producers.may_expire
+        starts_flush = not self._has_flush_ms and owned.log.config.flush_ms < _FOREVER
+        if starts_expiration:
             self._has_producers = True
-        if not self._has_flush_ms and owned.log.config.flush_ms < _FOREVER:
+        if starts_flush:
             self._has_flush_ms = True
+        return starts_expiration or starts_flush
 
     @property
     def next_ms(self) -> int | None:

@@ -21,15 +21,16 @@ from kafkad.core.controller.deltas import (
     decode,
     deleted_topics,
 )
+from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import IDLE, EventLoop
 from kafkad.processes.runtime.peers import Peers
 from kafkad.processes.runtime.rings import Rings
-from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.assembly import Assembly
 from kafkad.processes.worker.closing import close_logs
 from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.processes.worker.pass_work import PassWork
 from kafkad.wire.processes.controller_messages import (
     DELTA,
     Applied,
@@ -83,8 +84,10 @@ class WorkerProcess:
         self.end_markers = assembly.end_markers
         self.coordination = assembly.coordination
         self._publishing = assembly.publishing
+        progress = partial(self._registry.set_progress, context.key)
+        self._work = PassWork(assembly, loaded=self.loaded, progress=progress)
         self.loop.watch(context.channel.fd, self._on_channel)
-        self.loop.watch(self.upkeep.doorbell, self.upkeep.rung)
+        self.loop.watch(self.upkeep.doorbell, self._on_upkeep)
 
     def run(self) -> None:
         """Until the broker stops."""
@@ -106,17 +109,24 @@ class WorkerProcess:
             if peer == CONTROLLER:
                 self._on_controller(frame)
             elif peer.role == "network" and frame[0] == APPEND:
-                self.appending.append(peer.index, frame)
+                if self.appending.append(peer.index, frame):
+                    self._work.has_news = True
             elif not self.partitions.image.cluster_id:
                 self._early.append((peer, frame))
             elif frame[0] == WATCH:
                 self._publishing.watch(peer, frame)
-            elif frame[0] == COORDINATION:
-                self.coordination.hear(peer, unpack_coordination(frame))
             else:
-                self.questions.answer(peer, unpack_control(frame))
+                self._on_question(peer, frame)
+
+    def _on_question(self, peer: ProcessKey, frame: bytes) -> None:
+        self._work.has_news = True
+        if frame[0] == COORDINATION:
+            self.coordination.hear(peer, unpack_coordination(frame))
+        else:
+            self.questions.answer(peer, unpack_control(frame))
 
     def _on_controller(self, frame: bytes) -> None:
+        self._work.has_news = True
         if frame[0] != DELTA:
             message = unpack_message(frame)
             assert isinstance(message, ProducerIdsGiven), f"{type(message).__name__} is not for a worker"
@@ -140,6 +150,7 @@ class WorkerProcess:
                 self._on_frames(peer, [question])
 
     def _on_channel(self, _events: int) -> None:
+        self._work.has_news = True
         try:
             messages = self._context.channel.receive()
         except ChannelClosed:
@@ -156,6 +167,10 @@ class WorkerProcess:
                     self.coordinating.configure()
                 case _:
                     continue
+
+    def _on_upkeep(self, events: int) -> None:
+        self._work.has_news = True
+        self.upkeep.rung(events)
 
     def _follow_registry(self) -> None:
         changes = self.peers.follow(self._registry.entries())
@@ -180,30 +195,15 @@ class WorkerProcess:
     # The end of each pass: publish, then tell watchers, then answer.
 
     def _finish_pass(self) -> None:
-        self.loader.try_again(self._now_ms)
-        if not self.loader.is_idle:
-            self.loader.work(STEP_S, self.loaded)
-            self._registry.set_progress(self._context.key, *self.loader.progress)
-        self.appending.go_on()
-        self.questions.go_on()
-        if self.coordination.has_turns:
-            self.coordination.take_turns()
-        if self.end_markers.is_busy:
-            self.end_markers.work(STEP_S)
-        self.coordinating.settle()
+        """Appends alone give the other parts no work: until something else comes or is due, nobody asks them."""
+        work = self._work
+        if work.is_due(self._now_ms):
+            work.go_on(self._now_ms)
         self._publish_dirty()
         self.appending.answer()
-        self.end_markers.answer_written()
-        self.appending.expire(self._now_ms)
-        self.questions.deleting.expire(self._now_ms)
-        self.coordinating.work(STEP_S, self._now_ms)
-        self.coordination.work(self._now_ms)
-        self._note_applied()
-        removal_due_ms = self.partitions.removal_due_ms
-        if removal_due_ms is not None and removal_due_ms <= self._now_ms:
-            self.partitions.remove_left(self._now_ms)
-        self.upkeep.remove_due(self._now_ms)
-        self.periodic.run(self._now_ms)
+        if work.has_news:
+            work.tidy_up(self._now_ms)
+            self._note_applied()
 
     def touched(self, owned: OwnedPartition) -> None:
         """The log has changed: publish it when the pass ends."""
@@ -220,10 +220,12 @@ class WorkerProcess:
             self.appending.advanced(owned.slot)
         self.questions.deleting.progressed(owned.slot)
         self.upkeep.collect(owned)
-        self.periodic.note(owned)
+        if self.periodic.note(owned):
+            self._work.has_news = True
 
     def flushed(self, owned: OwnedPartition) -> None:
         """More of a log is on disk: publish and answer the appends that waited for that when the pass ends."""
+        self._work.has_news = True
         self.appending.flush_ended()
         if not owned.is_dirty:
             self.touched(owned)
@@ -236,6 +238,7 @@ class WorkerProcess:
         self._publishing.publish(owned)
 
     def loaded(self, owned: OwnedPartition) -> None:
+        self._work.has_news = True
         self.touched(owned)
         self.questions.answer_waiting(owned)
         self.questions.shorten(owned)
@@ -266,11 +269,16 @@ class WorkerProcess:
     def reach(self, peer: ProcessKey, frame: bytes) -> bool:
         return self.peers.send(peer, frame)
 
+    def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
+        self._work.has_news = True
+        self.upkeep.remove_later(owned, effect)
+
     def removed(self, topic_id: bytes, slots: list[int]) -> None:
         self.tell(DirectoriesRemoved(topic_id, slots))
 
     def withdrawn(self, owned: OwnedPartition) -> None:
         """The partition has left this worker: answer the requests that wait for it."""
+        self._work.has_news = True
         owned.state = owned.state if owned.state != STATE_ONLINE else STATE_OFFLINE
         self.appending.advanced(owned.slot)
         self.appending.flush_ended()
@@ -281,6 +289,7 @@ class WorkerProcess:
 
     def log_dir_failed(self, log_dir: int, cause: str) -> None:
         """The directory has failed: nothing is written there any more, and its partitions go offline."""
+        self._work.has_news = True
         lost = self.partitions.take_offline(log_dir)
         if not lost:
             return
@@ -293,24 +302,8 @@ class WorkerProcess:
         self.tell(LogDirFailed(log_dir, cause))
 
     def _timeout_ms(self) -> float:
-        if not self.loader.is_idle or self._publishing.has_dirty or self._is_busy():
-            return 0
-        deadlines = [
-            self.appending.next_deadline_ms,
-            self.questions.deleting.next_deadline_ms,
-            self.periodic.next_ms,
-            self.loader.try_again_ms,
-            self.coordinating.next_deadline_ms,
-            self.coordination.next_deadline_ms,
-            self.partitions.removal_due_ms,
-            self.upkeep.next_deadline_ms,
-        ]
-        known = [deadline for deadline in deadlines if deadline is not None]
-        return max(0, min(known) - monotonic_ms()) if known else IDLE
-
-    def _is_busy(self) -> bool:
-        coordinates = self.coordinating.is_busy or self.coordination.is_busy or self.end_markers.is_busy
-        return coordinates or self.appending.is_busy or self.questions.is_busy
+        due_ms = self._work.due_ms()
+        return IDLE if due_ms is None else max(0, due_ms - monotonic_ms())
 
     def _leave(self) -> None:
         """A clean stop: sync and publish all appends, then close the links."""

@@ -98,7 +98,7 @@ def test_others_produce_while_the_file_system_takes_its_time_to_remove_a_file(
         remove_files(partition_log, effect)
 
     monkeypatch.setattr(upkeep, "remove_files", slow)
-    pieces.worker.upkeep.remove_later(owned, UnlinkFiles(names=(name,), delay_ms=0, generation=0))
+    pieces.worker.remove_later(owned, UnlinkFiles(names=(name,), delay_ms=0, generation=0))
     pieces.run(lambda: pieces.worker.upkeep.next_deadline_ms is None, "the file is being removed")
     assert read_produced(pieces.connect().ask(produce({(TOPIC, 1): batch()})))[TOPIC, 1].error == 0
     assert name in owned.log.store.sizes()

@@ -58,7 +58,7 @@ def test_while_a_shard_is_loaded_clients_come_again(pieces: Pieces, monkeypatch:
     assert committed_code(client, "g", 7) == 0
     pieces.kill(WORKER)
     pieces.begin(WORKER)
-    monkeypatch.setattr("kafkad.processes.worker.shell.STEP_S", 0.0)
+    monkeypatch.setattr("kafkad.processes.worker.pass_work.STEP_S", 0.0)
     pieces.run_until_known()
     assert committed(client, "g")[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     monkeypatch.undo()

@@ -2,7 +2,6 @@
 not a failed one: the counter of failures shows what needs an operator.
 """
 
-from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import (
@@ -11,6 +10,7 @@ from kafkad.core.metrics.catalogue import (
     INVALID_CRC,
     INVALID_SEQUENCE,
     NO_KEY_COMPACTED,
+    Block,
 )
 
 _ORDINARY = frozenset(
@@ -18,7 +18,7 @@ _ORDINARY = frozenset(
 )
 
 
-def count_refused(block: CounterBlock, error: KafkaError, size: int) -> None:
+def count_refused(block: Block, error: KafkaError, size: int) -> None:
     """A batch of `size` bytes was refused with `error`."""
     match error.code:
         case ErrorCode.CORRUPT_MESSAGE:
@@ -33,6 +33,6 @@ def count_refused(block: CounterBlock, error: KafkaError, size: int) -> None:
         block[FAILED_PRODUCE] += 1
 
 
-def count_storage_failure(block: CounterBlock) -> None:
+def count_storage_failure(block: Block) -> None:
     """The disk failed to write a batch."""
     block[FAILED_PRODUCE] += 1

@@ -1,0 +1,97 @@
+"""What do the parts of a worker have to do beside appends, and when?
+
+Each pass that only appends would ask all of them in vain. So they are asked when something else came (`has_news`), or
+when the earliest of their deadlines has passed.
+"""
+
+from collections.abc import Callable
+
+from kafkad.processes.runtime.turns import STEP_S
+from kafkad.processes.worker.assembly import Assembly
+from kafkad.processes.worker.owned import OwnedPartition
+
+_NEVER_MS = 2**62
+
+
+class PassWork:
+    """`loaded` gets a partition whose log is there, `progress` how many of how many logs are."""
+
+    def __init__(
+        self, assembly: Assembly, *, loaded: Callable[[OwnedPartition], None], progress: Callable[[int, int], None]
+    ) -> None:
+        self._partitions = assembly.partitions
+        self._loader = assembly.loader
+        self._appending = assembly.appending
+        self._upkeep = assembly.upkeep
+        self._questions = assembly.questions
+        self._periodic = assembly.periodic
+        self._coordinating = assembly.coordinating
+        self._end_markers = assembly.end_markers
+        self._coordination = assembly.coordination
+        self._publishing = assembly.publishing
+        self._loaded = loaded
+        self._progress = progress
+        self.has_news = True
+        """Whether more came than appends and watches since the last wait: any part may have work now."""
+        self._due_ms = 0
+        """Until then no part has work unless news come."""
+
+    def is_due(self, now_ms: int) -> bool:
+        if now_ms >= self._due_ms:
+            self.has_news = True
+        return self.has_news
+
+    def go_on(self, now_ms: int) -> None:
+        """Before the pass publishes: what may change logs."""
+        self._loader.try_again(now_ms)
+        if not self._loader.is_idle:
+            self._loader.work(STEP_S, self._loaded)
+            self._progress(*self._loader.progress)
+        self._appending.go_on()
+        self._questions.go_on()
+        if self._coordination.has_turns:
+            self._coordination.take_turns()
+        if self._end_markers.is_busy:
+            self._end_markers.work(STEP_S)
+        self._coordinating.settle()
+
+    def tidy_up(self, now_ms: int) -> None:
+        """After the answers to appends: what follows from the published slots, and what the clock orders."""
+        self._end_markers.answer_written()
+        self._appending.expire(now_ms)
+        self._questions.deleting.expire(now_ms)
+        self._coordinating.work(STEP_S, now_ms)
+        self._coordination.work(now_ms)
+        removal_due_ms = self._partitions.removal_due_ms
+        if removal_due_ms is not None and removal_due_ms <= now_ms:
+            self._partitions.remove_left(now_ms)
+        self._upkeep.remove_due(now_ms)
+        self._periodic.run(now_ms)
+
+    def due_ms(self) -> int | None:
+        """Before each wait: when there is work, whatever comes in; None when there is none."""
+        appending = self._appending
+        if self.has_news or self._publishing.has_dirty or appending.is_busy or appending.has_waiting:
+            self.has_news = False
+            self._due_ms = self._next_due_ms()
+        return self._due_ms if self._due_ms < _NEVER_MS else None
+
+    def _next_due_ms(self) -> int:
+        if self._is_busy():
+            return 0
+        deadlines = [
+            self._appending.next_deadline_ms,
+            self._questions.deleting.next_deadline_ms,
+            self._periodic.next_ms,
+            self._loader.try_again_ms,
+            self._coordinating.next_deadline_ms,
+            self._coordination.next_deadline_ms,
+            self._partitions.removal_due_ms,
+            self._upkeep.next_deadline_ms,
+        ]
+        return min([deadline for deadline in deadlines if deadline is not None], default=_NEVER_MS)
+
+    def _is_busy(self) -> bool:
+        coordinates = self._coordinating.is_busy or self._coordination.is_busy or self._end_markers.is_busy
+        appends = self._publishing.has_dirty or self._appending.is_busy
+        return appends or coordinates or self._questions.is_busy or not self._loader.is_idle
