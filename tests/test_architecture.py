@@ -34,6 +34,8 @@ ALLOWED = {
     # The sub-packages of the core know the kernel and themselves, not each other.
     "kafkad.core.log": CORE_KERNEL,
     "kafkad.core.waiting": CORE_KERNEL,
+    "kafkad.core.columns": (*CORE_KERNEL, "kafkad.core.log"),
+    "kafkad.core.cleaning": (*CORE_KERNEL, "kafkad.core.cleanup", "kafkad.core.columns", "kafkad.core.log"),
     "kafkad.core.sessions": CORE_KERNEL,
     "kafkad.core.quotas": CORE_KERNEL,
     "kafkad.core.coordinator": (*CORE_KERNEL, "kafkad.core.log", "kafkad.core.waiting"),
@@ -99,7 +101,7 @@ CORE_MAY_IMPORT = {
     *("abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "dataclasses", "enum"),
     *("functools", "heapq", "ipaddress", "itertools", "json", "math", "re", "struct", "typing", "typing_extensions"),
     *("uuid", "zlib"),
-    *("crc32c", "cramjam", "msgspec", "operator"),
+    *("crc32c", "cramjam", "msgspec", "numpy", "operator", "xxhash"),
 }
 """Everything that neither waits nor asks the world: no clock, file, socket, thread, chance or log."""
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}

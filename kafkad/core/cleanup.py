@@ -13,18 +13,26 @@ from kafkad.core.log.settings import LogConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """One segment; `largest_timestamp_ms` is -1 when no record in it carries a timestamp."""
+    """One segment; `largest_timestamp_ms` is -1 when no record in it carries a timestamp.
+
+    `first_timestamp_ms` is that of its first batch, -1 where nobody has asked for it: only compaction does.
+    """
 
     base_offset: int
     size_bytes: int
     largest_timestamp_ms: int
     last_modified_ms: int
     is_active: bool
+    first_timestamp_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSummary:
-    """One partition's log; `segments` in offset order, the active one last."""
+    """One partition's log; `segments` in offset order, the active one last.
+
+    `cleanable_end` is the last stable offset, or how far the log is on disk if that is less: what lies before it may be
+    compacted. `cleaned_offset` is where the last compaction ended, -1 if there was none.
+    """
 
     topic: str
     partition: int
@@ -32,6 +40,8 @@ class LogSummary:
     high_watermark: int
     log_end_offset: int
     segments: tuple[SegmentSummary, ...]
+    cleanable_end: int = 0
+    cleaned_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

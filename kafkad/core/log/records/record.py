@@ -141,7 +141,7 @@ def build_batch(
         base_sequence=base_sequence,
         records_count=len(records),
     )
-    return _seal(header, compress(codec, body, level))
+    return seal_batch(header, compress(codec, body, level))
 
 
 def target_codec(header: BatchHeader, config: LogConfig) -> int:
@@ -165,7 +165,7 @@ def recompress(batch: memoryview, config: LogConfig, *, max_bytes: int = MAX_DEC
     }
     attributes = header.attributes & ~CODEC_MASK | codec
     packed = compress(codec, body, levels.get(Codec(codec)), config.max_message_bytes)
-    return _seal(header._replace(attributes=attributes), packed)
+    return seal_batch(header._replace(attributes=attributes), packed)
 
 
 def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
@@ -260,7 +260,7 @@ def _append_bytes(out: bytearray, value: bytes | None) -> None:
     out += value
 
 
-def _seal(header: BatchHeader, body: bytes) -> bytes:
+def seal_batch(header: BatchHeader, body: bytes) -> bytes:
     """Header and body as one batch, with the right length and checksum."""
     packed = pack_header(header._replace(batch_length=HEADER_SIZE + len(body) - LOG_OVERHEAD))
     covered = packed[CRC_START:]

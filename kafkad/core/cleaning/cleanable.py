@@ -1,0 +1,83 @@
+"""Which part of a log may be compacted now, how much of it is dirty, and is it due? (LogCleanerManager)
+
+Offsets below the first dirty one are clean: each key has one record there. Cleaned are whole segments: none that is
+active, reaches beyond the last stable offset, or has a record younger than min.compaction.lag.ms.
+"""
+
+from dataclasses import dataclass
+
+from kafkad.core.cleanup import LogSummary, SegmentSummary
+from kafkad.core.log.settings import LogConfig
+
+_NO_CLEANED_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanableRange:
+    """Segments from the first one up to `first_uncleanable_offset` are cleaned; keys are taken from the dirty ones."""
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    is_overdue: bool
+    """Whether a dirty record is older than max.compaction.lag.ms."""
+    was_reset: bool
+    """Whether the offset that was cleaned to lies outside of the log, which counts as dirty from its start on."""
+
+    @property
+    def dirty_ratio(self) -> float:
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    def is_due(self, config: LogConfig) -> bool:
+        if self.is_overdue and self.cleanable_bytes:
+            return True
+        return self.dirty_ratio > config.min_cleanable_dirty_ratio
+
+
+def cleanable_range(log: LogSummary, config: LogConfig, now_ms: int) -> CleanableRange:
+    """The range of `log` that may be compacted at `now_ms`, by the wall clock."""
+    first_dirty = log.log_start_offset if log.cleaned_offset == _NO_CLEANED_OFFSET else log.cleaned_offset
+    was_reset = not log.log_start_offset <= first_dirty <= log.log_end_offset
+    if was_reset:
+        first_dirty = log.log_start_offset
+    dirty = _sealed_from(log, first_dirty)
+    uncleanable = _segment_base(log, max(first_dirty, _bound(log, dirty, config, now_ms)))
+    clean_bytes = sum(each.size_bytes for each in log.segments if each.base_offset < first_dirty)
+    lower = _segment_base(log, min(first_dirty, uncleanable))
+    return CleanableRange(
+        first_dirty_offset=first_dirty,
+        first_uncleanable_offset=uncleanable,
+        clean_bytes=clean_bytes,
+        cleanable_bytes=sum(each.size_bytes for each in log.segments if lower <= each.base_offset < uncleanable),
+        is_overdue=_is_overdue(dirty, config, now_ms),
+        was_reset=was_reset,
+    )
+
+
+def _bound(log: LogSummary, dirty: list[SegmentSummary], config: LogConfig, now_ms: int) -> int:
+    """Offsets from here on may not be cleaned; it need not be the beginning of a segment."""
+    bound = min(log.cleanable_end, log.segments[-1].base_offset)
+    if config.min_compaction_lag_ms > 0:
+        youngest = now_ms - config.min_compaction_lag_ms
+        young = (each.base_offset for each in dirty if each.largest_timestamp_ms > youngest)
+        bound = min(bound, next(young, bound))
+    return bound
+
+
+def _is_overdue(dirty: list[SegmentSummary], config: LogConfig, now_ms: int) -> bool:
+    oldest = min((each.first_timestamp_ms for each in dirty if each.first_timestamp_ms > 0), default=None)
+    return oldest is not None and oldest < now_ms - config.max_compaction_lag_ms
+
+
+def _sealed_from(log: LogSummary, offset: int) -> list[SegmentSummary]:
+    """The segments but the active one that hold `offset` or anything after it."""
+    base = _segment_base(log, offset)
+    return [each for each in log.segments[:-1] if each.base_offset >= base]
+
+
+def _segment_base(log: LogSummary, offset: int) -> int:
+    """The base offset of the segment that holds `offset`, or would."""
+    below = [each.base_offset for each in log.segments if each.base_offset <= offset]
+    return below[-1] if below else log.segments[0].base_offset

@@ -1,0 +1,161 @@
+"""One pass over a log, in steps of one window each: learn the keys of the dirty part, then write the segments anew.
+
+The caller decides when to take the next step, and between any two may give the pass up: nothing that it has written is
+used before the owner has swapped it in. Damage anywhere raises `UncleanableLog`, which names file and byte.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+
+from kafkad.core.cleaning.batch_retention import LastRecords, judge_batches
+from kafkad.core.cleaning.cleaned_segment import CleanedFiles, CleanedSegment
+from kafkad.core.cleaning.record_filter import RecordFilter
+from kafkad.core.cleaning.rewriting import rewrite
+from kafkad.core.cleaning.sources import SourceSegment, group_segments
+from kafkad.core.cleaning.transactions import CleanedTransactions
+from kafkad.core.columns.records import read_records
+from kafkad.core.columns.window import BatchWindow, read_window
+from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.segments.layout import LOG, file_name
+from kafkad.core.log.segments.transaction_index import AbortedTransaction
+from kafkad.core.log.settings import LogConfig
+from kafkad.core.ports import LogFile, SegmentStore
+
+WINDOW = 1024 * 1024
+"""Bytes of a segment that are read in one step: some 30 ms of work, with its decompression."""
+
+
+class UncleanableLog(Exception):
+    """The log can't be cleaned as it is; the message names the file and the byte."""
+
+
+@dataclass(slots=True)
+class PassFigures:
+    """What a pass has read and written; the log line and the metrics of Kafka's CleanerStats."""
+
+    map_bytes: int = 0
+    map_records: int = 0
+    bytes_read: int = 0
+    records_read: int = 0
+    bytes_written: int = 0
+    records_written: int = 0
+
+
+class CleaningPass:
+    """The segments in `sources` are all below `first_uncleanable_offset`, from the first one of the log on."""
+
+    def __init__(
+        self,
+        open_source: Callable[[str], LogFile],
+        destination: SegmentStore,
+        config: LogConfig,
+        sources: Sequence[SourceSegment],
+        record_filter: RecordFilter,
+        *,
+        first_dirty_offset: int,
+        first_uncleanable_offset: int,
+        aborted: Iterable[AbortedTransaction],
+        last_records: LastRecords,
+        now_ms: int,
+        window_bytes: int = WINDOW,
+    ) -> None:
+        self._open_source = open_source
+        self._destination = destination
+        self._config = config
+        self._sources = sources
+        self._filter = record_filter
+        self._first_dirty = first_dirty_offset
+        self._round_end = first_uncleanable_offset
+        self._aborted = tuple(aborted)
+        self._last_records = last_records
+        self._now_ms = now_ms
+        self._window_bytes = window_bytes
+        self._transactions = CleanedTransactions(self._aborted)
+        self.figures = PassFigures()
+        self.end_offset = first_dirty_offset
+        """Before it, all keys are known; set by `learn`."""
+
+    def learn(self) -> Generator[int, None, None]:
+        """Show the dirty part to the filter; yields the bytes of each step."""
+        transactions = CleanedTransactions(self._aborted)
+        for number, source in enumerate(self._sources):
+            following = self._end_of(number)
+            if following <= self._first_dirty:
+                continue
+            for window in self._windows(source, following):
+                upto = self._learn_window(window, transactions)
+                if upto:
+                    self.end_offset = max(self.end_offset, int(window.last_offset[upto - 1]) + 1)
+                if upto < len(window):
+                    return
+                yield window.end - window.position
+            self.end_offset = following
+
+    def _learn_window(self, window: BatchWindow, transactions: CleanedTransactions) -> int:
+        """The batch before which all is learned, or the number of batches."""
+        if int(window.last_offset[-1]) < self._first_dirty:
+            return len(window)
+        wanted = ~(transactions.discardable(window) | window.is_control)
+        self.figures.map_bytes += window.end - window.position
+        for records in read_records(window, wanted):
+            self.figures.map_records += len(records)
+            upto = self._filter.learn(records, self._first_dirty)
+            if upto < records.end_batch:
+                return upto
+        return len(window)
+
+    def groups(self) -> list[tuple[SourceSegment, ...]]:
+        """The segments to write anew, once the dirty part is known."""
+        some = [source for source in self._sources if source.base_offset < self.end_offset]
+        return group_segments(some, self._config, self._round_end)
+
+    def clean(self, group: Sequence[SourceSegment]) -> Generator[int, None, CleanedFiles]:
+        """Write one segment of what stays of a group; groups are cleaned in their order. Yields the bytes of a step."""
+        segment = CleanedSegment(self._destination, self._config, group[0].base_offset)
+        horizon_ms = self._now_ms + self._config.delete_retention_ms
+        first = self._sources.index(group[0])
+        for number, source in enumerate(group, first):
+            for window in self._windows(source, self._end_of(number)):
+                before = segment.size
+                self._clean_window(window, segment, horizon_ms)
+                yield window.end - window.position + segment.size - before
+        retained, self._transactions.retained = self._transactions.retained, []
+        return segment.finish(retained)
+
+    def _clean_window(self, window: BatchWindow, segment: CleanedSegment, horizon_ms: int) -> None:
+        retention = judge_batches(window, self._transactions, self._last_records, self._round_end, self._now_ms)
+        is_control = window.is_control
+        for records in read_records(window, ~retention.is_discarded):
+            of_control = is_control[records.batch]
+            retained = of_control.copy()
+            retained |= self._filter.retains(records, self.end_offset, self._now_ms) & ~of_control
+            batches = rewrite(records, retained, retention, horizon_ms=horizon_ms)
+            before = segment.size
+            segment.append(batches)
+            self.figures.records_read += len(records)
+            self.figures.records_written += batches.records
+            self.figures.bytes_written += segment.size - before
+        self.figures.bytes_read += window.end - window.position
+
+    def _end_of(self, number: int) -> int:
+        """The offsets of this source are below."""
+        following = self._sources[number + 1 : number + 2]
+        return following[0].base_offset if following else self._round_end
+
+    def _windows(self, source: SourceSegment, end: int) -> Generator[BatchWindow, None, None]:
+        name = file_name(source.base_offset, LOG)
+        file = self._open_source(name)
+        position = 0
+        before = source.base_offset - 1
+        while position < source.size:
+            try:
+                window = read_window(file.read_at, position, source.size, self._window_bytes)
+                first = int(window.headers["base_offset"][0])
+                last = int(window.last_offset[-1])
+                if first <= before or last >= end:
+                    raise CorruptBatch(position, f"offsets {first} to {last}, expected {before + 1} to {end - 1}")
+                yield window
+            except CorruptBatch as error:
+                raise UncleanableLog(f"{name}, byte {error.position}: {error.reason}") from error
+            before = last
+            position = window.end

@@ -1,0 +1,106 @@
+"""At which offset is the latest record of each key? A hash table of numpy columns, 24 bytes an entry.
+
+Keys are known by a hash of 128 bits with a seed that is drawn for each pass: nobody can make two keys that are taken
+for one. Slots are probed for a whole chunk of keys at once, each key by its own step (double hashing), so a table that
+is nine tenths full still takes few rounds.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from xxhash import xxh3_128_digest
+
+from kafkad.core.columns.arrays import Numbers, Unsigned
+
+ENTRY_BYTES = 24
+NOT_FOUND = -1
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+class KeyHashes(NamedTuple):
+    """Two columns of 64 bits."""
+
+    first: Unsigned
+    second: Unsigned
+
+
+def hash_keys(data: bytes, at: Numbers, size: Numbers, seed: int) -> KeyHashes:
+    """The hashes of the keys that lie at these places."""
+    keys = zip(at.tolist(), (at + size).tolist(), strict=True)
+    digests = b"".join([xxh3_128_digest(data[start:end], seed) for start, end in keys])
+    columns = np.frombuffer(digests, np.uint64).reshape(-1, 2)
+    return KeyHashes(columns[:, 0].copy(), columns[:, 1].copy())
+
+
+class OffsetMap:
+    """A mutable table; untouched parts of it take no memory."""
+
+    __slots__ = ("_first", "_next", "_second", "entries", "slots")
+
+    def __init__(self, slots: int) -> None:
+        self.slots = _prime_from(max(slots, 3))
+        self.entries = 0
+        self._first = np.zeros(self.slots, np.uint64)
+        self._second = np.zeros(self.slots, np.uint64)
+        self._next = np.zeros(self.slots, np.int64)
+        """The offset and one more: 0 is an empty slot."""
+
+    def put(self, keys: KeyHashes, offsets: Numbers) -> None:
+        """`offsets` ascend, and are larger than all that are in the table. There must be a free slot for each key."""
+        assert self.entries + offsets.size < self.slots, f"{offsets.size} keys, {self.slots - self.entries} slots"
+        slot, step = self._places(keys)
+        first, second, after = keys.first, keys.second, offsets + 1
+        while after.size:
+            empty = np.flatnonzero(self._next[slot] == 0)
+            if empty.size:
+                self._claim(slot[empty], first[empty], second[empty], after[empty])
+            mine = (self._first[slot] == first) & (self._second[slot] == second)
+            # Rows are in the order of their offsets, and of several for one slot numpy keeps the last.
+            self._next[slot[mine]] = after[mine]
+            left = ~mine
+            first, second, after, step = first[left], second[left], after[left], step[left]
+            slot = self._advanced(slot[left], step)
+
+    def _claim(self, slot: Numbers, first: Unsigned, second: Unsigned, after: Numbers) -> None:
+        """Empty slots get a key. Several rows may want the same one: the last gets it."""
+        self._next[slot] = after
+        won = self._next[slot] == after
+        self._first[slot[won]] = first[won]
+        self._second[slot[won]] = second[won]
+        self.entries += int(np.count_nonzero(won))
+
+    def get(self, keys: KeyHashes) -> Numbers:
+        """The latest offset of each key, `NOT_FOUND` without one."""
+        found = np.full(keys.first.size, NOT_FOUND, np.int64)
+        rows = np.arange(keys.first.size)
+        slot, step = self._places(keys)
+        first, second = keys.first, keys.second
+        while rows.size:
+            after = self._next[slot]
+            mine = (self._first[slot] == first) & (self._second[slot] == second)
+            found[rows[mine]] = after[mine] - 1
+            left = ~mine & (after != 0)
+            rows, first, second, step = rows[left], first[left], second[left], step[left]
+            slot = self._advanced(slot[left], step)
+        return found
+
+    def _places(self, keys: KeyHashes) -> tuple[Numbers, Numbers]:
+        """The first slot of each key, and the step to the next ones."""
+        slots = np.uint64(self.slots)
+        slot = (keys.first >> _HALF) * slots >> _HALF
+        step = np.uint64(1) + ((keys.second & _LOW) * (slots - np.uint64(1)) >> _HALF)
+        return slot.astype(np.int64), step.astype(np.int64)
+
+    def _advanced(self, slot: Numbers, step: Numbers) -> Numbers:
+        moved = slot + step
+        moved[moved >= self.slots] -= self.slots
+        return moved
+
+
+def _prime_from(number: int) -> int:
+    """The largest prime up to `number`: every step then visits every slot."""
+    while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
+        number -= 1
+    return number

@@ -1,0 +1,78 @@
+"""Which records stay? The contract of whoever decides it, and the answer of compaction: the latest of each key."""
+
+from typing import Protocol
+
+import numpy as np
+
+from kafkad.core.cleaning.offset_map import ENTRY_BYTES, OffsetMap, hash_keys
+from kafkad.core.columns.arrays import Flags
+from kafkad.core.columns.records import RecordColumns
+from kafkad.core.log.records.batch import DELETE_HORIZON_FLAG
+
+
+class RecordFilter(Protocol):
+    """Is shown the records of the dirty part first, then asked about those of the whole range, both in log order."""
+
+    def learn(self, records: RecordColumns, first_offset: int) -> int:
+        """Take note of the records from `first_offset` on; returns the batch before which all were noted.
+
+        A smaller one than `records.end_batch` says that no more can be noted: the pass ends before that batch.
+        """
+
+    def retains(self, records: RecordColumns, end_offset: int, now_ms: int) -> Flags:
+        """Which records stay. `end_offset` is where the pass ends: of what lies behind it not all is noted.
+
+        The answer for control records does not count; none of an aborted transaction is asked about.
+        """
+
+
+class LatestOfEachKey:
+    """Keeps the last record of each key, tombstones until their delete horizon, and drops records without a key."""
+
+    def __init__(self, *, most_bytes: int, load_factor: float, most_keys: int, seed: int) -> None:
+        """The map takes at most `most_bytes`, and no more than `most_keys` need."""
+        slots = min(most_bytes // ENTRY_BYTES, int(most_keys / load_factor) + 16)
+        self._load_factor = load_factor
+        self._seed = seed
+        self._map = OffsetMap(slots)
+        self.dropped_without_key = 0
+
+    @property
+    def utilization(self) -> float:
+        """Which share of the map's slots is in use."""
+        return self._map.entries / self._map.slots
+
+    @property
+    def keys(self) -> int:
+        return self._map.entries
+
+    def learn(self, records: RecordColumns, first_offset: int) -> int:
+        usable = (records.key_size >= 0) & (records.offset >= first_offset)
+        counted = np.concatenate((np.zeros(1, np.int64), np.cumsum(usable)))[records.first_row]
+        number, count = 0, counted.size - 1
+        while number < count:
+            room = int(self._map.slots * self._load_factor) - self._map.entries
+            upto = int(np.searchsorted(counted, counted[number] + room, side="right")) - 1
+            if upto <= number:
+                if self._map.entries:
+                    break
+                # One batch has more keys than the map: it is enlarged for it, as the log could never be cleaned.
+                upto = number + 1
+                self._map = OffsetMap(int(int(counted[upto] - counted[number]) / self._load_factor) + 16)
+            rows = np.arange(records.first_row[number], records.first_row[upto])
+            rows = rows[usable[rows]]
+            keys = hash_keys(records.data, records.key_at[rows], records.key_size[rows], self._seed)
+            self._map.put(keys, records.offset[rows])
+            number = upto
+        return records.first_batch + number
+
+    def retains(self, records: RecordColumns, end_offset: int, now_ms: int) -> Flags:
+        retained: Flags = records.offset >= end_offset
+        rows = np.flatnonzero(~retained & (records.key_size >= 0))
+        self.dropped_without_key += int(np.count_nonzero(~retained & (records.key_size < 0)))
+        keys = hash_keys(records.data, records.key_at[rows], records.key_size[rows], self._seed)
+        is_latest = records.offset[rows] >= self._map.get(keys)
+        window = records.window
+        horizon_passed = window.has_flag(DELETE_HORIZON_FLAG) & (window.column("base_timestamp") <= now_ms)
+        retained[rows] = is_latest & ((records.value_size[rows] >= 0) | ~horizon_passed[records.batch[rows]])
+        return retained

@@ -1,0 +1,50 @@
+"""The sealed segments that a pass reads, and which of them become one segment (Cleaner.groupSegmentsBySize)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkad.core.log.settings import LogConfig
+
+_LARGEST_RELATIVE_OFFSET = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSegment:
+    """A sealed segment as it was when the pass was granted; `inode` tells its file from a later one of that name."""
+
+    base_offset: int
+    size: int
+    index_bytes: int
+    time_index_bytes: int
+    inode: int
+    modified_ms: int = 0
+
+
+def group_segments(
+    segments: Sequence[SourceSegment], config: LogConfig, first_uncleanable_offset: int
+) -> list[tuple[SourceSegment, ...]]:
+    """Neighbours that together are no larger than one segment may be, in their order."""
+    groups: list[tuple[SourceSegment, ...]] = []
+    group: list[SourceSegment] = []
+    for number, segment in enumerate(segments):
+        following = segments[number + 1 : number + 2]
+        end = following[0].base_offset if following else first_uncleanable_offset
+        if group and not _fits(group, segment, end, config):
+            groups.append(tuple(group))
+            group = []
+        group.append(segment)
+    if group:
+        groups.append(tuple(group))
+    return groups
+
+
+def _fits(group: Sequence[SourceSegment], segment: SourceSegment, end: int, config: LogConfig) -> bool:
+    """Whether `segment`, whose offsets are below `end`, may join the group."""
+    together = [*group, segment]
+    if segment.size and end - 1 - group[0].base_offset > _LARGEST_RELATIVE_OFFSET:
+        return False
+    return (
+        sum(each.size for each in together) <= config.segment_bytes
+        and sum(each.index_bytes for each in together) <= config.segment_index_bytes
+        and sum(each.time_index_bytes for each in together) <= config.segment_index_bytes
+    )

@@ -1,0 +1,296 @@
+"""Where in a window of batches do the records lie, and their keys, values and headers?
+
+A record's place depends on the length of the one before, so many batches are walked in lockstep: one step of numpy
+goes one record further in each of them. The fields are then read column by column. Any bytes give what
+`record.iter_records` makes of them, or `CorruptBatch`; in addition offsets have to grow within their batch, and have to
+lie between those that its header names.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from kafkad.core.columns.arrays import Bytes, Flags, Numbers
+from kafkad.core.columns.varints import Varints, read_varints
+from kafkad.core.columns.window import BatchWindow
+from kafkad.core.log.records.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME_FLAG, Codec, CorruptBatch
+from kafkad.core.log.records.compression import MAX_DECOMPRESSED_BYTES, CannotDecompress, decompress
+from kafkad.core.log.records.record import SMALLEST_RECORD, MalformedRecords, iter_records
+from kafkad.core.log.records.varint import read_varint
+
+PORTION = 16 * 1024 * 1024
+"""Bytes of records that are decompressed at once: a window of a megabyte may hold a thousand times as much."""
+_FEW_BATCHES = 200
+"""With fewer batches a step of numpy costs more than that of plain Python."""
+_FEW_RECORDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """The records of the batches `first_batch` to `end_batch` of `window`, a row for each, in order of their offsets.
+
+    Places are in `data`. A size of -1 is null.
+    """
+
+    window: BatchWindow
+    first_batch: int
+    end_batch: int
+    data: bytes
+    first_row: Numbers
+    """The row of each batch's first record, and at last the number of rows."""
+    batch: Numbers
+    """The batch of each record, counted in the window."""
+    start: Numbers
+    end: Numbers
+    offset: Numbers
+    timestamp: Numbers
+    fields_at: Numbers
+    """What follows the timestamp: from the offset on."""
+    key_at: Numbers
+    key_size: Numbers
+    value_at: Numbers
+    value_size: Numbers
+    headers_at: Numbers
+    header_count: Numbers
+
+    def __len__(self) -> int:
+        return self.start.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Bodies:
+    """The uncompressed records of some batches, and where they lie in `data`."""
+
+    first_batch: int
+    end_batch: int
+    data: bytes
+    start: Numbers
+    end: Numbers
+    count: Numbers
+
+
+def read_records(window: BatchWindow, wanted: Flags | None = None, max_bytes: int = PORTION) -> Iterator[RecordColumns]:
+    """The records of the window in portions of whole batches, each of about `max_bytes`.
+
+    Batches that are not `wanted` have no rows, and are not read.
+    """
+    first = 0
+    while first < len(window):
+        bodies = _open_bodies(window, wanted, first, max_bytes)
+        yield _columns(window, bodies)
+        first = bodies.end_batch
+
+
+def _open_bodies(window: BatchWindow, wanted: Flags | None, first: int, max_bytes: int) -> _Bodies:
+    codecs = (window.headers["attributes"][first:] & CODEC_MASK).tolist()
+    is_wanted = [True] * len(codecs) if wanted is None else wanted[first:].tolist()
+    if any(codec and use for codec, use in zip(codecs, is_wanted, strict=True)):
+        return _decompress(window, codecs, is_wanted, first, max_bytes)
+    start = window.at[first:] + HEADER_SIZE
+    end = window.at[first:] + window.size[first:]
+    count = window.column("records_count")[first:]
+    if wanted is not None:
+        count *= wanted[first:]
+        end = np.where(wanted[first:], end, start)
+    return _checked(window, _Bodies(first, len(window), window.data, start, end, count))
+
+
+def _decompress(window: BatchWindow, codecs: list[int], is_wanted: list[bool], first: int, max_bytes: int) -> _Bodies:
+    parts: list[bytes | memoryview] = []
+    ends: list[int] = []
+    view = memoryview(window.data)
+    total = 0
+    rows = zip(codecs, is_wanted, window.at[first:].tolist(), window.size[first:].tolist(), strict=True)
+    for codec, use, at, size in rows:
+        if use:
+            packed = view[at + HEADER_SIZE : at + size]
+            try:
+                part = packed if codec == Codec.NONE else decompress(codec, packed, MAX_DECOMPRESSED_BYTES)
+            except CannotDecompress as error:
+                raise CorruptBatch(window.position + at, str(error)) from error
+            parts.append(part)
+            total += len(part)
+        ends.append(total)
+        if total >= max_bytes:
+            break
+    end_batch = first + len(ends)
+    end = np.array(ends, np.int64)
+    start = np.concatenate((np.zeros(1, np.int64), end[:-1]))
+    count = window.column("records_count")[first:end_batch] * np.array(is_wanted[: len(ends)], np.bool_)
+    return _checked(window, _Bodies(first, end_batch, b"".join(parts), start, end, count))
+
+
+def _checked(window: BatchWindow, bodies: _Bodies) -> _Bodies:
+    wrong = (bodies.count < 0) | (bodies.count * SMALLEST_RECORD > bodies.end - bodies.start)
+    wrong |= (bodies.count == 0) & (bodies.end > bodies.start)
+    if wrong.any():
+        _refuse(window, bodies.first_batch + int(np.argmax(wrong)))
+    return bodies
+
+
+def _columns(window: BatchWindow, bodies: _Bodies) -> RecordColumns:
+    data = np.frombuffer(bodies.data, np.uint8)
+    first_row = np.concatenate((np.zeros(1, np.int64), np.cumsum(bodies.count)))
+    batch = np.repeat(np.arange(bodies.first_batch, bodies.end_batch), bodies.count)
+    start = _record_starts(window, bodies, data, first_row)
+    filled = np.flatnonzero(bodies.count)
+    end = np.empty_like(start)
+    end[:-1] = start[1:]
+    end[first_row[filled + 1] - 1] = bodies.end[filled]
+    _length, at, _ = read_varints(data, start, 32)
+    time_delta = read_varints(data, at + 1, 64)
+    offset_delta = read_varints(data, time_delta.behind, 32)
+    key = read_varints(data, offset_delta.behind, 32)
+    value = read_varints(data, key.behind + np.maximum(key.values, 0), 32)
+    headers = read_varints(data, value.behind + np.maximum(value.values, 0), 32)
+    broken = _outside(end, time_delta, offset_delta, key, value, headers)
+    deltas = offset_delta.values
+    broken |= (deltas < 0) | (deltas > window.column("last_offset_delta")[batch])
+    broken[1:] |= (batch[1:] == batch[:-1]) & (deltas[1:] <= deltas[:-1])
+    if not broken.any():
+        broken |= _broken_headers(bodies.data, data, headers, end)
+    if broken.any():
+        _refuse(window, int(batch[np.argmax(broken)]))
+    return RecordColumns(
+        window=window,
+        first_batch=bodies.first_batch,
+        end_batch=bodies.end_batch,
+        data=bodies.data,
+        first_row=first_row,
+        batch=batch,
+        start=start,
+        end=end,
+        offset=window.column("base_offset")[batch] + deltas,
+        timestamp=_timestamps(window, batch, time_delta.values),
+        fields_at=time_delta.behind,
+        key_at=key.behind,
+        key_size=key.values,
+        value_at=value.behind,
+        value_size=value.values,
+        headers_at=headers.behind,
+        header_count=headers.values,
+    )
+
+
+def _timestamps(window: BatchWindow, batch: Numbers, deltas: Numbers) -> Numbers:
+    """With LogAppendTime, every record has the time of its batch."""
+    times = window.column("base_timestamp")[batch] + deltas
+    appended = window.has_flag(LOG_APPEND_TIME_FLAG)
+    if appended.any():
+        times = np.where(appended[batch], window.column("max_timestamp")[batch], times)
+    return times
+
+
+def _outside(end: Numbers, *fields: Varints) -> Flags:
+    """The rows with a broken field, or whose fields leave the record: places only grow from field to field."""
+    last = fields[-1]
+    broken: Flags = (last.behind > end) | (last.values < 0) | (last.values > end - last.behind)
+    broken |= (last.values == 0) & (last.behind != end)
+    for field in fields:
+        if field.broken is not None:
+            broken |= field.broken
+    return broken
+
+
+def _record_starts(window: BatchWindow, bodies: _Bodies, data: Bytes, first_row: Numbers) -> Numbers:
+    """Where each record begins; every batch is found to end where its last record does."""
+    starts = np.empty(int(first_row[-1]), np.int64)
+    live = np.flatnonzero(bodies.count)
+    at = bodies.start[live]
+    step = 0
+    while live.size > _FEW_BATCHES:
+        starts[first_row[live] + step] = at
+        length, behind, broken = read_varints(data, at, 32)
+        at = behind + length
+        wrong = (length < 0) | (at > bodies.end[live])
+        if broken is not None:
+            wrong |= broken
+        step += 1
+        is_last = bodies.count[live] == step
+        wrong |= is_last & (at != bodies.end[live])
+        if wrong.any():
+            _refuse(window, bodies.first_batch + int(live[np.argmax(wrong)]))
+        if is_last.any():
+            live, at = live[~is_last], at[~is_last]
+    for batch, position in zip(live.tolist(), at.tolist(), strict=True):
+        row, end = int(first_row[batch]) + step, int(first_row[batch + 1])
+        try:
+            starts[row:end] = _walk(bodies.data, position, end - row, int(bodies.end[batch]))
+        except (IndexError, ValueError):
+            _refuse(window, bodies.first_batch + batch)
+    return starts
+
+
+def _walk(data: bytes, at: int, count: int, end: int) -> list[int]:
+    """The same for one batch; raises IndexError or ValueError."""
+    starts = []
+    for _ in range(count):
+        starts.append(at)
+        byte = data[at]
+        if byte < 0x80:
+            length = (byte >> 1) ^ -(byte & 1)
+            at += 1
+        else:
+            second = data[at + 1]
+            if second < 0x80:
+                length = (second << 6 | (byte & 0x7F) >> 1) ^ -(byte & 1)
+                at += 2
+            else:
+                length, at = read_varint(data, at)
+        if length < 0:
+            raise ValueError
+        at += length
+    if at != end:
+        raise ValueError
+    return starts
+
+
+def _broken_headers(raw: bytes, data: Bytes, headers: Varints, ends: Numbers) -> Flags:
+    """Walk the headers of all records that have some, one of each record in a step."""
+    broken = np.zeros(ends.size, np.bool_)
+    rows = np.flatnonzero(headers.values)
+    at, left = headers.behind[rows], headers.values[rows]
+    while rows.size > _FEW_RECORDS:
+        key = read_varints(data, at, 32)
+        value = read_varints(data, key.behind + np.maximum(key.values, 0), 32)
+        at = value.behind + np.maximum(value.values, 0)
+        left = left - 1
+        wrong = (key.values < 0) | (at > ends[rows]) | ((left == 0) & (at != ends[rows]))
+        for field in (key, value):
+            if field.broken is not None:
+                wrong |= field.broken
+        broken[rows[wrong]] = True
+        goes_on = (left > 0) & ~wrong
+        rows, at, left = rows[goes_on], at[goes_on], left[goes_on]
+    for row, position, count in zip(rows.tolist(), at.tolist(), left.tolist(), strict=True):
+        broken[row] = not _are_headers(raw, position, int(ends[row]), count)
+    return broken
+
+
+def _are_headers(data: bytes, at: int, end: int, count: int) -> bool:
+    try:
+        for _ in range(count):
+            length, at = read_varint(data, at)
+            if length < 0 or at > end:
+                return False
+            length, at = read_varint(data, at + length)
+            at += max(length, 0)
+            if at > end:
+                return False
+    except (IndexError, ValueError):
+        return False
+    return at == end
+
+
+def _refuse(window: BatchWindow, batch: int) -> NoReturn:
+    """The plain reader says what is wrong with a batch that the columns did not accept."""
+    at, size = int(window.at[batch]), int(window.size[batch])
+    reason = "the offsets of its records are not those that the header names"
+    try:
+        for _ in iter_records(memoryview(window.data)[at : at + size]):
+            continue
+    except MalformedRecords as error:
+        reason = str(error)
+    raise CorruptBatch(window.position + at, reason)

@@ -1,0 +1,141 @@
+"""Which batches does a piece of a segment file hold?
+
+Headers are walked one by one, because each says where the next begins, and then read as columns. Each batch is whole
+and its checksum is right; what its records say is read by `records`. No length from the file is trusted.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from crc32c import crc32c
+
+from kafkad.core.columns.arrays import Flags, Headers, Numbers
+from kafkad.core.log.records.batch import CONTROL_FLAG, CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC, CorruptBatch
+
+HEADER_LAYOUT = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("batch_length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("records_count", ">i4"),
+    ]
+)
+"""The fields of `batch.BatchHeader`, as they lie in the bytes."""
+
+ReadAt = Callable[[int, int], bytes]
+_FRONT = struct.Struct(">8xi4xbI")
+_FRONT_SIZE = 21
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWindow:
+    """Whole batches, one after the other. `position` is where `data` begins in the file."""
+
+    data: bytes
+    position: int
+    at: Numbers
+    """Where each batch begins in `data`."""
+    size: Numbers
+    headers: Headers
+
+    def __len__(self) -> int:
+        return self.at.size
+
+    @property
+    def end(self) -> int:
+        """Where the next window begins in the file."""
+        return self.position + (int(self.at[-1] + self.size[-1]) if self.at.size else 0)
+
+    def column(self, name: str) -> Numbers:
+        return self.headers[name].astype(np.int64)
+
+    @property
+    def last_offset(self) -> Numbers:
+        return self.column("base_offset") + self.column("last_offset_delta")
+
+    @property
+    def is_control(self) -> Flags:
+        return self.has_flag(CONTROL_FLAG)
+
+    def has_flag(self, flag: int) -> Flags:
+        flags: Flags = (self.column("attributes") & flag) != 0
+        return flags
+
+    def place_of(self, batch: int) -> int:
+        """Where in the file the batch begins."""
+        return self.position + int(self.at[batch])
+
+
+def read_window(read_at: ReadAt, position: int, end: int, size: int) -> BatchWindow:
+    """The whole batches in about `size` bytes from `position` of a file whose batches end at byte `end`; one at least.
+
+    Raises `CorruptBatch` at the first one that is not as it was written.
+    """
+    data = read_at(min(max(size, HEADER_SIZE), end - position), position)
+    needed = _first_size(data, position, end)
+    if needed > len(data):
+        data = read_at(needed, position)
+        if len(data) < needed:
+            raise CorruptBatch(position, f"a batch takes {needed} bytes, {len(data)} could be read")
+    return split_window(data, position, end)
+
+
+def split_window(data: bytes, position: int, end: int) -> BatchWindow:
+    """The batches that lie whole in `data`, which was read at `position` of a file that ends at byte `end`."""
+    starts: list[int] = []
+    view = memoryview(data)
+    at = 0
+    while at + HEADER_SIZE <= len(data):
+        size = _checked_size(data, at, position, end)
+        if at + size > len(data):
+            break
+        crc = _FRONT.unpack_from(data, at)[2]
+        if crc32c(view[at + CRC_START : at + size]) != crc:
+            raise CorruptBatch(position + at, "the checksum is wrong")
+        starts.append(at)
+        at += size
+    places = np.array(starts, np.int64)
+    sizes = np.diff(places, append=at)
+    raw = np.frombuffer(data, np.uint8)[places[:, np.newaxis] + np.arange(HEADER_SIZE)]
+    headers = raw.view(HEADER_LAYOUT).reshape(-1)
+    _check_offsets(headers, places, position)
+    return BatchWindow(data, position, places, sizes, headers)
+
+
+def _first_size(data: bytes, position: int, end: int) -> int:
+    if len(data) < HEADER_SIZE:
+        raise CorruptBatch(position, f"{len(data)} bytes are left, a batch header takes {HEADER_SIZE}")
+    return _checked_size(data, 0, position, end)
+
+
+def _checked_size(data: bytes, at: int, position: int, end: int) -> int:
+    """The size of the batch at `at`, if its header may lead to the next one."""
+    length, magic, _crc = _FRONT.unpack_from(data, at)
+    size: int = length + LOG_OVERHEAD
+    if magic != MAGIC:
+        raise CorruptBatch(position + at, f"expected magic {MAGIC}, found {magic}")
+    if size < HEADER_SIZE or position + at + size > end:
+        raise CorruptBatch(position + at, f"a batch of {size} bytes, {end - position - at} are left")
+    return size
+
+
+def _check_offsets(headers: Headers, places: Numbers, position: int) -> None:
+    """Offsets grow from batch to batch, and none is beyond what an offset may be."""
+    base = headers["base_offset"].astype(np.int64)
+    delta = headers["last_offset_delta"].astype(np.int64)
+    wrong = (base < 0) | (delta < 0) | (base > np.iinfo(np.int64).max - 1 - delta)
+    wrong[1:] |= base[1:] <= (base + delta)[:-1]
+    if wrong.any():
+        batch = int(np.argmax(wrong))
+        raise CorruptBatch(position + int(places[batch]), f"offsets from {base[batch]}, {delta[batch]} more")

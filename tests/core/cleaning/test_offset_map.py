@@ -1,0 +1,44 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkad.core.cleaning.offset_map import NOT_FOUND, KeyHashes, OffsetMap, hash_keys
+
+
+def put(table: OffsetMap, keys: list[bytes], first_offset: int) -> None:
+    table.put(hashes(keys), np.arange(first_offset, first_offset + len(keys)))
+
+
+def hashes(keys: list[bytes]) -> KeyHashes:
+    ends = np.cumsum([len(key) for key in keys], dtype=np.int64)
+    sizes = np.array([len(key) for key in keys], np.int64)
+    return hash_keys(b"".join(keys), ends - sizes, sizes, seed=5)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.binary(max_size=2), max_size=50), max_size=6))
+def test_the_latest_offset_of_each_key_is_found(chunks: list[list[bytes]]) -> None:
+    table = OffsetMap(420)
+    latest: dict[bytes, int] = {}
+    offset = 0
+    for keys in chunks:
+        put(table, keys, offset)
+        latest |= {key: offset + number for number, key in enumerate(keys)}
+        offset += len(keys)
+    asked = [*latest, b"not there"]
+    assert table.get(hashes(asked)).tolist() == [*latest.values(), NOT_FOUND]
+    assert table.entries == len(latest)
+
+
+def test_a_table_that_is_nearly_full_finds_every_key() -> None:
+    table = OffsetMap(10_000)
+    keys = [str(number).encode() for number in range(9_600)]
+    for first in range(0, len(keys), 500):
+        put(table, keys[first : first + 500], first)
+    assert table.get(hashes(keys)).tolist() == list(range(9_600))
+    assert table.get(hashes([str(number).encode() for number in range(20_000, 21_000)])).max() == NOT_FOUND
+
+
+def test_an_entry_takes_24_bytes() -> None:
+    table = OffsetMap(1000)
+    assert sum(column.nbytes for column in (table._first, table._second, table._next)) == 24 * table.slots
