@@ -41,3 +41,11 @@ class LogPosition:
     offset: int
     segment_base: int
     position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """One look at a file system: bytes that may be written, of all bytes."""
+
+    free_bytes: int
+    total_bytes: int

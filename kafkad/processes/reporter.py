@@ -56,7 +56,9 @@ class ReporterProcess:
     def __init__(self, context: ChildContext) -> None:
         self._context = context
         self._loop = EventLoop(block=context.block)
-        self._view = MetricsView(context.shared, per_partition=context.config.metrics.per_partition)
+        self._view = MetricsView(
+            context.shared, context.config.log_dirs.log_dirs, per_partition=context.config.metrics.per_partition
+        )
         self._pages: HttpPages | None = None
         self._reporters: list[MetricsReporter] = []
         self._peers = Peers(

@@ -49,13 +49,18 @@ def batch(count: int = 1, size: int = 20, **fields: Any) -> bytes:
 
 
 def produce(
-    rows: Mapping[tuple[str, int], bytes], *, acks: int = 1, timeout_ms: int = 30_000, correlation: int = 1
+    rows: Mapping[tuple[str, int], bytes],
+    *,
+    acks: int = 1,
+    timeout_ms: int = 30_000,
+    correlation: int = 1,
+    version: int = 7,
 ) -> bytes:
-    """Produce 7; `rows` by topic and partition."""
+    """Produce 7, or 8 whose answer has messages; `rows` by topic and partition."""
     parts = [b"\xff\xff", _I16.pack(acks), _I32.pack(timeout_ms), _I32.pack(len(rows))]
     for (topic, partition), records in rows.items():
         parts += (text(topic), _I32.pack(1), _I32.pack(partition), _I32.pack(len(records)), records)
-    return framed(PRODUCE, 7, b"".join(parts), correlation)
+    return framed(PRODUCE, version, b"".join(parts), correlation)
 
 
 def fetch(

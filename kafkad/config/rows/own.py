@@ -30,6 +30,9 @@ SETTINGS: tuple[Setting, ...] = (
         "Folder for the sockets between the processes; unset means the system's or the user's runtime folder."),
     row("kafkad.arena.bytes", LONG, 134_217_728, Between(1048576, 1099511627776), MEDIUM, READ_ONLY,
         "Memory of each network process for produce requests that are under way."),
+    row("kafkad.log.dirs.min.free.bytes", LONG, None, Between(0), MEDIUM, CLUSTER_WIDE,
+        "Free room of a log directory below which clients can't produce to it and get KAFKA_STORAGE_ERROR; 0 is no "
+        "limit, unset means 256 MB, or a twentieth of the file system where that is less."),
     row("kafkad.quota.producer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,
         "Bytes per second that each client id may produce; -1 is no limit."),
     row("kafkad.quota.consumer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,

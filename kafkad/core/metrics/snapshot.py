@@ -6,7 +6,7 @@ never counted anything are left out, except where a metric has no labels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from kafkad.core.metrics.metric import (
     Sample,
 )
 from kafkad.core.metrics.partitions import PartitionReading, partition_families
+from kafkad.core.types import Room
 
 
 class ProcessReading(NamedTuple):
@@ -52,6 +53,8 @@ class BrokerReading:
     partitions: Iterable[PartitionReading] = ()
     per_partition: bool = False
     group_lags: Sequence[GroupLag] = ()
+    rooms: Mapping[str, Room] = field(default_factory=dict)
+    """By log directory."""
 
 
 _IDLE = (
@@ -88,6 +91,7 @@ class SnapshotBuilder:
             *partition_families(reading.partitions, per_partition=reading.per_partition),
             *self._idle(reading),
             *_lags(reading.group_lags),
+            *_rooms(reading.rooms),
             _broker_state(reading.broker_state),
             _restarts(reading.processes),
         ]
@@ -254,5 +258,21 @@ def _lags(rows: Sequence[GroupLag]) -> Iterable[MetricFamily]:
             help=f"Records that a group is behind {text}, when the metrics were read last.",
             samples=tuple(
                 Sample(labels=(("group", row.group),), value=value) for row, value in zip(rows, values, strict=True)
+            ),
+        )
+
+
+def _rooms(rooms: Mapping[str, Room]) -> Iterable[MetricFamily]:
+    for name, text, values in (
+        ("free", "Free", [room.free_bytes for room in rooms.values()]),
+        ("size", "All", [room.total_bytes for room in rooms.values()]),
+    ):
+        yield MetricFamily(
+            name=f"kafkad_log_dir_{name}_bytes",
+            jmx_name="",
+            kind=MetricKind.GAUGE,
+            help=f"{text} bytes of the file system of a log directory.",
+            samples=tuple(
+                Sample(labels=(("log_dir", path),), value=value) for path, value in zip(rooms, values, strict=True)
             ),
         )

@@ -23,7 +23,7 @@ from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.peers import Peers
 from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
-from kafkad.wire.processes.descriptors import SegmentsDescribed, pack_control, unpack_control
+from kafkad.wire.processes.descriptors import RoomWanted, SegmentsDescribed, pack_control, unpack_control
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +143,9 @@ class CleanerProcess:
 
     def _on_described(self, worker: ProcessKey, frame: bytes) -> None:
         message = unpack_control(frame)
+        if isinstance(message, RoomWanted):
+            self._looks.needs_room(message.log_dir)
+            return
         assert isinstance(message, SegmentsDescribed), f"{worker} does not say {type(message).__name__} to a cleaner"
         if not self._rounds.answered(worker.index, message.part_id):
             return

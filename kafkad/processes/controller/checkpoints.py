@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from kafkad.adapters.files.checkpoint_files import read_offsets, write_offsets
+from kafkad.adapters.files.reserved_room import ReservedRoom
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
@@ -45,6 +46,9 @@ class Checkpoints:
         failed: Callable[[int, str], None],
     ) -> None:
         self._paths = dict(paths)
+        self._reserved = {log_dir: ReservedRoom(path) for log_dir, path in self._paths.items()}
+        for reserved in self._reserved.values():
+            reserved.keep()
         self._table = table
         self._intervals_ms = intervals_ms
         self._first_ms = first_ms
@@ -103,7 +107,7 @@ class Checkpoints:
 
     def _write_one(self, log_dir: int, name: str, offsets: Offsets) -> None:
         try:
-            write_offsets(self._paths[log_dir], name, offsets)
+            self._replace(log_dir, name, offsets)
         except NoSpaceLeft as error:
             # The old file is intact; there may be room the next time.
             log.error("%s/%s is not up to date: %s", self._paths[log_dir], name, error)
@@ -111,6 +115,16 @@ class Checkpoints:
             self._failed(log_dir, str(error))
         else:
             self._written[log_dir, name] = offsets
+
+    def _replace(self, log_dir: int, name: str, offsets: Offsets) -> None:
+        try:
+            write_offsets(self._paths[log_dir], name, offsets)
+        except NoSpaceLeft:
+            self._reserved[log_dir].give_back()
+            try:
+                write_offsets(self._paths[log_dir], name, offsets)
+            finally:
+                self._reserved[log_dir].keep()
 
     def _published(self, image: MetadataImage, names: Collection[str]) -> dict[tuple[int, str], Offsets]:
         found: dict[tuple[int, str], Offsets] = {(log_dir, name): {} for log_dir in self._paths for name in names}

@@ -1,8 +1,10 @@
 """A snapshot of all metrics, made from shared memory on request; it costs nothing in between."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
+from kafkad.adapters.files.free_room import measure_room
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.partition_table import BYTES_IN, MESSAGES_IN
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
@@ -10,6 +12,8 @@ from kafkad.core.controller.image import NO_SLOT, MetadataImage
 from kafkad.core.metrics.metric import MetricsSnapshot
 from kafkad.core.metrics.partitions import PartitionReading
 from kafkad.core.metrics.snapshot import BrokerReading, GroupLag, ProcessReading, SnapshotBuilder
+from kafkad.core.ports import StorageFailed
+from kafkad.core.types import Room
 from kafkad.processes.runtime.child import SharedState
 from kafkad.wire.api_table import APIS
 
@@ -17,8 +21,9 @@ from kafkad.wire.api_table import APIS
 class MetricsView:
     """The sources of a snapshot."""
 
-    def __init__(self, shared: SharedState, *, per_partition: bool) -> None:
+    def __init__(self, shared: SharedState, log_dirs: Sequence[str], *, per_partition: bool) -> None:
         self._shared = shared
+        self._log_dirs = log_dirs
         self._per_partition = per_partition
         self._builder = SnapshotBuilder({key: api.name for key, api in APIS.items()})
         self.image = MetadataImage()
@@ -42,8 +47,17 @@ class MetricsView:
                 partitions=self._partitions(),
                 per_partition=self._per_partition,
                 group_lags=[row for rows in self.group_lags.values() for row in rows],
+                rooms=self._rooms(),
             )
         )
+
+    def _rooms(self) -> dict[str, Room]:
+        """One that can't be asked is left out: its disk has failed."""
+        rooms = {}
+        for path in self._log_dirs:
+            with suppress(StorageFailed, FileNotFoundError):
+                rooms[path] = measure_room(path)
+        return rooms
 
     def _partitions(self) -> Iterator[PartitionReading]:
         table = self._shared.table

@@ -8,7 +8,7 @@ partition keeps its order.
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic_ns
 
-from kafkad.adapters.operating_system.clocks import wall_clock_ms
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -29,6 +29,7 @@ from kafkad.processes.worker.coordinators.transactional_produce import (
     RetryPauses,
     Transactional,
 )
+from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import (
@@ -72,7 +73,10 @@ class Appender:
         failed: Callable[[OwnedPartition, Failure], None],
         coordinators: Coordinators,
         retry: RetryPauses,
+        room: DiskRoom,
     ) -> None:
+        self._room = room
+        self._short = room.short
         self._partitions = partitions
         self._arenas = arenas
         self._block = block
@@ -204,6 +208,8 @@ class Appender:
             return OFFLINE if is_offline else NOT_OWNED
         partition_log = owned.log
         try:
+            if self._short and owned.log_dir in self._short:
+                self._room.refuse(owned.log_dir, monotonic_ms())
             if answer.acks == ALL_IN_SYNC and owned.in_sync < owned.min_in_sync(partition_log):
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
             info = partition_log.append_as_leader(
@@ -219,7 +225,8 @@ class Appender:
         except NoSpaceLeft as error:
             say_no_room(owned, "produce refused", error)
             count_storage_failure(self._block)
-            return (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, partition_log.log_start_offset)
+            self._room.found_full(owned.log_dir, monotonic_ms())
+            return self._refused(owned, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), answer)
         except FAILURES as error:
             self._failed(owned, error)
             count_storage_failure(self._block)

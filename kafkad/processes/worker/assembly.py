@@ -1,5 +1,6 @@
 """Builds a worker: its partitions, and the parts that work on them."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from kafkad.adapters.files.file_cache import FileCache
@@ -16,6 +17,7 @@ from kafkad.processes.worker.coordinators.shard_kinds import shard_kinds
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
 from kafkad.processes.worker.coordinators.transactional_produce import retry_pauses
+from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.failed_partitions import FailedPartitions
 from kafkad.processes.worker.loading import DirectoryState, Loader
 from kafkad.processes.worker.owned import OwnedPartition
@@ -42,6 +44,8 @@ class Shell(Protocol):
     def removed(self, topic_id: bytes, slots: list[int]) -> None: ...
 
     def log_dir_failed(self, log_dir: int, cause: str) -> None: ...
+
+    def make_room(self, log_dir: int) -> None: ...
 
     def send_to_network(self, network: int, frame: bytes) -> None: ...
 
@@ -76,8 +80,9 @@ class Assembly:
             failed=failed_partitions.failed,
             coordinators=transaction_verification,
             retry=retry_pauses(context.config),
+            room=self.room,
         )
-        self.upkeep = _upkeep(shell, context, failed_partitions)
+        self.upkeep = _upkeep(shell, context, failed_partitions, self._is_short_of_room)
         self.questions = Questions(
             self.partitions.by_slot,
             now_ms=now_ms,
@@ -126,7 +131,17 @@ class Assembly:
             context.config,
             withdrawn=shell.withdrawn,
             removed=shell.removed,
+            is_short_of_room=self._is_short_of_room,
         )
+        self.room = DiskRoom(context.log_directories, self._least_free_bytes, shell.make_room)
+
+    def _is_short_of_room(self, log_dir: int) -> bool:
+        return log_dir in self.room.short
+
+    def _least_free_bytes(self) -> int | None:
+        value = self.partitions.config.values["kafkad.log.dirs.min.free.bytes"]
+        assert value is None or isinstance(value, int), "it is an integer option"
+        return value
 
     def _assemble_coordinators(
         self, shell: Shell, context: ChildContext, failed_partitions: FailedPartitions, now_ms: int
@@ -160,7 +175,12 @@ class Assembly:
         return transaction_verification
 
 
-def _upkeep(shell: Shell, context: ChildContext, failed_partitions: FailedPartitions) -> Upkeep:
+def _upkeep(
+    shell: Shell,
+    context: ChildContext,
+    failed_partitions: FailedPartitions,
+    is_short_of_room: Callable[[int], bool],
+) -> Upkeep:
     networks = range(len(context.registry.role("network")))
 
     def removed(slots: list[int]) -> None:
@@ -169,4 +189,11 @@ def _upkeep(shell: Shell, context: ChildContext, failed_partitions: FailedPartit
             shell.send_to_network(network, frame)
 
     failed = failed_partitions.failed
-    return Upkeep(context.registry, context.block, failed=failed, flushed=shell.flushed, removed=removed)
+    return Upkeep(
+        context.registry,
+        context.block,
+        failed=failed,
+        flushed=shell.flushed,
+        removed=removed,
+        is_short_of_room=is_short_of_room,
+    )

@@ -70,6 +70,7 @@ class Partitions:
         *,
         withdrawn: Callable[[OwnedPartition], None],
         removed: Callable[[bytes, list[int]], None],
+        is_short_of_room: Callable[[int], bool],
     ) -> None:
         self.by_slot: dict[int, OwnedPartition] = {}
         self.image = MetadataImage()
@@ -80,6 +81,7 @@ class Partitions:
         self._config = config
         self._withdrawn = withdrawn
         self._removed = removed
+        self._is_short_of_room = is_short_of_room
         self._leaving: deque[_DeletedPartition] = deque()
         self._look_due_ms: int | None = None
         """When to check deleted partitions again, if there are any."""
@@ -196,7 +198,8 @@ class Partitions:
         self._table.publish(owned.slot, owned.published(self._table.read(owned.slot)))
         delay_ms = 0
         if owned.log is not None:
-            delay_ms = owned.log.config.file_delete_delay_ms
+            if not self._is_short_of_room(owned.log_dir):
+                delay_ms = owned.log.config.file_delete_delay_ms
             owned.log.abandon()
             owned.log = None
         self._withdrawn(owned)
@@ -204,6 +207,12 @@ class Partitions:
         self._leaving.append(_DeletedPartition(owned, due_ms, self._registry.grace_marks()))
         # At once, even while the files of earlier deletions wait: a client waits for the slot of this partition.
         self._look_due_ms = 0
+
+    def hurry(self, log_dir: int) -> None:
+        """The directory is short of room: its deleted partitions go as soon as no reader is left."""
+        for row in self._leaving:
+            if row.owned.log_dir == log_dir:
+                row.due_ms = self._look_due_ms = 0
 
     def _set_aside(self, owned: OwnedPartition) -> Path:
         """Free its name by renaming the directory. If the partition was not loaded yet, only its name is known."""

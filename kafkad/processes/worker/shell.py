@@ -22,6 +22,7 @@ from kafkad.core.controller.deltas import (
     deleted_topics,
 )
 from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.metrics.catalogue import BYTES_IN
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import IDLE, EventLoop
@@ -44,7 +45,7 @@ from kafkad.wire.processes.controller_messages import (
     unpack_message,
 )
 from kafkad.wire.processes.coordinator_messages import COORDINATION, unpack_coordination
-from kafkad.wire.processes.descriptors import APPEND, WATCH, unpack_control
+from kafkad.wire.processes.descriptors import APPEND, WATCH, RoomWanted, pack_control, unpack_control
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,8 @@ class WorkerProcess:
         self._publishing = assembly.publishing
         progress = partial(self._registry.set_progress, context.key)
         self._work = PassWork(assembly, loaded=self.loaded, progress=progress)
+        self.room = assembly.room
+        self.room.written(self._now_ms, 0)
         self.loop.watch(context.channel.fd, self._on_channel)
         self.loop.watch(self.upkeep.doorbell, self._on_upkeep)
 
@@ -210,7 +213,10 @@ class WorkerProcess:
         self._publishing.touched(owned)
 
     def _publish_dirty(self) -> None:
-        if self._publishing.publish_dirty() and self._now_ms >= self._next_notice_ms:
+        if not self._publishing.publish_dirty():
+            return
+        self.room.written(self._now_ms, self._block[BYTES_IN])
+        if self._now_ms >= self._next_notice_ms:
             self._next_notice_ms = self._now_ms + MOVED_NOTICE_MS
             self.tell(LogsMoved())
 
@@ -290,6 +296,7 @@ class WorkerProcess:
     def log_dir_failed(self, log_dir: int, cause: str) -> None:
         """The directory has failed: nothing is written there any more, and its partitions go offline."""
         self._work.has_news = True
+        self.room.forget(log_dir)
         lost = self.partitions.take_offline(log_dir)
         if not lost:
             return
@@ -300,6 +307,14 @@ class WorkerProcess:
             self.touched(owned)
             self.coordinating.left(owned)
         self.tell(LogDirFailed(log_dir, cause))
+
+    def make_room(self, log_dir: int) -> None:
+        """The directory is short of room: what was removed goes at once, and cleaners look for more."""
+        self._work.has_news = True
+        self.upkeep.hurry(log_dir)
+        self.partitions.hurry(log_dir)
+        for cleaner in self._registry.role("cleaner"):
+            self.send_to(cleaner, pack_control(RoomWanted(log_dir)))
 
     def _timeout_ms(self) -> float:
         due_ms = self._work.due_ms()

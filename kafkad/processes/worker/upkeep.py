@@ -35,7 +35,8 @@ SYNC_THREADS = 4
 class Upkeep:
     """Deferred work of one worker. `doorbell` becomes readable when a sync has finished.
 
-    `flushed` gets a partition that was synced, `removed` the slots whose files were unlinked.
+    `flushed` gets a partition that was synced, `removed` the slots whose files were unlinked. In a log directory that
+    is short of room, removed files don't wait for file.delete.delay.ms.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class Upkeep:
         failed: Callable[[OwnedPartition, Failure], None],
         flushed: Callable[[OwnedPartition], None],
         removed: Callable[[list[int]], None],
+        is_short_of_room: Callable[[int], bool],
     ) -> None:
         self._registry = registry
         self._block = block
         self._failed = failed
         self._flushed = flushed
         self._removed = removed
+        self._is_short_of_room = is_short_of_room
         self._threads = HelperThreads(SYNC_THREADS, "sync")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._wanted: dict[OwnedPartition, None] = {}
@@ -105,8 +108,13 @@ class Upkeep:
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
         self._sequence += 1
         marks = self._registry.grace_marks()
-        due_ms = monotonic_ms() + effect.delay_ms
-        heapq.heappush(self._removals, (due_ms, self._sequence, owned, effect, marks))
+        delay_ms = 0 if self._is_short_of_room(owned.log_dir) else effect.delay_ms
+        heapq.heappush(self._removals, (monotonic_ms() + delay_ms, self._sequence, owned, effect, marks))
+
+    def hurry(self, log_dir: int) -> None:
+        """The directory is short of room: its removed files go as soon as no reader is left."""
+        self._removals = [(0 if row[2].log_dir == log_dir else row[0], *row[1:]) for row in self._removals]
+        heapq.heapify(self._removals)
 
     def rung(self, _events: int) -> None:
         """The doorbell rang: tell the logs what is on disk now, and who waits for it what is gone."""

@@ -278,10 +278,17 @@ class CleanupOrdered(msgspec.Struct, tag="cleanup_ordered", array_like=True):
     reason: str
 
 
+class RoomWanted(msgspec.Struct, tag="room_wanted", array_like=True):
+    """A worker tells cleaners that a log directory is nearly full: they look at its partitions at once."""
+
+    log_dir: int
+
+
 ControlMessage = (
     SegmentsWanted
     | SegmentsDescribed
     | CleanupOrdered
+    | RoomWanted
     | RecordErrors
     | ManifestWanted
     | Manifest

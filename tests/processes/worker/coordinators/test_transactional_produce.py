@@ -11,6 +11,7 @@ from kafkad.processes.worker import appending
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
 from kafkad.processes.worker.coordinators.transactional_produce import RetryPauses
+from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import APPEND, APPENDED, pack_append, unpack_appended, unpack_control
 from tests.core.log.batches import NOW, batch, load
@@ -60,6 +61,7 @@ class Owner:
             failed=lambda owned, error: None,
             coordinators=self.coordinators,
             retry=RetryPauses(pause_ms, total_ms),
+            room=DiskRoom([], lambda: None, lambda log_dir: None),
         )
 
     def _partition(self, slot: int) -> OwnedPartition:

@@ -1,0 +1,1 @@
+"""The disks under the logs of a worker: how much room they have left."""
