@@ -4,7 +4,7 @@ Nothing here has behaviour beyond what its fields say.
 """
 
 from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 from uuid import UUID
 
 BrokerId = NewType("BrokerId", int)
@@ -31,9 +31,8 @@ class TopicPartition:
         return f"{self.topic}-{self.partition}"
 
 
-@dataclass(frozen=True, slots=True)
-class LogPosition:
-    """An offset with its place on disk (Kafka: LogOffsetMetadata).
+class LogPosition(NamedTuple):
+    """An offset with its place on disk (Kafka: LogOffsetMetadata). A tuple, because several are made per batch.
 
     `segment_base` names the segment file, `position` is the byte in it where `offset`'s batch starts.
     """

@@ -32,6 +32,7 @@ from kafkad.wire.processes.descriptors import APPEND, WATCH, frames_of
 log = logging.getLogger(__name__)
 
 _APPEND, _WATCH = bytes((APPEND,)), bytes((WATCH,))
+_NEVER_MS = 2**62
 
 
 class NetworkProcess:
@@ -44,6 +45,8 @@ class NetworkProcess:
         self._block = context.block
         self._block[ARENA_SIZE] = context.arenas[context.key.index].size
         self._now_ms = monotonic_ms()
+        self._due_ms: float = 0
+        """Until then the clock orders nothing; known before each wait."""
         self._stop_at_ms: int | None = None
         self._is_done = False
         self._config = context.config
@@ -186,6 +189,13 @@ class NetworkProcess:
     def _tick(self) -> None:
         now = self._now_ms
         self._worker_messages.settle(now)
+        if now >= self._due_ms or not (self.care.is_calm and self._admission.is_open):
+            self._tick_all(now)
+        if self._turns:
+            self._turns.work()
+
+    def _tick_all(self, now: int) -> None:
+        """The others have work only when it is due, or while some connection waits."""
         fetch_deadline_ms = self.request_handlers.fetch.next_deadline_ms
         if fetch_deadline_ms is not None and fetch_deadline_ms <= now:
             self.request_handlers.fetch.expire(now)
@@ -199,8 +209,6 @@ class NetworkProcess:
             self._peer_log.tick(now)
         self._admission.tick(now, has_metadata=not self.copy.is_empty)
         self.care.tick(now)
-        if self._turns:
-            self._turns.work()
 
     def _exchange_counts(self) -> None:
         rows = self.request_handlers.throttle.take_counts()
@@ -250,19 +258,20 @@ class NetworkProcess:
     def _timeout_ms(self) -> float:
         request_handlers = self.request_handlers
         if self._turns or request_handlers.fetch.is_busy or self.care.is_busy:
+            self._due_ms = 0
             return 0
-        deadlines = [
+        deadlines = (
             request_handlers.fetch.next_deadline_ms,
             request_handlers.controller.next_deadline_ms,
             request_handlers.throttle.next_exchange_ms,
             self._admission.next_deadline_ms(self._now_ms),
             self._peer_log.next_ms,
-            *self.care.deadlines_ms(self._now_ms),
-        ]
-        if self._stop_at_ms is not None:
-            deadlines.append(self._stop_at_ms)
+            self.care.next_deadline_ms(self._now_ms),
+            self._stop_at_ms,
+        )
         known = [deadline for deadline in deadlines if deadline is not None]
-        return max(0, min(known) - monotonic_ms()) if known else IDLE
+        self._due_ms = due_ms = min(known, default=_NEVER_MS)
+        return max(0, due_ms - monotonic_ms()) if known else IDLE
 
     def directory_of(self, slot: int, published: PartitionSlot) -> str | None:
         known = self.copy.names.get(slot)

@@ -37,6 +37,8 @@ class Rings:
         self._workers = sum(key.role == "worker" for key in doorbells)
         self._writers: dict[ProcessKey, RingWriter] = {}
         self._readers: dict[ProcessKey, RingReader] = {}
+        self._inputs: tuple[tuple[ProcessKey, RingReader], ...] = ()
+        """The same for the walk of every pass; a callback may open and close rings meanwhile."""
         self._is_flushed = True
         """Nothing was sent since, and nothing waits for room."""
         self.fd = self._doorbell.fd
@@ -46,10 +48,12 @@ class Rings:
         out, back = ring_number(self._me, peer, self._workers), ring_number(peer, self._me, self._workers)
         self._writers[peer] = RingWriter(self._region, out, (my_incarnation, incarnation), self._doorbells[peer])
         self._readers[peer] = RingReader(self._region, back, (incarnation, my_incarnation))
+        self._inputs = tuple(self._readers.items())
 
     def close(self, peer: ProcessKey) -> None:
         self._writers.pop(peer, None)
         self._readers.pop(peer, None)
+        self._inputs = tuple(self._readers.items())
 
     def send(self, peer: ProcessKey, frame: bytes) -> bool:
         """False when there is no ring to `peer`, or the frame is too large for one; the caller must use a link then."""
@@ -72,7 +76,7 @@ class Rings:
 
     def falls_asleep(self) -> bool:
         self._doorbell.falls_asleep()
-        return not any(reader.has_input() for reader in self._readers.values())
+        return not [peer for peer, reader in self._inputs if reader.has_input()]
 
     def wakes_up(self) -> None:
         self._doorbell.wakes_up()
@@ -83,7 +87,7 @@ class Rings:
 
     def serve(self) -> int:
         calls = 0
-        for peer, reader in list(self._readers.items()):
+        for peer, reader in self._inputs:
             if reader.has_input():
                 self._on_frames(peer, reader.receive())
                 calls += 1

@@ -4,7 +4,7 @@ Every message is one frame: a kind byte, then packed entries (hot kinds) or one 
 needs no version: both ends are always forked from one supervisor.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 
 import msgspec
@@ -41,8 +41,13 @@ def short_topic_id(topic_id: bytes) -> int:
     return int.from_bytes(topic_id[8:], "little")
 
 
-def frames_of(kind: bytes, entries: Sequence[bytes], limit: int) -> Iterator[bytes]:
+def frames_of(kind: bytes, entries: Sequence[bytes], limit: int) -> Iterable[bytes]:
     """Packed entries in as few frames as `limit` allows, as a rule one."""
+    frame = kind + b"".join(entries)
+    return (frame,) if len(frame) <= limit or len(entries) == 1 else _several(kind, entries, limit)
+
+
+def _several(kind: bytes, entries: Sequence[bytes], limit: int) -> Iterator[bytes]:
     size, first = 1, 0
     for number, entry in enumerate(entries):
         if size + len(entry) > limit and number > first:

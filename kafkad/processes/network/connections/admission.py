@@ -29,7 +29,7 @@ class Admission:
         self._counters = context.counters
         self._acceptor = acceptor
         self._clients = clients
-        self._is_open = False
+        self.is_open = False
         self._is_closed = False
         self._second_ends_ms = 0
         self._created_before = 0
@@ -43,9 +43,9 @@ class Admission:
 
     def tick(self, now_ms: int, *, has_metadata: bool) -> None:
         """In each pass: open when it is time, and look again at connections that were left to others."""
-        if not self._is_open:
+        if not self.is_open:
             if has_metadata and self._registry.is_seen_by_all(self._key, "worker") and self._is_loaded():
-                self._is_open = True
+                self.is_open = True
                 if not self._is_closed:
                     self._acceptor.open()
         elif self._acceptor.look_again_ms is not None and self._acceptor.look_again_ms <= now_ms:
@@ -59,7 +59,7 @@ class Admission:
         return all(self._registry.state(key) == ProcessState.READY for key in self._registry.role("worker"))
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        return self._acceptor.look_again_ms if self._is_open else now_ms + NOT_YET_MS
+        return self._acceptor.look_again_ms if self.is_open else now_ms + NOT_YET_MS
 
     def close(self) -> None:
         """Accept no further connections."""

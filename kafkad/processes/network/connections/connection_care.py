@@ -35,8 +35,29 @@ class ConnectionCare:
         if max_idle_ms >= 0:
             self._next_idle_check_ms = now_ms + max(1, max_idle_ms // IDLE_CHECKS)
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether no connection waits for memory, its turn, the end of a pause, or the rest of its request."""
+        reader, unread, slow_requests = self._reader, self._unread, self.slow_requests
+        return not (
+            reader.unfinished
+            or reader.next_pass
+            or reader.starved
+            or unread.is_over
+            or unread.is_wanted
+            or slow_requests.is_wanted
+            or self._clients.next_unmute_ms is not None
+        )
+
     def tick(self, now_ms: int) -> None:
-        """In each pass."""
+        """In each pass, unless all is calm and nothing is due."""
+        if not self.is_calm:
+            self._look_after_waiting(now_ms)
+        if self._next_idle_check_ms is not None and now_ms >= self._next_idle_check_ms:
+            self._next_idle_check_ms = now_ms + max(1, self._max_idle_ms // IDLE_CHECKS)
+            self._clients.close_idle(self._max_idle_ms)
+
+    def _look_after_waiting(self, now_ms: int) -> None:
         clients, reader, unread = self._clients, self._reader, self._unread
         if clients.next_unmute_ms is not None:
             clients.unmute()
@@ -56,9 +77,6 @@ class ConnectionCare:
         if reader.unfinished and now_ms >= self._next_stall_check_ms:
             self._next_stall_check_ms = now_ms + STALL_CHECK_MS
             self.close_stalled(STALL_MS)
-        if self._next_idle_check_ms is not None and now_ms >= self._next_idle_check_ms:
-            self._next_idle_check_ms = now_ms + max(1, self._max_idle_ms // IDLE_CHECKS)
-            clients.close_idle(self._max_idle_ms)
 
     def close_stalled(self, stall_ms: int) -> None:
         """Close connections that began a request and stopped sending: other requests need their memory."""
@@ -75,13 +93,17 @@ class ConnectionCare:
         """Whether there is something to do in the next pass already."""
         return bool(self._reader.next_pass)
 
-    def deadlines_ms(self, now_ms: int) -> Iterator[int]:
+    def next_deadline_ms(self, now_ms: int) -> int | None:
         """When `tick` has work to do."""
+        idle_ms = self._next_idle_check_ms if len(self._clients) else None
+        if self.is_calm:
+            return idle_ms
+        return min([*self._waits_ms(now_ms), *(() if idle_ms is None else (idle_ms,))], default=None)
+
+    def _waits_ms(self, now_ms: int) -> Iterator[int]:
         clients, reader = self._clients, self._reader
         if clients.next_unmute_ms is not None:
             yield clients.next_unmute_ms
-        if len(clients) and self._next_idle_check_ms is not None:
-            yield self._next_idle_check_ms
         if reader.unfinished:
             yield self._next_stall_check_ms
         if self._unread.is_wanted:
