@@ -38,6 +38,8 @@ class Shape:
     segment_bytes: int
     transactors: int
     keepers: int
+    loses_power: bool = False
+    """The machine does; what was acknowledged is on disk then, by kafkad.log.flush.acks."""
 
     @classmethod
     def draw(cls, random: Random) -> "Shape":
@@ -83,6 +85,7 @@ def draw_config(random: Random, shape: Shape, folder: Path, directories: list[Pa
         "log.flush.offset.checkpoint.interval.ms": str(random.choice((20, 2_000))),
         "log.flush.start.offset.checkpoint.interval.ms": str(random.choice((20, 2_000))),
         "max.incremental.fetch.session.cache.slots": str(random.choice((2, 1_000))),
+        "kafkad.log.flush.acks": str(shape.loses_power).lower(),
     }
     return load(None, list(settings.items()), cores=2, environ={}, is_root=False)
 

@@ -1,4 +1,7 @@
-"""The disk under the logs: real files in memory, behind an `os` that stops, tears, fills up and fails when told to."""
+"""The disk under the logs: real files in memory, behind an `os` that stops, tears, fills up and fails when told to.
+
+It can also lose its power, and with it what was not synced.
+"""
 
 import errno
 import os
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from typing_extensions import Buffer
 
+from tests.simulation.page_cache import PageCache
 from tests.simulation.scheduler import Scheduler
 
 
@@ -30,6 +34,7 @@ class SimulatedDisk:
         self._free: dict[str, int] = {}
         self.troubles: dict[str, Trouble] = {}
         """By log directory."""
+        self._cache: PageCache | None = None
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
@@ -41,6 +46,16 @@ class SimulatedDisk:
 
     def heal(self) -> None:
         self.troubles.clear()
+
+    def remember_what_is_synced(self) -> None:
+        """From now on, so that it can lose the rest."""
+        self._cache = PageCache()
+
+    def lose_power(self) -> None:
+        """Nobody has a file open any more."""
+        assert self._cache is not None, "it has not remembered what is synced"
+        lost = self._cache.lose(self._scheduler.random)
+        self._scheduler.note("disk", f"has lost its power, and {lost} bytes")
 
     def _trouble_at(self, fd: int) -> tuple[str, Trouble]:
         path = self._paths.get(fd, "")
@@ -54,12 +69,17 @@ class SimulatedDisk:
 
     def open(self, path: str | Path, flags: int, mode: int = 0o777) -> int:
         self._scheduler.joint("opens a file")
+        is_new = bool(flags & os.O_CREAT) and not os.path.exists(path)
         fd = os.open(path, flags, mode)
         self._paths[fd] = str(path)
+        if self._cache is not None:
+            self._cache.opened(fd, str(path), is_new=is_new)
         return fd
 
     def close(self, fd: int) -> None:
         self._paths.pop(fd, None)
+        if self._cache is not None:
+            self._cache.closed(fd)
         os.close(fd)
 
     def preadv(self, fd: int, buffers: Sequence[bytearray], position: int, _flags: int) -> int:
@@ -74,11 +94,16 @@ class SimulatedDisk:
         view = memoryview(data)
         if scheduler.is_last_joint():
             torn = scheduler.random.randint(0, len(view))
-            os.pwrite(fd, view[:torn], position)
+            self._write(fd, view[:torn], position)
             scheduler.die(f"after {torn} of {len(view)} bytes at {position} of {self._name(fd)}")
         scheduler.joint("writes")
         if self.troubles:
             view = self._what_it_takes(fd, view, position)
+        return self._write(fd, view, position)
+
+    def _write(self, fd: int, view: memoryview, position: int) -> int:
+        if self._cache is not None:
+            self._cache.wrote(fd, position, bytes(view))
         return os.pwrite(fd, view, position)
 
     def _what_it_takes(self, fd: int, view: memoryview, position: int) -> memoryview:
@@ -103,25 +128,35 @@ class SimulatedDisk:
     def ftruncate(self, fd: int, size: int) -> None:
         self._scheduler.joint("truncates")
         os.ftruncate(fd, size)
+        if self._cache is not None:
+            self._cache.truncated(fd, size)
 
     def fsync(self, fd: int) -> None:
-        """Memory is always in sync."""
+        """Memory is always in sync; what would be on a disk is noted."""
         self._scheduler.joint("syncs")
         if self._trouble_at(fd)[1] in (Trouble.UNSYNCABLE, Trouble.BROKEN):
             self._scheduler.note("disk", f"fails to sync {self._name(fd)}")
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if self._cache is not None:
+            self._cache.synced(fd, self._paths.get(fd, ""))
 
     def replace(self, old: str, new: str) -> None:
         self._scheduler.joint("replaces a file")
         os.replace(old, new)
+        if self._cache is not None:
+            self._cache.replaced(new)
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str | Path, new: str | Path) -> None:
         self._scheduler.joint("renames")
         os.rename(old, new)
+        if self._cache is not None:
+            self._cache.renamed(str(old), str(new))
 
     def unlink(self, path: str) -> None:
         self._scheduler.joint("unlinks")
         os.unlink(path)
+        if self._cache is not None:
+            self._cache.unlinked(path)
 
     def sendfile(self, out: int, fd: int, offset: int, count: int) -> int:
         scheduler = self._scheduler

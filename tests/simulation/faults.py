@@ -18,12 +18,20 @@ class Faults:
     """`left` more of them."""
 
     def __init__(
-        self, scheduler: Scheduler, broker: Broker, directories: list[Path], *, number: int, slowness: float
+        self,
+        scheduler: Scheduler,
+        broker: Broker,
+        directories: list[Path],
+        *,
+        number: int,
+        slowness: float,
+        loses_power: bool,
     ) -> None:
         self._scheduler = scheduler
         self._broker = broker
         self._directories = directories
         self._slowness = slowness
+        self._loses_power = loses_power
         self._timers = Timers(scheduler)
         self.left = number
         self.has_failed_directory = False
@@ -44,6 +52,8 @@ class Faults:
         self._scheduler.shuffle_speeds(self._slowness)
         kinds: list[Callable[[], None]] = [self._kill] * 8 + [self._kill_twice, self._full, self._full, self._short]
         kinds += [self._crash, self._restart, self._fail_disk, self._pause]
+        if self._loses_power:
+            kinds += [self._lose_power] * 6
         self._scheduler.random.choice(kinds)()
         self._plan()
 
@@ -65,6 +75,13 @@ class Faults:
     def _crash(self) -> None:
         if self._broker.is_running:
             self._broker.crash()
+            self._broker.start()
+
+    def _lose_power(self) -> None:
+        """All processes, and what they have written and not synced."""
+        if self._broker.is_running:
+            self._broker.crash()
+            self._broker.ports.disk.lose_power()
             self._broker.start()
 
     def _restart(self) -> None:

@@ -9,6 +9,7 @@ from kafkad.adapters.shared_memory.descriptor_ring import RingReader
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.core.coordinator.runtime import Runtime, State
 from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.pending_flush import PendingFlush
 from kafkad.core.log.producers.producer_state import ACCEPT, ProducerStates
 from kafkad.core.log.recovery.loading import LoadRequest
 from kafkad.core.partition_slot import PartitionSlot
@@ -172,6 +173,14 @@ def _leaves_undone(self: Runtime[Any], moment: Any) -> bool:
     return True
 
 
+def _holds_nothing_back(self: PendingFlush, *_: object) -> None:
+    """Acknowledges what is in the page cache only."""
+
+
+def _without_power(shape: Shape) -> Shape:
+    return replace(rough(shape), loses_power=True)
+
+
 def rough(shape: Shape) -> Shape:
     """Where much goes wrong, mistakes show sooner."""
     return replace(shape, faults=8, pause_chance=max(shape.pause_chance, 0.03), transactors=2)
@@ -211,6 +220,7 @@ MUTANTS = {
     "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody)),
     "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing)),
     "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone)),
+    "believes the page cache": _mutant((PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power),
     "does not answer for the dead": _mutant((ProduceRequests, "worker_lost", _forgets_the_dead)),
 }
 """Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation

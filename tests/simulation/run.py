@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +28,8 @@ QUIET_NS = 100 * MS
 """When everybody sleeps for so long, nothing is under way, and nobody looks again in a moment."""
 PATIENCE_NS = 120 * NS
 MOST_ROUNDS = 60_000
+POWER_FAILS_EACH = 4
+"""In so many seeds one has a machine that loses its power."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,8 @@ class Run:
 
     def __init__(self, seed: int, folder: Path, mutation: Mutation = FAITHFUL) -> None:
         self.scheduler = Scheduler(seed)
-        self.shape = mutation.shape(Shape.draw(self.scheduler.random))
+        shape = replace(Shape.draw(self.scheduler.random), loses_power=seed % POWER_FAILS_EACH == 0)
+        self.shape = mutation.shape(shape)
         self.truth = Truth()
         self.ledger = Ledger()
         self._folder = folder
@@ -90,6 +93,8 @@ class Run:
         self._mutation = mutation
         self._ports = Ports(self.scheduler)
         self._ports.disk.short_chance = self.shape.short_chance
+        if self.shape.loses_power:
+            self._ports.disk.remember_what_is_synced()
         self._cast = Cast()
         self.broker: Broker | None = None
 
@@ -172,7 +177,14 @@ class Run:
         scheduler, shape = self.scheduler, self.shape
         scheduler.pause_chance = shape.pause_chance
         scheduler.shuffle_speeds(shape.slowness)
-        faults = Faults(scheduler, broker, self._directories, number=shape.faults, slowness=shape.slowness)
+        faults = Faults(
+            scheduler,
+            broker,
+            self._directories,
+            number=shape.faults,
+            slowness=shape.slowness,
+            loses_power=shape.loses_power,
+        )
         while not faults.is_over:
             self._round()
             faults.keep_up()

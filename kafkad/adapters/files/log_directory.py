@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Self
 from uuid import UUID
 
-from kafkad.adapters.files.atomic_write import write_atomically
+from kafkad.adapters.files.atomic_write import sync_directory, write_atomically
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.log.recovery.checkpoints import format_partition_metadata
 from kafkad.core.log.segments.layout import (
@@ -110,7 +110,9 @@ class LogDirectory:
             if not marker.exists():
                 return False
             marker.unlink()
-            return True
+        # Synced: a marker that came back after a power loss would keep logs from being checked.
+        sync_directory(str(self.path))
+        return True
 
     def mark_clean_shutdown(self, broker_epoch: int = -1) -> None:
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

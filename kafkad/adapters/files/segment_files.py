@@ -136,6 +136,7 @@ class SegmentFiles:
     def __init__(self, directory: Path | str, files: FileCache) -> None:
         self.directory = str(directory)
         self._files = files
+        self._has_lasting_name = False
 
     def sizes(self) -> Mapping[str, int]:
         sizes = {}
@@ -186,4 +187,8 @@ class SegmentFiles:
             raise StorageFailed(f"can't remove {path}: {error}") from error
 
     def sync_directory(self) -> None:
+        """The first time also the folder around it: what is in a new directory lasts no longer than its name."""
         atomic_write.sync_directory(self.directory)
+        if not self._has_lasting_name:
+            atomic_write.sync_directory(os.path.dirname(self.directory) or ".")
+            self._has_lasting_name = True

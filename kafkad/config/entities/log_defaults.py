@@ -71,8 +71,8 @@ def topic_defaults(values: Mapping[str, Value]) -> dict[str, Value]:
     return {topic: _in_finest_unit(values, broker) for topic, broker in BROKER_NAMES.items()}
 
 
-def log_config(topic_values: Mapping[str, Value]) -> LogConfig:
-    """A log's settings, from values by topic option."""
+def log_config(topic_values: Mapping[str, Value], *, flush_acks: bool = False) -> LogConfig:
+    """A log's settings, from values by topic option. `flush_acks` is kafkad.log.flush.acks of the broker."""
     fields = {}
     for field in LogConfig.__dataclass_fields__:
         name = field.replace("_", ".")
@@ -81,6 +81,8 @@ def log_config(topic_values: Mapping[str, Value]) -> LogConfig:
     for_tests = topic_values.get("internal.segment.bytes")
     if for_tests is not None:
         fields["segment_bytes"] = for_tests
+    if flush_acks:
+        fields["flush_messages"] = 1
     policy = fields["cleanup_policy"]
     assert isinstance(policy, tuple), "cleanup.policy is a list option"
     fields["cleanup_policy"] = frozenset(policy)  # type: ignore[assignment]

@@ -75,7 +75,10 @@ def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogC
     Without overrides they are the broker's own object.
     """
     own = {name: stored_topic_value(name, text) for name, text in overrides.items() if not is_of_plugin(name)}
-    return log_config({**topic_defaults(broker.values), **own}) if own else broker.log
+    if not own:
+        return broker.log
+    flush_acks = broker.values["kafkad.log.flush.acks"] is True
+    return log_config({**topic_defaults(broker.values), **own}, flush_acks=flush_acks)
 
 
 def with_plugin_configs(config: LogConfig, overrides: Mapping[str, str], added: Mapping[str, Setting]) -> LogConfig:

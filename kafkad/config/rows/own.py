@@ -33,6 +33,9 @@ SETTINGS: tuple[Setting, ...] = (
     row("kafkad.log.dirs.min.free.bytes", LONG, None, Between(0), MEDIUM, CLUSTER_WIDE,
         "Free room of a log directory below which clients can't produce to it and get KAFKA_STORAGE_ERROR; 0 is no "
         "limit, unset means 256 MB, or a twentieth of the file system where that is less."),
+    row("kafkad.log.flush.acks", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
+        "Nothing that is written to a log is acknowledged or shown to consumers before it is on disk, whatever "
+        "flush.messages says; one sync of a log serves all that came before it."),
     row("kafkad.quota.producer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,
         "Bytes per second that each client id may produce; -1 is no limit."),
     row("kafkad.quota.consumer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,

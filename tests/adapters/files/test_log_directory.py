@@ -143,3 +143,16 @@ def test_offset_checkpoints_are_replaced_whole(tmp_path: Path) -> None:
     (tmp_path / HIGH_WATERMARKS).write_bytes(b"\xff\x00")
     with pytest.raises(CheckpointCorrupt):
         read_offsets(tmp_path, HIGH_WATERMARKS)
+
+
+def test_marker_of_a_clean_stop_is_gone_for_good_before_anything_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power loss would bring it back, and no log would be checked."""
+    directory = LogDirectory(tmp_path)
+    directory.mark_clean_shutdown()
+    synced: list[list[str]] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.listdir(fd)))
+    assert directory.take_clean_shutdown()
+    assert [".kafka_cleanshutdown" in names for names in synced] == [False]
+    directory.close()

@@ -220,3 +220,16 @@ def test_file_system_that_can_not_say_what_is_in_memory_is_read(
     cache.may_wait = False
     monkeypatch.setattr(os, "preadv", not_supported)
     assert file.read_at(4, 0) == b"cont"
+
+
+def test_first_sync_of_a_directory_makes_its_own_name_last(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is synced in a directory that is gone after a power loss is gone as well."""
+    (tmp_path / "t-0").mkdir()
+    store = SegmentFiles(tmp_path / "t-0", cache)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    store.sync_directory()
+    store.sync_directory()
+    assert synced == [str(tmp_path / "t-0"), str(tmp_path), str(tmp_path / "t-0")]

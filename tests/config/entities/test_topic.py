@@ -167,3 +167,10 @@ def test_topic_outlives_the_plugin_of_its_configs() -> None:
 
 def test_topic_outlives_a_version_of_the_plugin_that_took_other_values() -> None:
     assert with_plugin_configs(BROKER.log, {KEEP: "many"}, ADDED).plugin_configs == {KEEP: 3}
+
+
+def test_acks_after_a_sync_hold_for_every_topic_whatever_it_says_itself() -> None:
+    broker = configured(("log.dirs", "/x"), ("kafkad.log.flush.acks", "true"))
+    assert broker.log.flush_messages == 1
+    assert topic_log_config(broker, {"flush.messages": "500"}).flush_messages == 1
+    assert topic_log_config(configured(("log.dirs", "/x")), {"flush.messages": "500"}).flush_messages == 500

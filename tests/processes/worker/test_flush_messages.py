@@ -1,4 +1,6 @@
-"""flush.messages: a record is acknowledged and seen when it is on disk, and one sync is for all that came before it."""
+"""flush.messages, and kafkad.log.flush.acks for all topics: a record is acknowledged and seen when it is on disk, and
+one sync is for all that came before it.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -49,10 +51,13 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
     disk.lets_through.set()
 
 
-@pytest.fixture
-def pieces(make_pieces: Callable[..., Pieces], disk: SlowDisk) -> Pieces:
+OPTIONS = [{"log_flush_interval_messages": "1"}, {"kafkad_log_flush_acks": "true"}]
+
+
+@pytest.fixture(params=OPTIONS, ids=["flush.messages", "flush.acks"])
+def pieces(make_pieces: Callable[..., Pieces], disk: SlowDisk, request: pytest.FixtureRequest) -> Pieces:
     """In this order: the end of the pieces waits for syncs under way, which the end of the disk lets through."""
-    return make_pieces(log_flush_interval_messages="1")
+    return make_pieces(**request.param)
 
 
 def sent(pieces: Pieces, disk: SlowDisk, *, acks: int = 1, partition: int = 0) -> Client:
