@@ -241,6 +241,12 @@ class PartitionLog:
         if end - self.recovery_point >= flush_messages:
             self._pending_flush.hold_back(base_offset, end, self.recovery_point, flush_messages, now_ms)
 
+    def hold_back_tail(self, now_ms: int) -> None:
+        """The log was loaded: with `flush.messages`, its end has to be synced before it counts as complete."""
+        first, end = self.recovery_point, self.log_end_offset
+        if end > first:
+            self._pending_flush.hold_back(first, end, first, self.config.flush_messages, now_ms)
+
     def forget_tail(self) -> None:
         """The log was truncated: remembered positions and snapshots may be gone."""
         self._recent.clear()

@@ -211,7 +211,10 @@ class Loader:
         owned.needs_recovery = False
         owned.generation_base = before.generation
         owned.state = STATE_ONLINE
-        partition_log.advance_high_watermark(partition_log.log_end_offset)
+        # What a process before has appended and not synced waits for the disk like any other append.
+        partition_log.hold_back_tail(wall_clock_ms())
+        readable = before.hw_offset if before.topic_id == owned.topic_id else 0
+        partition_log.advance_high_watermark(max(partition_log.completed_end, readable))
 
     def _give_up(self, task: _Task, error: Exception, loaded: Loaded) -> None:
         owned = task.owned

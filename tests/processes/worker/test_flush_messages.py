@@ -171,3 +171,22 @@ def test_a_file_is_synced_through_the_descriptor_that_wrote_it(
     assert isinstance(file, SegmentFile)
     assert file.fd in synced
     assert file.pins == 0
+
+
+def test_what_a_dead_worker_has_not_synced_is_not_shown_by_the_next_before_it_is_on_disk(
+    pieces: Pieces, disk: SlowDisk
+) -> None:
+    """It may be gone after a power loss, when somebody has read it."""
+    disk.lets_through.clear()
+    sent(pieces, disk)
+    disk.trouble(pieces.directory().parent, Trouble.UNSYNCABLE)
+    disk.lets_through.set()
+    pieces.kill(WORKER)
+    disk.lets_through.clear()
+    disk.heal()
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    pieces.run(lambda: disk.waiting, "the log is being synced")
+    assert (pieces.published().hw_offset, pieces.published().leo_offset) == (0, 1)
+    disk.lets_through.set()
+    pieces.run(lambda: pieces.published().hw_offset == 1, "the record is on disk")
