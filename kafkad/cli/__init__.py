@@ -23,6 +23,7 @@ main = LazyGroup(
             "kafkad.cli.commands.check_config:check_config", "Read a server.properties and judge it."
         ),
         "dump-log": LazyCommand("kafkad.cli.commands.dump_log:dump_log", "Show the batches and records of log files."),
+        "adopt": LazyCommand("kafkad.cli.commands.adopt:adopt", "Take over log directories of Apache Kafka."),
         "topics": LazyCommand("kafkad.cli.commands.topics:topics", "Create, list, describe and delete topics."),
         "groups": LazyCommand("kafkad.cli.commands.groups:groups", "List, describe, delete and reset consumer groups."),
         "transactions": LazyCommand(

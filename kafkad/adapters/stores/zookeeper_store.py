@@ -23,6 +23,7 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
     SessionExpiredError,
 )
+from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 
 from kafkad.adapters.links.event_queue import EventQueue
@@ -72,6 +73,10 @@ _KINDS = {
 _PIPELINE_DEPTH = 500
 
 
+class ZookeeperUnreachable(Exception):
+    """No server of the ensemble has answered; the message names the hosts."""
+
+
 class ZookeeperStore:
     """`close` ends the session and its ephemeral nodes; the session of a process that dies can be resumed.
 
@@ -91,9 +96,12 @@ class ZookeeperStore:
         self._state = SessionState.SUSPENDED
         self._closed = False
         self._operation_timeout_s = operation_timeout_s
-        self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session)
-        self._client.add_listener(self._state_changed)
-        self._client.start(connect_timeout_s)
+        try:
+            self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session)
+            self._client.add_listener(self._state_changed)
+            self._client.start(connect_timeout_s)
+        except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
+            raise ZookeeperUnreachable(f"ZooKeeper at {hosts} does not answer: {error}") from error
         if session is not None and self._client.client_id[0] != session[0]:
             self._client.stop()
             self._client.close()

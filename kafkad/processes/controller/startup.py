@@ -8,6 +8,7 @@ import hashlib
 import logging
 import random
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -86,7 +87,7 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     random_source = RandomSource(lambda limit: random.randrange(limit), new_id)
     topics = _stored_topics(store)
     failover_state = _failover_state(context, handover, topics)
-    seen, offline = _scan_all(directories, failed, topics)
+    seen, offline = _scan_all(directories, failed, partitions_with_states(store, topics))
     if seen:
         # Before any topic is taken over: a crash in between would make them look like ours.
         start_above_foreign_ids(store, context.config.node_id, wall_clock_ms())
@@ -126,6 +127,15 @@ def _stored_topics(store: CoordinationStore) -> dict[str, nodes.TopicNode]:
     return {name: nodes.decode_topic(node.data) for name, node in found if node is not None and node.data}
 
 
+def partitions_with_states(store: CoordinationStore, topics: Mapping[str, nodes.TopicNode]) -> dict[str, int]:
+    """The partitions of each topic, except of those whose creation was interrupted before all had a state: the first
+    state of a partition that was taken over needs the epochs in its log. States are written in the order of numbers.
+    """
+    last = [nodes.state_path(name, len(node.partitions) - 1) for name, node in topics.items()]
+    states = zip(topics.items(), store.get_many(last), strict=True)
+    return {name: len(node.partitions) for (name, node), state in states if state is not None and state.data}
+
+
 def _failover_state(
     context: ChildContext, handover: ControllerHandover, topics: dict[str, nodes.TopicNode]
 ) -> FailoverState | None:
@@ -136,9 +146,9 @@ def _failover_state(
 
 
 def _scan_all(
-    directories: tuple[LogDirectory, ...], failed: frozenset[int], topics: dict[str, nodes.TopicNode]
+    directories: tuple[LogDirectory, ...], failed: frozenset[int], known: Mapping[str, int]
 ) -> tuple[list[FoundDirectory], frozenset[int]]:
-    is_known = partition_counts({name: len(node.partitions) for name, node in topics.items()})
+    is_known = partition_counts(known)
     found: list[FoundDirectory] = []
     offline = set(failed)
     for at, directory in enumerate(directories):
@@ -220,7 +230,7 @@ def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
     if adopted:
         log.warning(
             "%d topic(s) were on disk only and are taken over: %s. Their records are kept for ever, but those of "
-            "internal topics, until somebody says otherwise: retention.ms and retention.bytes are -1",
+            "internal topics, until somebody says otherwise (kafkad adopt): retention.ms and retention.bytes are -1",
             len(adopted),
             ", ".join(adopted),
         )
@@ -231,6 +241,10 @@ def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
         more = ", …" if len(started.emptied) > _MOST_NAMED else ""
         count = len(started.emptied)
         log.error("%d partition(s) are in no directory of log.dirs and begin anew, empty: %s%s", count, shown, more)
+    if started.reconciliation.set_aside:
+        aside = [str(directories[each.log_dir].path / each.name) for each in started.reconciliation.set_aside]
+        shown = ", ".join(aside[:_MOST_NAMED]) + (", …" if len(aside) > _MOST_NAMED else "")
+        log.warning("%d director(ies) that were set aside are not served and stay as they are: %s", len(aside), shown)
     for stray in started.reconciliation.stray:
         directory = directories[stray.directory.log_dir]
         partition = parse_directory(stray.directory.name)

@@ -16,6 +16,8 @@ from kafkad.core.types import LARGEST_PARTITION, TopicPartition
 
 # <topic>-<partition>.<unique>-delete, as Kafka and kafkad rename directories before they delete them.
 _RENAMED_FOR_DELETION = re.compile(r"\S+-\S+\.\S+-delete")
+# As Apache Kafka renames those that it moves between log directories, or can't place.
+_SET_ASIDE = re.compile(r"\S+-\S+\.\S+-(future|stray)")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 _MOST_MISSING = MAX_PARTITIONS_PER_REQUEST
 """A topic may have this many partitions more than the store or the other directories say."""
@@ -71,6 +73,8 @@ class Reconciliation:
     """Directories of recorded deletions with their topic and partition."""
     leftovers: list[FoundDirectory] = field(default_factory=list)
     """Already renamed for deletion: to be removed."""
+    set_aside: list[FoundDirectory] = field(default_factory=list)
+    """Renamed by an earlier start or by Apache Kafka: nobody serves them, and they stay as they are."""
     stray: list[StrayDirectory] = field(default_factory=list)
     duplicates: list[tuple[TopicPartition, int, int]] = field(default_factory=list)
     """One partition in two directories: an operator has to decide, and the broker does not start."""
@@ -96,6 +100,9 @@ def reconcile(
     for directory in sorted(directories, key=lambda found: (found.log_dir, found.name)):
         if _RENAMED_FOR_DELETION.fullmatch(directory.name):
             result.leftovers.append(directory)
+            continue
+        if _SET_ASIDE.fullmatch(directory.name):
+            result.set_aside.append(directory)
             continue
         partition = parse_directory(directory.name)
         if partition is None or partition.topic == CLUSTER_METADATA_TOPIC:

@@ -65,14 +65,16 @@ def adopt(
     found: Iterable[AdoptedTopic],
     settings: ControllerSettings,
     new_topic_id: Callable[[], UUID],
+    known_configs: Mapping[str, dict[str, str]] | None = None,
 ) -> dict[str, StoredTopic]:
-    """Topics that are only on the disks become topics of the store."""
+    """Topics that are only on the disks become topics of the store. `known_configs`: of those where they are known."""
+    known = known_configs or {}
     adoptions = [
         _Adoption(
             each.name,
             each.topic_id or new_topic_id(),
             ((settings.broker_id,),) * each.partitions,
-            configs_of_adopted(each.name, settings.internal_topics),
+            known.get(each.name, configs_of_adopted(each.name, settings.internal_topics)),
         )
         for each in found
     ]

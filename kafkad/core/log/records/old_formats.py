@@ -8,6 +8,7 @@ import zlib
 from typing import NamedTuple
 
 from kafkad.core.log.records.batch import LOG_OVERHEAD
+from kafkad.core.log.records.batch_scan import ReadAt
 from kafkad.core.ports import LogFile
 
 _HEADER = struct.Struct(">qiIb")
@@ -31,24 +32,24 @@ class OldMessage(NamedTuple):
     size: int
 
 
-def old_message_at(file: LogFile, position: int, end: int) -> OldMessage | None:
+def old_message_at(read_at: ReadAt, position: int, end: int) -> OldMessage | None:
     """The whole, intact message of magic 0 or 1 between two bytes of a file, if there is one."""
-    head = file.read_at(min(_HEADER.size, end - position), position)
+    head = read_at(min(_HEADER.size, end - position), position)
     if len(head) < _HEADER.size:
         return None
     offset, length, crc, magic = _HEADER.unpack(head)
     if not 0 <= magic <= _NEWEST_OLD_MAGIC or length < _SMALLEST_MESSAGE[magic]:
         return None
     size = length + LOG_OVERHEAD
-    if position + size > end or _crc(file, position + _MAGIC_AT, position + size) != crc:
+    if position + size > end or _crc(read_at, position + _MAGIC_AT, position + size) != crc:
         return None
     return OldMessage(magic, offset, size)
 
 
-def _crc(file: LogFile, position: int, end: int) -> int:
+def _crc(read_at: ReadAt, position: int, end: int) -> int:
     crc = 0
     while position < end:
-        chunk = file.read_at(min(_CHUNK, end - position), position)
+        chunk = read_at(min(_CHUNK, end - position), position)
         if not chunk:
             break
         crc = zlib.crc32(chunk, crc)
@@ -58,7 +59,7 @@ def _crc(file: LogFile, position: int, end: int) -> int:
 
 def refuse_old_message(file: LogFile, name: str, position: int, end: int) -> None:
     """Raises `OldMessageFormat` if the message at `position` of the file `name` is of magic 0 or 1."""
-    message = old_message_at(file, position, end)
+    message = old_message_at(file.read_at, position, end)
     if message is not None:
         raise OldMessageFormat(
             f"{name} holds a message of magic {message.magic} at byte {position} (offset {message.offset}), the format "

@@ -113,3 +113,11 @@ def test_directories_renamed_for_deletion_are_leftovers() -> None:
 def test_a_partition_in_two_directories_is_for_people_to_decide() -> None:
     result = reconcile(KNOWN, {}, [found("t-0", log_dir=0), found("t-0", log_dir=1)])
     assert result.duplicates == [(TopicPartition("t", 0), 0, 1)]
+
+
+@pytest.mark.parametrize("state", ["future", "stray"])
+def test_directories_that_were_set_aside_stay_and_are_listed(state: str) -> None:
+    directory = found(f"t-0.{'a' * 32}-{state}")
+    result = reconcile(KNOWN, {"t": None}, [directory])
+    assert result.set_aside == [directory]
+    assert (result.stray, result.leftovers, result.deleting, result.located) == ([], [], [], {})

@@ -21,7 +21,7 @@ def test_a_whole_message_of_an_old_format_is_recognised_wherever_it_lies(magic: 
     before = bytes(batch(2))
     message = old_messages(magic, [b"a value"], codec=codec)
     content = before + message + b"\0" * 20
-    found = old_message_at(file_with(content), len(before), len(content))
+    found = old_message_at(file_with(content).read_at, len(before), len(content))
     assert found is not None
     assert (found.magic, found.size) == (magic, len(message))
 
@@ -29,7 +29,7 @@ def test_a_whole_message_of_an_old_format_is_recognised_wherever_it_lies(magic: 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_an_empty_message_is_one(magic: int) -> None:
     message = old_messages(magic, [None])
-    assert old_message_at(file_with(message), 0, len(message)) == OldMessage(magic, 0, len(message))
+    assert old_message_at(file_with(message).read_at, 0, len(message)) == OldMessage(magic, 0, len(message))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -38,17 +38,17 @@ def test_a_message_with_any_flipped_bit_after_its_size_is_damage(magic: int) -> 
     for at in range(12 * 8, len(message) * 8):
         damaged = bytearray(message)
         damaged[at // 8] ^= 1 << at % 8
-        assert old_message_at(file_with(bytes(damaged)), 0, len(damaged)) is None
+        assert old_message_at(file_with(bytes(damaged)).read_at, 0, len(damaged)) is None
 
 
 def test_what_is_cut_short_or_of_todays_format_is_no_old_message() -> None:
     message = old_messages(1, [b"a value"])
     for size in range(len(message)):
-        assert old_message_at(file_with(message[:size]), 0, size) is None
+        assert old_message_at(file_with(message[:size]).read_at, 0, size) is None
     today = bytes(batch(2))
-    assert old_message_at(file_with(today), 0, len(today)) is None
+    assert old_message_at(file_with(today).read_at, 0, len(today)) is None
     huge = b"\0" * 8 + b"\x7f\xff\xff\xff" + message[12:]
-    assert old_message_at(file_with(huge), 0, len(huge)) is None
+    assert old_message_at(file_with(huge).read_at, 0, len(huge)) is None
 
 
 def test_the_refusal_names_the_file_the_byte_and_the_way_out() -> None:

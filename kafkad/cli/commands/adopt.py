@@ -1,0 +1,156 @@
+"""`kafkad adopt`: what a broker would take over from log directories of Apache Kafka, and with which configs."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from kafkad.adapters.files.log_directory import LogDirectoryUnusable
+from kafkad.cli.adoption import report
+from kafkad.cli.adoption.foreign_topics import ForeignCluster, UnreadableSource, read_configs_file
+from kafkad.cli.adoption.found_partitions import FoundLogs, find_partitions, read_records
+from kafkad.cli.adoption.handing_over import hand_over, node_id_of, stored_metadata
+from kafkad.cli.adoption.kraft_metadata import DIRECTORY, read_kraft_metadata
+from kafkad.cli.adoption.plan import TopicPlan, plan_topics
+from kafkad.cli.adoption.zookeeper_metadata import read_zookeeper
+from kafkad.cli.configuring import WrongConfiguration, read_configuration
+from kafkad.cli.options import json_option
+from kafkad.core.ports import StorageFailed
+
+_PROBLEMS = 1
+
+_HELP = """Say what a broker would take over from log directories of Apache Kafka; with --yes, prepare them for it.
+
+Without --yes nothing is changed. Every record is read: for each topic you see partitions, size, codecs, format, damage,
+and the configs with which it would be taken over. They come from the first of these that knows the topic: --configs,
+--zookeeper, the KRaft metadata log in one of the directories (or --metadata-log). The records of a topic that none of
+them knows are kept for ever, until you change its retention.
+
+DIR... are the log.dirs of the future broker, in their order; all must be of one broker. Stop Apache Kafka first, and
+keep a copy.
+
+Exit code 0: nothing is wrong; 1: something is, and a line says what; 2: wrong usage, and nothing was done.
+
+\b
+Example:
+  kafkad adopt /var/lib/kafka/data
+  kafkad adopt --zookeeper zk1:2181/kafka /data1 /data2 --json
+  kafka-topics.sh --bootstrap-server kafka:9092 --describe > topics.txt
+  kafkad adopt --configs topics.txt --yes /var/lib/kafka/data
+"""
+
+
+@click.command(help=_HELP, short_help="Take over log directories of Apache Kafka.")
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Do it: the topics get their configs. No record is touched.")
+@click.option(
+    "--configs",
+    "configs_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help='Configs by topic, as JSON ({"orders": {"retention.ms": "-1"}}) or as kafka-topics.sh --describe prints them.',
+)
+@click.option("--zookeeper", metavar="HOST:PORT[/CHROOT]", help="The ZooKeeper of the cluster, if it has one.")
+@click.option(
+    "--metadata-log",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help=f"The directory {DIRECTORY}, if it is in none of DIR.",
+)
+@click.option("--quick", is_flag=True, help="Do not read the records: no codecs, formats and damage.")
+@json_option
+def adopt(
+    directories: tuple[Path, ...],
+    yes: bool,
+    configs_file: Path | None,
+    zookeeper: str | None,
+    metadata_log: Path | None,
+    quick: bool,
+    as_json: bool,
+) -> None:
+    """See `_HELP`."""
+    directories = tuple(path.absolute() for path in directories)
+    _check(directories)
+    try:
+        node_id = node_id_of(directories)
+        sources = _sources(directories, configs_file, zookeeper, metadata_log)
+        found = find_partitions(directories)
+        stored = stored_metadata(directories[0])
+        if not quick:
+            _read_all(found)
+        plans = plan_topics(found.partitions, sources, stored.topics, read_configuration(None, ()))
+        if yes:
+            _refuse_duplicates(plans)
+            hand_over(directories, plans, node_id)
+    except (UnreadableSource, LogDirectoryUnusable, StorageFailed, OSError) as error:
+        raise WrongConfiguration([str(error)]) from error
+    if as_json:
+        click.echo(json.dumps(report.as_json(plans, sources, found.set_aside, is_done=yes)))
+    else:
+        _print(directories, plans, sources, found, node_id, is_done=yes)
+    if any(plan.problems for plan in plans):
+        sys.exit(_PROBLEMS)
+
+
+def _check(directories: tuple[Path, ...]) -> None:
+    wrong = [f"{path} is not a directory" for path in directories if not path.is_dir()]
+    if len(set(directories)) < len(directories):
+        wrong.append("a directory is named twice")
+    if wrong:
+        raise WrongConfiguration(wrong)
+
+
+def _sources(
+    directories: tuple[Path, ...], configs_file: Path | None, zookeeper: str | None, metadata_log: Path | None
+) -> list[ForeignCluster]:
+    """In the order in which they are asked."""
+    sources = []
+    if configs_file is not None:
+        sources.append(read_configs_file(configs_file))
+    if zookeeper is not None:
+        sources.append(read_zookeeper(zookeeper))
+    if metadata_log is not None:
+        sources.append(read_kraft_metadata(metadata_log))
+    sources += [read_kraft_metadata(path / DIRECTORY) for path in directories if (path / DIRECTORY).is_dir()]
+    return sources
+
+
+def _read_all(found: FoundLogs) -> None:
+    total = sum(path.stat().st_size for each in found.partitions for _, path in each.logs)
+    with click.progressbar(length=total, label="Reading", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
+        progress: Callable[[int], None] = bar.update
+        for partition in found.partitions:
+            read_records(partition, progress)
+
+
+def _refuse_duplicates(plans: list[TopicPlan]) -> None:
+    wrong = []
+    for plan in plans:
+        names = [each.name for each in plan.found]
+        wrong += [f"{name} is in two of the directories" for name in sorted(set(names)) if names.count(name) > 1]
+    if wrong:
+        raise WrongConfiguration(wrong)
+
+
+def _print(
+    directories: tuple[Path, ...],
+    plans: list[TopicPlan],
+    sources: list[ForeignCluster],
+    found: FoundLogs,
+    node_id: int,
+    *,
+    is_done: bool,
+) -> None:
+    for line in report.lines(plans, sources, found.set_aside):
+        click.echo(line)
+    log_dirs = ",".join(map(str, directories))
+    if not plans:
+        click.echo("There are no partitions in these directories.")
+    elif is_done:
+        click.echo(f"Done. Start kafkad with log.dirs={log_dirs} and broker.id={node_id}.")
+    else:
+        click.echo(
+            f"Nothing was changed; --yes does it, for a broker with log.dirs={log_dirs} and broker.id={node_id}."
+        )

@@ -1,0 +1,77 @@
+"""The records of Apache Kafka's KRaft metadata log that say which topics there are and how they are configured.
+
+A value begins with three varints: the version of this frame, the record's type, the version of the record. Records of
+other types are not read.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from kafkad.wire.primitives import MalformedRequest, read_uvarint
+from kafkad.wire.records.record_schema import INT8, INT32, UUID_FORM, Fields, MalformedRecord, read_all, text
+
+_FRAME_VERSIONS = (0, 1)
+_TOPIC, _PARTITION, _CONFIG, _REMOVE_TOPIC = 2, 3, 4, 9
+
+
+class TopicAdded(NamedTuple):
+    name: str
+    topic_id: UUID
+
+
+class PartitionAdded(NamedTuple):
+    partition_id: int
+    topic_id: UUID
+
+
+class ConfigChanged(NamedTuple):
+    """`resource_type` as in the protocol; `value` None: back to the default."""
+
+    resource_type: int
+    resource_name: str
+    name: str
+    value: str | None
+
+
+class TopicRemoved(NamedTuple):
+    topic_id: UUID
+
+
+MetadataRecord = TopicAdded | PartitionAdded | ConfigChanged | TopicRemoved
+
+_NAME = text(flexible=True)
+# What follows the fields that are named here is not needed, and differs between versions.
+_SCHEMAS: dict[int, tuple[type[MetadataRecord], Fields]] = {
+    _TOPIC: (TopicAdded, Fields({"name": _NAME, "topic_id": UUID_FORM})),
+    _PARTITION: (PartitionAdded, Fields({"partition_id": INT32, "topic_id": UUID_FORM})),
+    _CONFIG: (
+        ConfigChanged,
+        Fields(
+            {
+                "resource_type": INT8,
+                "resource_name": _NAME,
+                "name": _NAME,
+                "value": text(flexible=True, nullable=True),
+            }
+        ),
+    ),
+    _REMOVE_TOPIC: (TopicRemoved, Fields({"topic_id": UUID_FORM})),
+}
+
+
+def decode_metadata(value: bytes) -> MetadataRecord | None:
+    """None for a record of another type. Raises MalformedRecord."""
+    data = memoryview(value)
+    try:
+        frame, at = read_uvarint(data, 0)
+        kind, at = read_uvarint(data, at)
+        _, at = read_uvarint(data, at)
+    except (MalformedRequest, IndexError) as broken:
+        raise MalformedRecord(f"a metadata record of {len(value)} bytes: {broken}") from broken
+    if frame not in _FRAME_VERSIONS:
+        raise MalformedRecord(f"a metadata record in a frame of version {frame}, expected 0 or 1")
+    known = _SCHEMAS.get(kind)
+    if known is None:
+        return None
+    made, fields = known
+    return made(**read_all(fields, data, at, f"a metadata record of type {kind}"))
