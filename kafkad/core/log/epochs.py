@@ -112,7 +112,12 @@ class LeaderEpochCache:
 
 
 def parse_checkpoint(text: str) -> list[EpochEntry]:
-    """The entries as they stand in the file, in its order; raises `CorruptCheckpoint`."""
+    """The entries as they stand in the file, in its order; raises `CorruptCheckpoint`.
+
+    Apache Kafka makes the file empty and writes to it with the first batch.
+    """
+    if not text:
+        return []
     lines = text.splitlines()
     try:
         version, count = int(lines[0]), int(lines[1])

@@ -126,7 +126,7 @@ def naive_end_offset(entries: Sequence[tuple[int, int]], asked: int, end: int) -
 @pytest.mark.parametrize(
     "text",
     [
-        *["", "0", "x\n0\n", "1\n0\n", "0\n2\n1 1\n", "0\n1\n1 1\n2 2\n", "0\n1\n1\n", "0\n1\na b\n", "0\n1\n1 -5\n"],
+        *["\n", "0", "x\n0\n", "1\n0\n", "0\n2\n1 1\n", "0\n1\n1 1\n2 2\n", "0\n1\n1\n", "0\n1\na b\n", "0\n1\n1 -5\n"],
         *[f"0\n1\n{2**31} 0\n", f"0\n1\n0 {2**63}\n"],
     ],
 )

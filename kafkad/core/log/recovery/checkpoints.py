@@ -31,7 +31,11 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """The entries of an offset checkpoint. Blank lines at the end are allowed, as in Apache Kafka."""
+    """The entries of an offset checkpoint. Blank lines at the end are allowed, as in Apache Kafka, and a file without
+    any: Apache Kafka makes it before there is anything to write.
+    """
+    if not text:
+        return {}
     lines = iter(text.splitlines())
     expected = _entry_count(lines)
     offsets: dict[TopicPartition, int] = {}

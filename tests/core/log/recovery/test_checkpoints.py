@@ -37,12 +37,17 @@ def test_what_was_written_is_read_back(offsets: dict[TopicPartition, int]) -> No
         f"0\n{'1' * 5_000}\n",
         f"0\n1\na 0 {2**63}\n",
         f"0\n1\na {2**31} 0\n",
-        *["", "0\n", "1\n0\n", "0\nx\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 b\n", "0\n1\na 0 1 2\n", "\0\0\0"],
+        *["\n", "0\n", "1\n0\n", "0\nx\n"],
+        *["0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 b\n", "0\n1\na 0 1 2\n", "\0\0\0"],
     ],
 )
 def test_a_damaged_checkpoint_is_refused(text: str) -> None:
     with pytest.raises(CheckpointCorrupt):
         parse_offsets(text)
+
+
+def test_a_file_that_apache_kafka_has_not_written_to_yet_has_no_entries() -> None:
+    assert parse_offsets("") == {}
 
 
 def test_what_is_said_of_a_damaged_checkpoint_fits_a_line() -> None:
