@@ -16,6 +16,7 @@ from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.records.old_formats import refuse_old_message
 from kafkad.core.log.recovery.crash_recovery import Progress, check_segment, recover_segments
 from kafkad.core.log.recovery.leftovers import finish_interrupted
+from kafkad.core.log.recovery.lost_state import find_epochs, has_lost_producers
 from kafkad.core.log.recovery.state_files import read_epochs, snapshot_offsets, write_epochs
 from kafkad.core.log.segments.index_checks import find_damaged_index, find_damaged_txn_index
 from kafkad.core.log.segments.layout import (
@@ -64,14 +65,16 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
     _refuse_old_format(store, sizes)
     sizes = finish_interrupted(store, sizes)
     segments = yield from _find_segments(store, request, sizes)
-    epochs = read_epochs(store, sizes)
-    epochs_on_file = epochs.entries
+    epochs_on_file = read_epochs(store, sizes)
+    epochs = LeaderEpochCache(epochs_on_file or ())
     index_from: int | None = None
     if request.was_clean:
         index_from = yield from _repair(store, segments, epochs, sizes)
     elif len(segments):
         index_from = yield from _recover(store, segments, epochs, sizes, request.recovery_point)
     end = segments.active.next_offset() if len(segments) else -1
+    if epochs_on_file is None and any(segment.size for segment in segments):
+        yield from find_epochs(segments, epochs)
     # A new partition has no files yet.
     if max(end, 0) < max(request.recovery_point, request.log_start_offset):
         yield Progress(0, 0, _what_is_gone(end, request))
@@ -82,7 +85,7 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
     log_start = max(request.log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(log_start)
-    if epochs.entries != epochs_on_file:
+    if epochs.entries != (epochs_on_file or []) or (epochs_on_file is None and end > log_start):
         write_epochs(store, epochs, is_first=False)
     segments.active.aborted.truncate_to(end)
     producers = ProducerStates(
@@ -91,8 +94,6 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         verifies_transactions=request.verifies_transactions,
     )
     snapshots = yield from _load_producers(store, request, segments, producers, sizes, log_start, end, index_from)
-    newest_snapshot = max(snapshots, default=-1) if request.was_clean else -1
-    has_nothing_to_remember = not snapshots and (request.was_clean or end == log_start)
     return PartitionLog(
         store,
         request.config,
@@ -102,8 +103,15 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         recovery_point=end if request.was_clean else min(request.recovery_point, end),
         epochs=epochs,
         producers=producers,
-        snapshot_offset=end if has_nothing_to_remember else newest_snapshot,
+        snapshot_offset=_snapshot_offset(request, snapshots, log_start, end),
     )
+
+
+def _snapshot_offset(request: LoadRequest, snapshots: Collection[int], log_start: int, end: int) -> int:
+    """Up to where the snapshots on file are known to be right."""
+    if not snapshots and (request.was_clean or end == log_start):
+        return end  # there is nothing to remember
+    return max(snapshots, default=-1) if request.was_clean else -1
 
 
 def _refuse_old_format(store: SegmentStore, sizes: Mapping[str, int]) -> None:
@@ -205,6 +213,9 @@ def _rebuild_damaged(
             yield Progress(0, segment.size, f"{damage}: the indexes of the segment are built anew")
             yield from _rebuild_indexes(segment, epochs)
         damage = find_damaged_txn_index(store, segment, sizes) if index_from is None else ""
+        if index_from is None and segment.size and file_name(segment.base_offset, OFFSET_INDEX) not in sizes:
+            # Whoever removed the index may have removed the one of aborted transactions too, which most segments lack.
+            index_from = segment.base_offset
         if damage:
             index_from = segment.base_offset
             yield Progress(0, segment.size, f"{damage}: it is built anew, with those of the later segments")
@@ -258,8 +269,10 @@ def _load_producers(
         else:
             store.unlink(file_name(snapshot, PRODUCER_SNAPSHOT))
     if request.was_clean and not snapshots and index_from is None:
-        # Kafka writes a snapshot at each clean stop: without one there were no producers to remember.
-        return []
+        # Kafka writes a snapshot at each clean stop: without one there were no producers to remember, or it was lost.
+        if end <= log_start or not has_lost_producers(segments, request.now_ms, request.producer_expiration_ms):
+            return []
+        yield Progress(0, 0, "the snapshot of its producers is gone: their state is made anew from the batches")
     if end > log_start or snapshots:
         steps = rebuild_steps(
             store, segments, producers, snapshots, log_start, end, request.now_ms, index_from=index_from

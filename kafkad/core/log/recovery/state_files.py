@@ -5,9 +5,9 @@ lost snapshot are rebuilt from the batches after the recovery point, which moves
 file is recognised and ignored.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from kafkad.core.log.epochs import CorruptCheckpoint, LeaderEpochCache
+from kafkad.core.log.epochs import CorruptCheckpoint, EpochEntry, LeaderEpochCache
 from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.core.log.producers.producer_state import ProducerStates
 from kafkad.core.log.producers.snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
@@ -27,14 +27,14 @@ def write_epochs(store: SegmentStore, epochs: LeaderEpochCache, *, is_first: boo
     return None
 
 
-def read_epochs(store: SegmentStore, names: Collection[str]) -> LeaderEpochCache:
-    """The epochs on file; none if there is no file, or a torn one."""
-    if LEADER_EPOCHS not in names:
-        return LeaderEpochCache()
+def read_epochs(store: SegmentStore, sizes: Mapping[str, int]) -> list[EpochEntry] | None:
+    """The epochs on file; None if there is no file, or an empty or torn one."""
+    if not sizes.get(LEADER_EPOCHS):
+        return None
     try:
-        return LeaderEpochCache.from_text(store.read(LEADER_EPOCHS).decode(errors="replace"))
+        return LeaderEpochCache.from_text(store.read(LEADER_EPOCHS).decode(errors="replace")).entries
     except CorruptCheckpoint:
-        return LeaderEpochCache()
+        return None
 
 
 def write_producers(store: SegmentStore, producers: ProducerStates, offset: int) -> LogFile:

@@ -1,0 +1,107 @@
+"""Files that are derived from a log are lost: each is found again in the batches, after any kind of stop."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from kafkad.core.log.epochs import EpochEntry
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.segments.layout import LEADER_EPOCHS
+from kafkad.core.log.segments.transaction_index import AbortedTransaction
+from tests.core.log.batches import NOW, append, batch, load
+from tests.core.log.fake_store import FakeStore
+from tests.core.log.test_transactions import end, put
+
+LOST = {
+    "epochs": (LEADER_EPOCHS,),
+    "snapshots": (".snapshot",),
+    "offset indexes": (".index",),
+    "all indexes": (".index", ".timeindex", ".txnindex"),
+    "everything": (LEADER_EPOCHS, ".snapshot", ".index", ".timeindex", ".txnindex"),
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a log knows beyond its batches."""
+
+    epochs: list[EpochEntry]
+    producers: list[tuple[int, int, int | None]]
+    aborted: list[list[AbortedTransaction]]
+    end: int
+
+
+def known(log: PartitionLog) -> Known:
+    return Known(
+        log.epochs.entries,
+        sorted((each.producer_id, each.last_offset, each.current_txn_first_offset) for each in log.producers.active()),
+        [segment.aborted.entries() for segment in log.segments],
+        log.log_end_offset,
+    )
+
+
+def written(store: FakeStore) -> PartitionLog:
+    """Several segments and epochs; producers, and transactions that were aborted, committed and left open."""
+    log = load(store)
+    put(log, 0, producer=8)
+    end(log, producer=8, commit=False)
+    log.roll(log.log_end_offset, NOW)
+    put(log, 0, producer=9)
+    end(log, producer=9, commit=True)
+    put(log, 0, producer=7)
+    for epoch in range(3):
+        for number in range(12):
+            append(log, batch(2, producer_id=1, sequence=epoch * 24 + number * 2), epoch=epoch)
+    return log
+
+
+def lose(store: FakeStore, suffixes: tuple[str, ...]) -> None:
+    for name in list(store.sizes()):
+        if name.endswith(suffixes):
+            store.unlink(name)
+
+
+@pytest.mark.parametrize("suffixes", LOST.values(), ids=LOST)
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_what_is_lost_is_found_again(suffixes: tuple[str, ...], was_clean: bool) -> None:
+    store = FakeStore()
+    log = written(store)
+    assert len(log.segments) > 3
+    before = known(log)
+    assert len(before.epochs) > 1 and len(before.producers) == 4 and any(before.aborted)
+    log.close()
+    lose(store, suffixes)
+    again = load(store, was_clean=was_clean, recovery_point=log.log_end_offset)
+    assert known(again) == before
+    again.close()
+    assert known(load(store, was_clean=True, recovery_point=log.log_end_offset)) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 8, b"0\n2\n1 1\n"])
+def test_epochs_that_were_torn_or_never_written_are_found_again(content: bytes) -> None:
+    store = FakeStore()
+    log = written(store)
+    log.close()
+    store.replace(LEADER_EPOCHS, content)
+    assert load(store, was_clean=True, recovery_point=log.log_end_offset).epochs.entries == log.epochs.entries
+
+
+def test_a_log_without_epochs_is_searched_once() -> None:
+    store = FakeStore()
+    log = load(store)
+    log.segments.active.log.write_at((batch(1, leader_epoch=-1),), 0)
+    store.unlink(LEADER_EPOCHS)
+    assert load(store).epochs.entries == []
+    assert store.read(LEADER_EPOCHS) == b"0\n0\n"
+
+
+def test_a_log_whose_producers_have_expired_is_not_read_for_them() -> None:
+    store = FakeStore()
+    log = load(store)
+    for number in range(200):
+        append(log, batch(2, producer_id=1, sequence=number * 2))
+    log.close()
+    lose(store, (".snapshot",))
+    store.reads = 0
+    load(store, was_clean=True, recovery_point=400, now_ms=NOW + 90_000_000)
+    assert store.reads < 20
