@@ -126,7 +126,8 @@ class PartitionLog:
     def advance_high_watermark(self, offset: int) -> LogPosition:
         """Everything below `offset` is committed. Only truncation lowers it."""
         assert offset <= self.log_end_offset, f"high watermark {offset} is beyond the end {self.log_end_offset}"
-        if offset > self.high_watermark.offset or self.high_watermark.segment_base != self._active_base:
+        segment_base = self.segments.active.base_offset
+        if offset > self.high_watermark.offset or self.high_watermark.segment_base != segment_base:
             self.high_watermark = self.position_of(max(offset, self.high_watermark.offset))
         self.producers.transactions.replicated(self.high_watermark.offset)
         return self.high_watermark
@@ -140,10 +141,6 @@ class PartitionLog:
                 return recent
         segment = self.segments.holding(offset) or self.segments[0]
         return LogPosition(offset, segment.base_offset, segment.position_of(offset))
-
-    @property
-    def _active_base(self) -> int:
-        return self.segments.active.base_offset
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
         """(largest known epoch ≤ `epoch`, the offset at which it ended), for OffsetForLeaderEpoch."""
@@ -198,14 +195,12 @@ class PartitionLog:
 
         When the disk fails in between, the batches before are in the log: the fetcher goes on from its end.
         """
-        first_offset = self.log_end_offset
-        position = 0
+        first_offset, position = self.log_end_offset, 0
         headers = validate_follower(records, log_end_offset=self.log_end_offset, leader_epoch=leader_epoch)
         for header in headers:
             if header.partition_leader_epoch >= 0:
                 self._assign_epoch(header.partition_leader_epoch, header.base_offset)
-            batch = records[position : position + header.size]
-            self._write(batch, header, header.base_offset, now_ms)
+            self._write(records[position : position + header.size], header, header.base_offset, now_ms)
             position += header.size
         if headers:
             first_offset = headers[0].base_offset
@@ -243,9 +238,8 @@ class PartitionLog:
 
     def hold_back_tail(self, now_ms: int) -> None:
         """The log was loaded: with `flush.messages`, its end has to be synced before it counts as complete."""
-        first, end = self.recovery_point, self.log_end_offset
-        if end > first:
-            self._pending_flush.hold_back(first, end, first, self.config.flush_messages, now_ms)
+        if self.log_end_offset > (first := self.recovery_point):
+            self._pending_flush.hold_back(first, self.log_end_offset, first, self.config.flush_messages, now_ms)
 
     def forget_tail(self) -> None:
         """The log was truncated: remembered positions and snapshots may be gone."""
