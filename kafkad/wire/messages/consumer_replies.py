@@ -32,7 +32,9 @@ def pack_consumer_heartbeat(
     head += _EPOCH_AND_INTERVAL.pack(member_epoch, heartbeat_interval_ms)
     if assignment is None:
         return head + _AS_BEFORE + EMPTY_TAGS
-    rows = [_topic(topic_id, partitions) for topic_id, partitions in sorted(assignment.items())]
+    # UUIDs compare slowly, numbers do not.
+    ordered = sorted(assignment.items(), key=lambda row: row[0].int)
+    rows = [_topic(topic_id, partitions) for topic_id, partitions in ordered]
     assigned = _ASSIGNED + array_length(len(rows), flexible=True) + b"".join(rows) + EMPTY_TAGS
     return head + assigned + EMPTY_TAGS
 

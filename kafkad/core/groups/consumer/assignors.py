@@ -6,7 +6,7 @@ owners of a partition at once is decided in `reconciliation.py`. `assign` checks
 two members.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index as index_of
 from typing import Protocol
@@ -60,16 +60,14 @@ def assign(
         decided = _plain(assignor.assign(members, partitions))
     except Exception as error:
         raise IllegalAssignment(f"assignor {assignor.name!r} failed{_place(error)}: {error!r}") from error
-    owners: dict[tuple[UUID, int], str] = {}
+    given: dict[int, set[int]] = {}
     for member_id, assignment in decided.items():
         for topic, indexes in assignment.items():
             _check(assignor.name, members.get(member_id), member_id, topic, indexes, partitions)
-            for index in indexes:
-                other = owners.setdefault((topic, index), member_id)
-                if other != member_id:
-                    raise IllegalAssignment(
-                        f"assignor {assignor.name!r} gave partition {index} of {topic} to {other} and {member_id}"
-                    )
+            earlier = given.setdefault(topic.int, set())
+            if not earlier.isdisjoint(indexes):
+                _refuse_second(assignor.name, decided, topic, min(earlier & indexes))
+            earlier |= indexes
     return {member_id: _without_empty(decided.get(member_id, NOTHING)) for member_id in members}
 
 
@@ -79,6 +77,11 @@ def _plain(decided: Mapping[str, Assignment]) -> dict[str, dict[UUID, frozenset[
         member_id: {topic: frozenset(map(index_of, indexes)) for topic, indexes in assignment.items()}
         for member_id, assignment in decided.items()
     }
+
+
+def _refuse_second(name: str, decided: Mapping[str, Assignment], topic: UUID, index: int) -> None:
+    first, second, *_ = [member_id for member_id, assignment in decided.items() if index in assignment.get(topic, ())]
+    raise IllegalAssignment(f"assignor {name!r} gave partition {index} of {topic} to {first} and {second}")
 
 
 def _place(error: Exception) -> str:
@@ -96,7 +99,7 @@ def _check(
     member: AssigningMember | None,
     member_id: str,
     topic: UUID,
-    indexes: Iterable[int],
+    indexes: frozenset[int],
     partitions: Mapping[UUID, int],
 ) -> None:
     problem = None
@@ -104,7 +107,7 @@ def _check(
         problem = f"to {member_id!r}, who is no member"
     elif topic not in member.topics:
         problem = f"to {member_id!r}, who is not subscribed to it"
-    elif any(not 0 <= index < partitions.get(topic, 0) for index in indexes):
+    elif indexes and not 0 <= min(indexes) <= max(indexes) < partitions.get(topic, 0):
         problem = f"to {member_id!r} beyond its {partitions.get(topic, 0)} partitions"
     if problem is not None:
         raise IllegalAssignment(f"assignor {name!r} gave topic {topic} {problem}")
@@ -112,6 +115,27 @@ def _check(
 
 def _without_empty(assignment: Assignment) -> Assignment:
     return {topic: frozenset(indexes) for topic, indexes in assignment.items() if indexes}
+
+
+def as_number(topic: UUID) -> int:
+    """The order is the same: a UUID takes long wherever it is hashed or compared."""
+    return topic.int
+
+
+def subscribers_of(members: Sequence[AssigningMember]) -> dict[int, list[int]]:
+    """The positions in `members` of the subscribers of each topic, which is named by its number.
+
+    If all members have the same topics they are one list for all topics: that avoids thousands of topics times
+    thousands of members.
+    """
+    if members and all(member.topics == members[0].topics for member in members):
+        everybody = list(range(len(members)))
+        return dict.fromkeys(map(as_number, members[0].topics), everybody)
+    subscribers: dict[int, list[int]] = {}
+    for position, member in enumerate(members):
+        for topic in member.topics:
+            subscribers.setdefault(topic.int, []).append(position)
+    return subscribers
 
 
 def range_assignment(members: Mapping[str, AssigningMember], partitions: Mapping[UUID, int]) -> dict[str, Assignment]:
@@ -122,15 +146,14 @@ def range_assignment(members: Mapping[str, AssigningMember], partitions: Mapping
     """
     ordered = sorted(members.values(), key=lambda each: (each.instance_id is None, each.instance_id or each.member_id))
     decided: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in members}
-    different = {member.topics for member in ordered}
-    for topic in frozenset().union(*different):
-        # Usually all have the same topics: that avoids thousands of topics times thousands of members.
-        subscribers = ordered if len(different) == 1 else [member for member in ordered if topic in member.topics]
-        least, one_more = divmod(partitions[topic], len(subscribers))
+    counts = {topic.int: count for topic, count in partitions.items()}
+    for number, subscribers in subscribers_of(ordered).items():
+        topic = UUID(int=number)
+        least, one_more = divmod(counts[number], len(subscribers))
         start = 0
-        for number, member in enumerate(subscribers):
-            end = start + least + (number < one_more)
+        for turn, subscriber in enumerate(subscribers):
+            end = start + least + (turn < one_more)
             if start < end:
-                decided[member.member_id][topic] = frozenset(range(start, end))
+                decided[ordered[subscriber].member_id][topic] = frozenset(range(start, end))
             start = end
     return dict(decided)

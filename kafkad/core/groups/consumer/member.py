@@ -95,14 +95,19 @@ class ConsumerMember:
                 partitions=tuple(sorted(indexes)),
                 assignment_epochs=tuple(self.since.get((topic, index), self.epoch) for index in sorted(indexes)),
             )
-            for topic, indexes in sorted(assignment.items())
+            for topic, indexes in in_order(assignment)
         )
+
+
+def in_order(assignment: Assignment) -> list[tuple[UUID, frozenset[int]]]:
+    """By topic, as records have them."""
+    return sorted(assignment.items(), key=lambda row: row[0].int)
 
 
 def to_topic_partitions(assignment: Assignment) -> tuple[TopicPartitions, ...]:
     return tuple(
         TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes)))
-        for topic, indexes in sorted(assignment.items())
+        for topic, indexes in in_order(assignment)
     )
 
 

@@ -1,15 +1,18 @@
 """Range and uniform assignments: every partition has one subscribed owner, balanced, with few moves."""
 
 from collections.abc import Mapping
+from random import Random
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkad.core.groups.consumer import uniform
 from kafkad.core.groups.consumer.assignors import (
     AssigningMember,
     Assignment,
+    GroupAssignor,
     IllegalAssignment,
     assign,
     range_assignment,
@@ -85,6 +88,43 @@ def test_what_few_may_have_is_not_crowded_out() -> None:
     members = by_id(member("m1", A, B), member("m2", A))
     decided = uniform_assignment(members, {A: 2, B: 2})
     assert decided == {"m1": {B: frozenset({0, 1})}, "m2": {A: frozenset({0, 1})}}
+
+
+class CountedUUID(UUID):
+    """Counts how often a topic is hashed or compared, which is what an assignment of thousands takes its time for."""
+
+    looks = 0
+
+    def __hash__(self) -> int:
+        CountedUUID.looks += 1
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        CountedUUID.looks += 1
+        return super().__eq__(other)
+
+
+@pytest.mark.parametrize("assignor", [Uniform(), Range()], ids=lambda assignor: assignor.name)
+def test_members_with_different_topics_cost_little_more_than_their_topics(assignor: GroupAssignor) -> None:
+    random = Random(1)
+    topics = [CountedUUID(int=number + 1) for number in range(300)]
+    partitions: dict[UUID, int] = dict.fromkeys(topics, 1)
+    members = by_id(*(member(f"m{number:02}", *random.sample(topics, 30 + 5 * number)) for number in range(30)))
+    subscriptions = sum(len(each.topics) for each in members.values())
+    CountedUUID.looks = 0
+    decided = assign(assignor, members, partitions)
+    assert sum(map(size, decided.values())) == len({topic for each in members.values() for topic in each.topics})
+    assert CountedUUID.looks < subscriptions + 20 * len(topics)
+
+
+def test_a_balance_that_takes_too_long_is_given_up_and_every_partition_has_its_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(uniform, "_LOOKS", 3)
+    topics = [UUID(int=number + 1) for number in range(50)]
+    members = by_id(*(member(f"m{number:02}", *topics[number:]) for number in range(30)))
+    decided = uniform_assignment(members, dict.fromkeys(topics, 2))
+    check_complete(members, dict.fromkeys(topics, 2), decided)
 
 
 @st.composite
