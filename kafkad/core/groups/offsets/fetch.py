@@ -63,10 +63,13 @@ class _Unstable:
     def has(self, topic: str, partition: int) -> bool:
         return self._pending is not None and self._pending.has(self._group_id, topic, partition)
 
-    def partitions_of(self, topic: str) -> frozenset[int]:
+    def by_topic(self) -> dict[str, frozenset[int]]:
         if self._pending is None:
-            return frozenset()
-        return frozenset(partition for name, partition in self._pending.of_group(self._group_id) if name == topic)
+            return {}
+        found: dict[str, set[int]] = {}
+        for topic, partition in self._pending.of_group(self._group_id):
+            found.setdefault(topic, set()).add(partition)
+        return {topic: frozenset(partitions) for topic, partitions in found.items()}
 
 
 class CommittedRows(Collection[FetchedPartition]):
@@ -110,11 +113,12 @@ def _one_topic(name: str, wanted: TopicFetch, offsets: dict[int, Packed], unstab
 def _everything(offsets: CommittedTopics, unstable: _Unstable, topics: Topics | None) -> list[FetchedTopic]:
     rows = []
     are_many = sum(map(len, offsets.values())) > MANY
+    unstable_of = unstable.by_topic()
     for name, partitions in offsets.items():
         topic_id = NO_TOPIC_ID if topics is None else topics.id_of(name)
         if topic_id is None:
             # The topic is gone; its offsets will be removed soon.
             continue
-        found = CommittedRows(partitions, unstable.partitions_of(name))
+        found = CommittedRows(partitions, unstable_of.get(name, frozenset()))
         rows.append(FetchedTopic(name, topic_id, found if are_many else list(found)))
     return rows
