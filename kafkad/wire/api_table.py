@@ -128,3 +128,8 @@ APIS: dict[int, Api] = {
     )
 }
 """By API key. A request with any other key closes the connection, as in Apache Kafka."""
+
+
+def malformed(api_key: int, version: int, error: object) -> str:
+    """Why the connection that such a request came on is closed."""
+    return f"a malformed {APIS[api_key].name} request (version {version}): {error}"

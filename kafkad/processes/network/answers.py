@@ -21,7 +21,7 @@ from kafkad.processes.network.connections.connection import JOINED_BYTES, Connec
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
-from kafkad.wire.api_table import APIS
+from kafkad.wire.api_table import malformed
 from kafkad.wire.framing import response_head
 from kafkad.wire.primitives import MalformedRequest
 
@@ -119,8 +119,7 @@ class Answers:
                 yield
         except MalformedRequest as error:
             context = request.reply.context
-            reason = f"a malformed {APIS[context.api_key].name} request (version {context.version}): {error}"
-            self._refused(request.reply.connection, reason)
+            self._refused(request.reply.connection, malformed(context.api_key, context.version, error))
 
     def _step(self, request: _Stepped) -> bool:
         """Take one step; True when the next may follow in its turn. Raises MalformedRequest."""

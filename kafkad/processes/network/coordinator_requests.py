@@ -16,6 +16,7 @@ from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.runtime.turns import Turns
+from kafkad.wire.api_table import malformed
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
@@ -122,9 +123,7 @@ class CoordinatorRequests:
         if part is None:
             return
         if message.body is None:
-            self._forget(part.opened)
-            name = COORDINATED[part.opened.reply.context.api_key].name
-            self._refused(part.opened.reply.connection, f"a malformed {name} request: {message.reason}")
+            self._close(part.opened, message.reason)
         else:
             self._settle(part, message.body)
 
@@ -156,10 +155,14 @@ class CoordinatorRequests:
         try:
             request = codec(api.name, context.version).decode(memoryview(part.body))
         except MalformedRequest as error:
-            self._forget(part.opened)
-            self._refused(part.opened.reply.connection, f"a malformed {api.name} request: {error}")
+            self._close(part.opened, error)
             return
         self._settle(part, api.module.refuse(request, context.version, code))
+
+    def _close(self, opened: _Open, error: object) -> None:
+        self._forget(opened)
+        context = opened.reply.context
+        self._refused(opened.reply.connection, malformed(context.api_key, context.version, error))
 
     def _settle(self, part: _Part, body: bytes) -> None:
         opened = part.opened

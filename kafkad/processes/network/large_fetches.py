@@ -17,7 +17,7 @@ from kafkad.processes.network.fetch_counts import FetchCounts
 from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.waiting_fetch import WaitingFetch
 from kafkad.processes.runtime.turns import Turns
-from kafkad.wire.api_table import APIS
+from kafkad.wire.api_table import malformed
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, Piece, pack_in_steps
 from kafkad.wire.messages.fetch_request import FetchRequest
 from kafkad.wire.primitives import MalformedRequest
@@ -114,8 +114,7 @@ class LargeFetches:
             return
         except MalformedRequest as error:
             header = request.reply.context
-            reason = f"a malformed {APIS[header.api_key].name} request (version {header.version}): {error}"
-            self._refused(connection, reason)
+            self._refused(connection, malformed(header.api_key, header.version, error))
         self.ended(connection)
 
     def ended(self, connection: Connection) -> None:

@@ -23,7 +23,7 @@ from kafkad.processes.network.connections.peer_log import PeerLog, reason_of
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.processes.network.logs.page_cache_prefetch import PageCachePrefetch
 from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
-from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE
+from kafkad.wire.api_table import API_VERSIONS, APIS, PRODUCE, malformed
 from kafkad.wire.primitives import MalformedRequest
 
 _READ, _WRITE = select.EPOLLIN, select.EPOLLOUT
@@ -182,9 +182,8 @@ class Clients:
         try:
             self._start(connection, frame, connection.context_of(frame.header, self.now_ms))
         except MalformedRequest as error:
-            name = APIS[frame.header.api_key].name
             connection.keep_replies(before)
-            self._refuse(connection, f"a malformed {name} request (version {frame.header.version}): {error}")
+            self._refuse(connection, malformed(frame.header.api_key, frame.header.version, error))
 
     def _discard(self, frame: Frame) -> None:
         if frame.arena_extent is not None:
