@@ -11,6 +11,7 @@ from time import monotonic_ns
 
 STEP_S = 0.005
 """The time per pass of the loop for each kind of work done in steps; at least one step is taken."""
+STEP_NS = round(STEP_S * 1e9)
 COSTLY_BYTES = 512
 """A request with at most this many elements is answered at once."""
 

@@ -21,7 +21,7 @@ from kafkad.core.waiting.delayed_partitions import PendingPartition
 from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verdict
 from kafkad.core.waiting.keyed_lines import KeyedLines
 from kafkad.core.waiting.purgatory import Purgatory
-from kafkad.processes.runtime.turns import STEP_S, Turns
+from kafkad.processes.runtime.turns import STEP_NS, Turns
 from kafkad.processes.worker.append_answers import NOT_OWNED, OFFLINE, Answer, Share, Unflushed, is_flushed, with_codes
 from kafkad.processes.worker.coordinators.transactional_produce import (
     Coordinators,
@@ -47,10 +47,8 @@ _APPENDED = bytes((APPENDED,))
 _BEFORE_ANY_LOG = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 """Errors that Apache Kafka finds before it opens a log, so the response has no log start offset."""
 ALL_IN_SYNC = -1
-BUDGET_NS = int(STEP_S * 1e9)
-"""So long a pass appends what comes: the first write to a partition makes files, and records that are compressed anew
-may be a thousand times larger than they came."""
-STEP_NS = 1_000_000
+TURN_NS = 1_000_000
+"""The time of a request that goes on in its turn, beside others."""
 RECORD_ERRORS = 500
 """How many refused records of a batch are named, as the message must fit a ring."""
 
@@ -137,9 +135,11 @@ class Appender:
         self._begin(Share(answer, held.version, held.slices, held), wall_clock_ms())
 
     def _begin(self, share: Share, wall_ms: int) -> None:
-        """At once, as far as the pass has time for it."""
+        """At once, as far as the pass has time for it: the first write to a partition makes files, and records that are
+        compressed anew may be a thousand times larger than they came.
+        """
         if not self._end_ns:
-            self._end_ns = monotonic_ns() + BUDGET_NS
+            self._end_ns = monotonic_ns() + STEP_NS
         slices = share.slices
         if self._is_over or (self._lines and self._lines.holds(piece[0] for piece in slices)):
             self._later(share)
@@ -175,7 +175,7 @@ class Appender:
     def _going_on(self, share: Share) -> Iterator[None]:
         results, slices = share.answer.results, share.slices
         while len(results) < len(slices) and not share.is_unwanted:
-            if self._append_some(share, wall_clock_ms(), monotonic_ns() + STEP_NS):
+            if self._append_some(share, wall_clock_ms(), monotonic_ns() + TURN_NS):
                 yield
         if not share.is_unwanted:
             self._ready.append(share.answer)

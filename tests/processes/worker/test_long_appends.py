@@ -15,8 +15,8 @@ MANY = 60
 @pytest.fixture
 def paced(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Pieces:
     """Every batch takes as long as a pass may."""
-    monkeypatch.setattr(appending, "BUDGET_NS", 0)
     monkeypatch.setattr(appending, "STEP_NS", 0)
+    monkeypatch.setattr(appending, "TURN_NS", 0)
     pieces.create_topic("many", MANY)
     pieces.run_until_online("many")
     pieces.run_until_known()

@@ -7,7 +7,7 @@ from time import monotonic_ns
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.handlers.coordinators.requests.routing import peek
-from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_S, Turns
+from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_NS, STEP_S, Turns
 from kafkad.processes.worker.coordinators.lags import Lags
 from kafkad.processes.worker.coordinators.marker_orders import MarkerOrders
 from kafkad.processes.worker.coordinators.offset_verification import OffsetVerifications
@@ -27,10 +27,6 @@ from kafkad.wire.processes.coordinator_messages import (
     WriteTxnMarkersWanted,
 )
 
-ASKED_BUDGET_S = STEP_S
-"""How long one pass may answer requests as they come; further ones wait for their turn, even small ones. A request
-does not show its cost: to describe a group or to let a member join may take milliseconds.
-"""
 _ORDERED = frozenset({OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
 
 
@@ -94,7 +90,10 @@ class Coordination:
                 raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
 
     def _has_to_wait(self, message: CoordinatorAsked) -> bool:
-        return len(message.body) > COSTLY_BYTES or self._spent_ns >= int(ASKED_BUDGET_S * 1e9)
+        """Small requests wait, too, when those of this pass have taken long: a request does not show its cost. To
+        describe a group or to let a member join may take milliseconds.
+        """
+        return len(message.body) > COSTLY_BYTES or self._spent_ns >= STEP_NS
 
     def _asked(self, peer: ProcessKey, message: CoordinatorAsked) -> None:
         began_ns = monotonic_ns()
@@ -130,7 +129,7 @@ class Coordination:
 
     def take_turns(self) -> None:
         """Go on with expensive requests, before the pass settles and publishes their outcomes."""
-        self._turns.work(ASKED_BUDGET_S)
+        self._turns.work(STEP_S)
 
     def worker_changed(self, worker: ProcessKey) -> None:
         """Its questions are lost and asked again."""

@@ -14,7 +14,7 @@ from tests.tools.raw_requests import framed, text
 
 _FETCH = KioApi("offset_fetch", 2)
 _API = KioApi("consumer_group_heartbeat", 0)
-_BUDGET = "kafkad.processes.worker.coordinators.messages.ASKED_BUDGET_S"
+_MESSAGES = "kafkad.processes.worker.coordinators.messages"
 
 
 def heartbeat(epoch: int, topics: tuple[str, ...] | None = None) -> bytes:
@@ -34,7 +34,8 @@ def test_small_requests_wait_for_their_turn_once_a_pass_has_no_time_left(
 ) -> None:
     with_offsets_topic(pieces)
     clients = [pieces.connect() for _ in range(12)]
-    monkeypatch.setattr(_BUDGET, 0.0, raising=False)
+    monkeypatch.setattr(f"{_MESSAGES}.STEP_NS", 0)
+    monkeypatch.setattr(f"{_MESSAGES}.STEP_S", 0.0)
     for number, client in enumerate(clients):
         client.send(asked(HEARTBEAT, group_id=f"g{number}", generation_id=1, member_id="nobody"))
     waiting = pieces.network.request_handlers.coordinators

@@ -262,7 +262,7 @@ def test_bytes_that_are_no_batch_are_refused_as_ever() -> None:
 def test_a_request_that_takes_long_goes_on_in_later_passes_after_what_came_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(appending, "BUDGET_NS", 0)
+    monkeypatch.setattr(appending, "STEP_NS", 0)
     owner = Owner()
     owner.coordinators.at_once = OK
     for part, sequence in ((1, 0), (2, 1)):
