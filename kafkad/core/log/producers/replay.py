@@ -5,7 +5,6 @@ batches are read. A transaction index that may be wrong is rebuilt on the way, a
 transaction a marker ends.
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 
 from kafkad.core.log.producers.producer_state import ProducerStates
@@ -20,20 +19,6 @@ from kafkad.core.log.segments.transaction_index import AbortedTransaction
 from kafkad.core.ports import SegmentStore
 
 BATCHES_A_STEP = 500
-
-
-def rebuild_producers(
-    store: SegmentStore,
-    segments: Segments,
-    producers: ProducerStates,
-    snapshots: Sequence[int],
-    log_start_offset: int,
-    log_end_offset: int,
-    now_ms: int,
-) -> None:
-    """`rebuild_steps` in one go."""
-    steps = rebuild_steps(store, segments, producers, snapshots, log_start_offset, log_end_offset, now_ms)
-    deque(steps, maxlen=0)
 
 
 def rebuild_steps(

@@ -5,13 +5,14 @@ open, so an effect unlinks them later. Before anything here the owner lowers wha
 readers (truncation), or publishes the new generation afterwards (the front: open files stay readable).
 """
 
+from collections import deque
 from collections.abc import Iterator
 
 from kafkad.core.cleanup import SegmentSummary
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.producers.replay import rebuild_producers
+from kafkad.core.log.producers.replay import rebuild_steps
 from kafkad.core.log.recovery.state_files import snapshot_offsets, write_epochs
 from kafkad.core.log.segments.layout import LOG, PRODUCER_SNAPSHOT, file_name
 from kafkad.core.log.segments.log_segments import Segments
@@ -173,15 +174,10 @@ def _settle(log: PartitionLog, now_ms: int) -> None:
     transactions = log.producers.transactions
     unreplicated = transactions.unreplicated()
     snapshots = snapshot_offsets(log.store.sizes())
-    rebuild_producers(
-        log.store,
-        log.segments,
-        log.producers,
-        snapshots,
-        log.log_start_offset,
-        log.log_end_offset,
-        now_ms,
-    )
+    start, end = log.log_start_offset, log.log_end_offset
+    steps = rebuild_steps(log.store, log.segments, log.producers, snapshots, start, end, now_ms)
+    # In one go: the tail of a log that is cut is short.
+    deque(steps, maxlen=0)
     transactions.keep_unreplicated(unreplicated, log.log_end_offset)
     transactions.replicated(min(log.high_watermark.offset, log.log_end_offset))
     log.generation += 1
