@@ -7,7 +7,6 @@ Writes go to a position, never "to the end", so the next write overwrites that o
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from typing_extensions import Buffer
@@ -142,10 +141,12 @@ class SegmentFiles:
         sizes = {}
         with storage_errors(self.directory), os.scandir(self.directory) as entries:
             for entry in entries:
-                # A thread may unlink a removed segment meanwhile.
-                with suppress(FileNotFoundError):
+                try:
                     if entry.is_file():
                         sizes[entry.name] = entry.stat().st_size
+                except FileNotFoundError:
+                    # A thread has unlinked a removed segment meanwhile.
+                    continue
         return sizes
 
     def open(self, name: str, *, create: bool = False) -> SegmentFile:
