@@ -82,22 +82,22 @@ def with_codes(answer: Answer, codes: dict[int, ErrorCode]) -> list[AppendResult
     return results
 
 
-class Share:
+class PendingAppend:
     """What a request wants appended by this worker; the results of its answer tell how far it has come."""
 
-    __slots__ = ("answer", "held", "is_unwanted", "slices", "version")
+    __slots__ = ("answer", "is_unwanted", "slices", "verified", "version")
 
     def __init__(
         self,
         answer: Answer,
         version: int,
         slices: Sequence[AppendSlice],
-        held: PendingProduce | None = None,
+        verified: PendingProduce | None = None,
     ) -> None:
         self.answer = answer
         self.version = version
         self.slices = slices
-        self.held = held
-        """Of a request with a transactional id: what its coordinator had to say."""
+        self.verified = verified
+        """Of a request with a transactional id: what its coordinator has verified."""
         self.is_unwanted = False
         """Its network process is dead, and its arena may hold other data now."""

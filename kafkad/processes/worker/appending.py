@@ -22,7 +22,15 @@ from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verd
 from kafkad.core.waiting.keyed_lines import KeyedLines
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.processes.runtime.turns import STEP_NS, Turns
-from kafkad.processes.worker.append_answers import NOT_OWNED, OFFLINE, Answer, Share, Unflushed, is_flushed, with_codes
+from kafkad.processes.worker.append_answers import (
+    NOT_OWNED,
+    OFFLINE,
+    Answer,
+    PendingAppend,
+    Unflushed,
+    is_flushed,
+    with_codes,
+)
 from kafkad.processes.worker.coordinators.transactional_produce import (
     Coordinators,
     PendingProduce,
@@ -82,7 +90,7 @@ class Appender:
         self._send = send
         self._failed = failed
         self._ready: list[Answer] = []
-        self._lines: KeyedLines[int, Share] = KeyedLines()
+        self._lines: KeyedLines[int, PendingAppend] = KeyedLines()
         """Requests that go on in later passes, by slot."""
         self._turns = Turns()
         self._end_ns = 0
@@ -93,7 +101,7 @@ class Appender:
         self._incarnations = [0] * len(arenas)
         """How often each network process has died: its next incarnation restarts the numbers of its requests."""
         self._purgatory: Purgatory[DelayedProduce[Answer], Appender] = Purgatory(view=self, start_ms=now_ms)
-        self.transactional = Transactional(partitions, arenas, coordinators, self.append_pending, retry, touched)
+        self.transactional = Transactional(partitions, arenas, coordinators, self.append_verified, retry, touched)
 
     @property
     def has_waiting(self) -> bool:
@@ -121,65 +129,65 @@ class Appender:
             answer = Answer(network, self._incarnations[network], part_id, acks, deadline_ms)
             partitions += len(slices)
             if transactional_id is None:
-                self._begin(Share(answer, version, slices), wall_ms)
+                self._begin(PendingAppend(answer, version, slices), wall_ms)
             else:
                 is_transactional = True
                 self.transactional.take(transactional_id, PendingProduce(network, version, slices, answer))
         self._block[TOTAL_PRODUCE] += partitions
         return is_transactional
 
-    def append_pending(self, held: PendingProduce) -> None:
+    def append_verified(self, verified: PendingProduce) -> None:
         """A request with a transactional id, when its coordinator has said what it had to say."""
-        answer = held.answer
+        answer = verified.answer
         assert isinstance(answer, Answer)
-        self._begin(Share(answer, held.version, held.slices, held), wall_clock_ms())
+        self._begin(PendingAppend(answer, verified.version, verified.slices, verified), wall_clock_ms())
 
-    def _begin(self, share: Share, wall_ms: int) -> None:
+    def _begin(self, pending: PendingAppend, wall_ms: int) -> None:
         """At once, as far as the pass has time for it: the first write to a partition makes files, and records that are
         compressed anew may be a thousand times larger than they came.
         """
         if not self._end_ns:
             self._end_ns = monotonic_ns() + STEP_NS
-        slices = share.slices
+        slices = pending.slices
         if self._is_over or (self._lines and self._lines.holds(piece[0] for piece in slices)):
-            self._later(share)
+            self._later(pending)
             return
-        self._is_over = self._append_some(share, wall_ms, self._end_ns)
-        if len(share.answer.results) < len(slices):
-            self._later(share)
+        self._is_over = self._append_some(pending, wall_ms, self._end_ns)
+        if len(pending.answer.results) < len(slices):
+            self._later(pending)
         else:
-            self._ready.append(share.answer)
+            self._ready.append(pending.answer)
 
-    def _append_some(self, share: Share, wall_ms: int, end_ns: int) -> bool:
+    def _append_some(self, pending: PendingAppend, wall_ms: int, end_ns: int) -> bool:
         """One batch at least; whether the time is over."""
-        answer, held = share.answer, share.held
+        answer, verified = pending.answer, pending.verified
         results, arena = answer.results, self._arenas[answer.network]
-        rest = share.slices[len(results) :] if results else share.slices
+        rest = pending.slices[len(results) :] if results else pending.slices
         for piece in rest:
             error = guard = None
-            if held is not None:
-                error, guard = held.errors.get(len(results)), held.guard_of(len(results))
+            if verified is not None:
+                error, guard = verified.errors.get(len(results)), verified.guard_of(len(results))
             if error is None:
-                results.append(self._append_one(arena, piece, answer, share.version, wall_ms, guard))
+                results.append(self._append_one(arena, piece, answer, pending.version, wall_ms, guard))
             else:
                 results.append(self._refused(None, error, answer))
             if monotonic_ns() >= end_ns:
                 return True
         return False
 
-    def _later(self, share: Share) -> None:
+    def _later(self, pending: PendingAppend) -> None:
         """What is left of it goes on beside others, after what came before it for the same partitions."""
-        if self._lines.enter(share, (piece[0] for piece in share.slices)):
-            self._turns.add(len(share.slices), self._going_on(share))
+        if self._lines.enter(pending, (piece[0] for piece in pending.slices)):
+            self._turns.add(len(pending.slices), self._going_on(pending))
 
-    def _going_on(self, share: Share) -> Iterator[None]:
-        results, slices = share.answer.results, share.slices
-        while len(results) < len(slices) and not share.is_unwanted:
-            if self._append_some(share, wall_clock_ms(), monotonic_ns() + TURN_NS):
+    def _going_on(self, pending: PendingAppend) -> Iterator[None]:
+        results, slices = pending.answer.results, pending.slices
+        while len(results) < len(slices) and not pending.is_unwanted:
+            if self._append_some(pending, wall_clock_ms(), monotonic_ns() + TURN_NS):
                 yield
-        if not share.is_unwanted:
-            self._ready.append(share.answer)
-        for begun in self._lines.leave(share):
+        if not pending.is_unwanted:
+            self._ready.append(pending.answer)
+        for begun in self._lines.leave(pending):
             self._turns.add(len(begun.slices), self._going_on(begun))
 
     def go_on(self) -> None:
@@ -334,8 +342,8 @@ class Appender:
     def network_lost(self, network: int) -> None:
         """A network process is dead: drop its answers."""
         self._incarnations[network] += 1
-        for share in self._lines:
-            share.is_unwanted = share.is_unwanted or share.answer.network == network
+        for pending in self._lines:
+            pending.is_unwanted = pending.is_unwanted or pending.answer.network == network
         self.transactional.network_lost(network)
         self._ready = [answer for answer in self._ready if answer.network != network]
         self._unflushed = [answer for answer in self._unflushed if answer.network != network]
