@@ -5,11 +5,10 @@ Python itself prefers a compiled module to the .py beside it. In a checkout the 
 What is installed has no such record.
 """
 
-import json
 import os
 import sys
+from importlib import import_module
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
-from importlib.util import find_spec
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -26,7 +25,8 @@ def choose() -> None:
     if wanted == ["all"]:
         _interpret([FOLDER])
         return
-    if RECORD.exists() and is_stale(json.loads(RECORD.read_text())):
+    # Whatever imports kafkad pays for what is imported above: json only where there is a record.
+    if RECORD.exists() and is_stale(import_module("json").loads(RECORD.read_text())):
         print("kafkad: changed since `make native`, so nothing compiled is used", file=sys.stderr)
         _interpret([FOLDER])
         return
@@ -50,7 +50,7 @@ def state_of(path: Path) -> list[int]:
 
 def mode() -> str:
     """`compiled` or `interpreted`."""
-    spec = find_spec(_WITNESS)
+    spec = import_module("importlib.util").find_spec(_WITNESS)
     is_source = spec is not None and spec.origin is not None and spec.origin.endswith(".py")
     return "interpreted" if is_source else "compiled"
 
