@@ -1,5 +1,6 @@
 """kafkad as a user starts it: `python -m kafkad start`, in a folder of its own."""
 
+import compileall
 import sys
 from pathlib import Path
 
@@ -18,6 +19,10 @@ class Kafkad(RunningBroker):
     def working_folder(self) -> Path:
         """The checkout, so that `-m kafkad` is its code whether or not it is installed."""
         return Path(__file__).parents[2]
+
+    def prepare(self) -> None:
+        """As pip does when it installs it: no start compiles modules, whatever PYTHONDONTWRITEBYTECODE says."""
+        compileall.compile_dir(self.working_folder / "kafkad", quiet=1)
 
     def command(self) -> list[str]:
         settings = {"listeners": f"PLAINTEXT://{self.bootstrap}", "log.dirs": str(self.log_dir)}

@@ -3,6 +3,7 @@
 It also handles Ctrl-C, with no output and the exit code that shells use for SIGINT, and output that can't be written.
 """
 
+import gc
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -14,6 +15,10 @@ from kafkad.standard_streams import drop_unwritten, hold_standard_streams, is_no
 
 INTERRUPTED = 130
 NOT_WRITTEN = 1
+YOUNG_OBJECTS = 10_000
+"""For `gc.set_threshold`: modules make many objects and no garbage, and the collector walks through all there is again
+and again while they are imported.
+"""
 
 
 class LazyCommand(NamedTuple):
@@ -48,6 +53,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
         hold_standard_streams()
         try:
             return super().main(*args, **kwargs)

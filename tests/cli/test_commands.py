@@ -98,3 +98,20 @@ def test_reading_a_configuration_loads_no_client() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert printed.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_start_is_not_held_up_by_the_garbage_collector() -> None:
+    """Modules leave no garbage, and a full collection walks through all of them."""
+    code = """
+import gc
+from kafkad.cli import main
+
+full = []
+gc.callbacks.append(lambda phase, info: full.append(phase) if info["generation"] == 2 else None)
+main(["start", "--help"], standalone_mode=False)
+from kafkad.processes.supervisor.start import load_roles
+load_roles()
+gc.callbacks.clear()
+assert full == [], len(full)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
