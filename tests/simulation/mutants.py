@@ -16,6 +16,7 @@ from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import LogPosition
 from kafkad.handlers import fetch
 from kafkad.processes.controller.topic_deletion import TopicDeletions
+from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.logs.readers import LogReaders
 from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime import rings
@@ -112,6 +113,12 @@ def _never_late(self: SlotPublisher, peer: ProcessKey, frame: bytes) -> None:
         if owned is not None and owned.short_id == short_id:
             owned.forget_watch(peer.index, committed=committed)
             owned.watchers.append((peer.index, offset, committed))
+
+
+def _looks_no_more(self: FetchWatches, worker: int) -> bool:
+    """Lets the owner sleep on the word that there is nothing new, which was true before."""
+    self._new[worker].clear()
+    return False
 
 
 def _keeps_the_arena() -> Sequence[Patch]:
@@ -211,6 +218,7 @@ MUTANTS = {
     "recognizes no repetition": _mutant((ProducerStates, "check", _accepts)),
     "believes every log": _mutant((loading, "LoadRequest", _believes_every_log)),
     "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late)),
+    "does not look again before it lets an owner sleep": _mutant((FetchWatches, "has_news", _looks_no_more)),
     "gives no arena back": _mutant(also=_keeps_the_arena),
     "cleans what has grown": _mutant(
         (owner_questions, "_last_segment_below", _below_the_watermark), shape=_crowded

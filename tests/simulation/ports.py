@@ -213,9 +213,9 @@ class Ports:
         joint = self.scheduler.joint
 
         class JointedRingWriter(RingWriter):
-            def send(self, message: bytes) -> None:
+            def send(self, message: bytes, *, wakes: bool = True) -> None:
                 joint("sends by ring")
-                super().send(message)
+                super().send(message, wakes=wakes)
                 joint("has sent by ring")
 
         return JointedRingWriter

@@ -91,32 +91,40 @@ class _Ring:
 class RingWriter(_Ring):
     """The sending end, for one incarnation of the writer and one of the reader."""
 
-    __slots__ = ("_backlog", "_doorbell", "_incarnations", "_rings_pending")
+    __slots__ = ("_backlog", "_doorbell", "_incarnations", "rings_pending")
 
     def __init__(self, region: SharedRegion, number: int, incarnations: tuple[int, int], doorbell: Doorbell) -> None:
         super().__init__(region, number)
         self._incarnations = incarnations
         self._doorbell = doorbell
         self._backlog: deque[bytes] = deque()
-        self._rings_pending = False
+        self.rings_pending = False
+        """Whether the next `flush` wakes the reader."""
 
     @property
     def has_backlog(self) -> bool:
         return bool(self._backlog)
 
-    def send(self, message: bytes) -> None:
-        """Send a message, now or when there is room, in order; `flush` wakes the reader. Raises RingOverflow."""
+    def send(self, message: bytes, *, wakes: bool = True) -> None:
+        """Send a message, now or when there is room, in order; `flush` wakes the reader. Raises RingOverflow.
+
+        With `wakes` false the message waits until the reader is awake for some other reason, unless the ring fills up.
+        """
         if self._backlog or not self._put(message):
             if len(self._backlog) >= _BACKLOG_MESSAGES:
                 raise RingOverflow(f"{len(self._backlog)} messages wait for a process that does not read")
             self._backlog.append(message)
+            self.rings_pending = True
+        elif wakes or self._words[_HEAD] - self._words[_TAIL] > DATA_BYTES // 2:
+            self.rings_pending = True
 
     def flush(self) -> None:
         """End of a loop pass: send messages that had no room, and wake the reader if there are messages for it."""
         while self._backlog and self._put(self._backlog[0]):
             self._backlog.popleft()
-        if self._rings_pending:
-            self._rings_pending = False
+            self.rings_pending = True
+        if self.rings_pending:
+            self.rings_pending = False
             self._doorbell.ring_if_asleep()
 
     def _put(self, message: bytes) -> bool:
@@ -139,7 +147,6 @@ class RingWriter(_Ring):
         data[at + _HEADER.size : at + _HEADER.size + size] = message
         # The message is whole before it is published: stores do not pass each other on x86 (docs/decisions).
         words[_HEAD] = head + needed
-        self._rings_pending = True
         return True
 
 

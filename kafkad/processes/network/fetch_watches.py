@@ -7,9 +7,12 @@ watermark: fetches that wait for the one are not measured because of the other.
 
 from collections.abc import Iterable
 
-from kafkad.core.partition_slot import SlotReader
+from kafkad.core.partition_slot import STATE_ONLINE, SlotReader
 from kafkad.core.sessions.fetch_session import FetchSession
 from kafkad.wire.processes.descriptors import pack_watch, short_topic_id, watch_key, watched_slot
+
+LOOKS = 8
+"""More watches at once: a look at each slot would cost more than waking their owner."""
 
 
 class FetchWatches:
@@ -18,6 +21,8 @@ class FetchWatches:
     def __init__(self, slots: SlotReader, workers: int) -> None:
         self.outgoing: list[list[bytes]] = [[] for _ in range(workers)]
         self._slots = slots
+        self._new: list[list[tuple[int, int]]] = [[] for _ in range(workers)]
+        """(key, offset) of the entries in `outgoing`."""
         self._watched: dict[int, int] = {}
         """Owner of the watch by key."""
         self.interested: dict[int, dict[FetchSession, None]] = {}
@@ -46,7 +51,23 @@ class FetchWatches:
         if published.owner < 0:
             return
         self._watched[key] = published.owner
+        self._new[published.owner].append((key, offset))
         self.outgoing[published.owner].append(pack_watch(key, short_topic_id(published.topic_id), offset))
+
+    def has_news(self, worker: int) -> bool:
+        """After a fence behind the WATCH message: whether a slot has moved meanwhile, so that the owner must be woken.
+
+        If none has, the owner reads the message before it sleeps again, as it publishes a slot only while it is awake.
+        """
+        new, self._new[worker] = self._new[worker], []
+        return len(new) > LOOKS or not all(self._is_still(worker, key, offset) for key, offset in new)
+
+    def _is_still(self, worker: int, key: int, offset: int) -> bool:
+        slot, committed = watched_slot(key)
+        published = self._slots.read(slot)
+        if published.owner != worker or published.state != STATE_ONLINE:
+            return False
+        return published.upper_bound(committed=committed).offset <= offset
 
     def moved(self, keys: Iterable[int]) -> Iterable[FetchSession]:
         """The owners report that these moved; returns the sessions that may wait for them."""
@@ -68,4 +89,5 @@ class FetchWatches:
     def owner_lost(self, worker: int) -> Iterable[FetchSession]:
         """A worker died, and its watches with it."""
         self.outgoing[worker].clear()
+        self._new[worker].clear()
         return self.moved([key for key, owner in self._watched.items() if owner == worker])

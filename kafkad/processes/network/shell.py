@@ -9,7 +9,7 @@ from functools import partial
 from kafkad.adapters.links.messaging import PeerChange, PeerGone
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
 from kafkad.adapters.operating_system.clocks import monotonic_ms
-from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
+from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE, full_fence
 from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import apply_dynamic, with_static
@@ -241,12 +241,15 @@ class NetworkProcess:
                 self._send_all(key, _APPEND, appends)
             watches = request_handlers.fetch.outgoing[worker]
             if watches:
-                self._send_all(key, _WATCH, watches)
+                self._send_all(key, _WATCH, watches, wakes=False)
+                full_fence()
+                if request_handlers.fetch.watches.has_news(worker):
+                    self.peers.wake(key)
 
-    def _send_all(self, peer: ProcessKey, kind: bytes, entries: list[bytes]) -> None:
+    def _send_all(self, peer: ProcessKey, kind: bytes, entries: list[bytes], *, wakes: bool = True) -> None:
         """Mostly one message. More when it would not fit the ring, as the link would break the order."""
         for frame in frames_of(kind, entries, LARGEST_MESSAGE):
-            self._send(peer, frame)
+            self.peers.send(peer, frame, wakes=wakes)
         entries.clear()
 
     def _send(self, peer: ProcessKey, frame: bytes) -> None:

@@ -93,15 +93,22 @@ class Peers:
         """The incarnation that messages to `peer` go to; 0 while there is none."""
         return self._links.incarnation(peer)
 
-    def send(self, peer: ProcessKey, frame: bytes) -> bool:
-        """False when `peer` has no incarnation to send to. Goes through a ring if there is one and the frame fits."""
-        if self._rings is not None and self._rings.send(peer, frame):
+    def send(self, peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
+        """False when `peer` has no incarnation to send to. Goes through a ring if there is one and the frame fits.
+
+        With `wakes` false, a peer that sleeps may read it only when something else wakes it (`wake`).
+        """
+        if self._rings is not None and self._rings.send(peer, frame, wakes=wakes):
             return True
         link = self._links.link(peer)
         if link is None:
             return False
         link.send(frame)
         return True
+
+    def wake(self, peer: ProcessKey) -> None:
+        if self._rings is not None:
+            self._rings.wake(peer)
 
     def ring(self) -> None:
         """Whoever sleeps hears of what was sent to it now, not when the pass ends."""

@@ -55,14 +55,21 @@ class Rings:
         self._readers.pop(peer, None)
         self._inputs = tuple(self._readers.items())
 
-    def send(self, peer: ProcessKey, frame: bytes) -> bool:
+    def send(self, peer: ProcessKey, frame: bytes, *, wakes: bool = True) -> bool:
         """False when there is no ring to `peer`, or the frame is too large for one; the caller must use a link then."""
         writer = self._writers.get(peer)
         if writer is None or len(frame) > LARGEST_MESSAGE:
             return False
-        writer.send(frame)
-        self._is_flushed = False
+        writer.send(frame, wakes=wakes)
+        self._is_flushed = self._is_flushed and not writer.rings_pending
         return True
+
+    def wake(self, peer: ProcessKey) -> None:
+        """Before it sleeps again, `peer` reads what was sent to it without waking it."""
+        writer = self._writers.get(peer)
+        if writer is not None:
+            writer.rings_pending = True
+            self._is_flushed = False
 
     def flush(self) -> bool:
         if self._is_flushed:

@@ -157,6 +157,38 @@ def test_message_that_found_room_late_rings_too(rings: RingEnds) -> None:
     assert reader.receive() == [bytes(50_000)]
 
 
+def test_a_message_that_can_wait_lets_its_reader_sleep(rings: RingEnds) -> None:
+    writer, reader, bell = rings.writer(), rings.reader(), rings.bells[1]
+    bell.falls_asleep()
+    writer.send(b"later", wakes=False)
+    writer.flush()
+    with pytest.raises(BlockingIOError):
+        os.eventfd_read(bell.fd)
+    assert reader.has_input()
+
+
+def test_messages_that_can_wait_do_not_fill_the_ring(rings: RingEnds) -> None:
+    writer, bell = rings.writer(), rings.bells[1]
+    bell.falls_asleep()
+    while not writer.rings_pending:
+        writer.send(bytes(1_000), wakes=False)
+    assert not writer.has_backlog
+    writer.flush()
+    assert os.eventfd_read(bell.fd) == 1
+
+
+def test_a_message_that_can_wait_but_has_no_room_wakes_the_reader(rings: RingEnds) -> None:
+    writer, reader, bell = rings.writer(), rings.reader(), rings.bells[1]
+    while not writer.has_backlog:
+        writer.send(bytes(50_000))
+    writer.flush()
+    reader.receive()
+    bell.falls_asleep()
+    writer.send(b"later", wakes=False)
+    writer.flush()
+    assert os.eventfd_read(bell.fd) == 1
+
+
 class RingModel(RuleBasedStateMachine):
     """A ring, its two ends and their deaths, against a queue for each two incarnations."""
 
