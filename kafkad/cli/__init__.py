@@ -22,7 +22,9 @@ main = LazyGroup(
         "check-config": LazyCommand(
             "kafkad.cli.commands.check_config:check_config", "Read a server.properties and judge it."
         ),
-        "dump-log": LazyCommand("kafkad.cli.commands.dump_log:dump_log", "Show the batches and records of log files."),
+        "dump-log": LazyCommand(
+            "kafkad.cli.commands.dump_log:dump_log", "Show and check the files of a partition or log directory."
+        ),
         "adopt": LazyCommand("kafkad.cli.commands.adopt:adopt", "Take over log directories of Apache Kafka."),
         "topics": LazyCommand("kafkad.cli.commands.topics:topics", "Create, list, describe and delete topics."),
         "groups": LazyCommand("kafkad.cli.commands.groups:groups", "List, describe, delete and reset consumer groups."),

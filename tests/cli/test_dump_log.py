@@ -111,19 +111,19 @@ def test_an_index_without_its_log_is_wrong_usage(partition: Path) -> None:
     assert f"{NAME}.log" in result.output
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "1.log", "meta.properties"])
+@pytest.mark.parametrize("name", ["notes.txt", "1.log", "my.properties"])
 def test_an_unknown_file_is_wrong_usage(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     assert run(tmp_path / name).exit_code == 2
 
 
 def test_what_else_is_in_the_folder_of_a_partition_is_ignored(partition: Path) -> None:
-    (partition / "partition.metadata").write_text("version: 0\n")
+    (partition / "notes.txt").write_text("mine")
     (partition / f"{NAME}.txnindex").touch()
     result = run(*sorted(partition.iterdir()))
     assert result.exit_code == 0
-    assert result.stderr.count("\n") == 1 and "partition.metadata is ignored" in result.stderr
-    assert f"Dumping {partition}/partition.metadata\n" in result.stdout
+    assert result.stderr.count("\n") == 1 and "notes.txt is ignored" in result.stderr
+    assert f"Dumping {partition}/notes.txt\n" in result.stdout
 
 
 def test_an_index_without_entries_is_called_empty(partition: Path) -> None:

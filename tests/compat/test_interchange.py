@@ -19,6 +19,7 @@ from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
 from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.cli.commands.adopt import adopt
+from kafkad.cli.commands.dump_log import dump_log
 from kafkad.client.broker_client import BrokerClient
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.core.types import TopicPartition
@@ -139,6 +140,17 @@ def _adopt(log_dir: Path) -> None:
     assert topics["__transaction_state"]["configs"]["cleanup.policy"] == "compact"
 
 
+def _assert_is_shown_whole(log_dir: Path) -> None:
+    """Nothing in it is unknown to `kafkad dump-log`, damaged, or of a format that it can't decode."""
+    shown = CliRunner().invoke(dump_log, ["--deep-iteration", "--verify-index-only", "--json", str(log_dir)])
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    internal = [str(each) for each in sorted(log_dir.iterdir()) if each.is_dir() and each.name.startswith("__")]
+    decoded = CliRunner().invoke(dump_log, ["--records", "--json", *internal])
+    records = [row["record"] for line in decoded.stdout.splitlines() if "record" in (row := json.loads(line))]
+    assert {record["type"] for record in records if isinstance(record, dict)} >= {"TopicAdded", "TransactionRecord"}
+    assert [record for record in records if str(record).startswith("can't be decoded")] == []
+
+
 @pytest.mark.timeout(900)
 def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path) -> None:
     killed = tmp_path / "killed"
@@ -175,6 +187,7 @@ def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path)
             assert kafkad.stop() == 0
         del stays
         _assert_nothing_to_complain_about(apache.log_dir)
+        _assert_is_shown_whole(apache.log_dir)
         shutil.copytree(apache.log_dir, tmp_path / "stopped")
 
         for state in ("stopped", "not-stopped"):

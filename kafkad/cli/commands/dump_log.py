@@ -1,121 +1,197 @@
-"""`kafkad dump-log`: shows what is in the files of a partition directory and whether they agree.
+"""`kafkad dump-log`: shows what is in the files of a log directory and whether they agree.
 
 Text in the layout of Kafka's DumpLogSegments, or one JSON object a line. Exit code 1 when a check failed, 2 for files
-that it can't read. `kafkad.core.log.reading.dump` decides what is checked.
+that it can't read. `kafkad.core.log.reading.dump` decides what is checked, `kafkad.cli.dumping` knows the files.
 """
 
 import json
-import os
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from kafkad.cli.adoption.found_partitions import opened
+from kafkad.cli.dumping.file_kinds import Content, explain, explain_directory, kind_of
+from kafkad.cli.dumping.internal_records import DECODERS, Decoder, decoded
+from kafkad.core.controller.startup.reconciliation import parse_directory
 from kafkad.core.log.reading.dump import Found, Line, Problem, Source, dump_epochs, dump_snapshot, dump_txn_index
 from kafkad.core.log.reading.dump import dump_log as dump_segment
+from kafkad.core.log.reading.dump_checkpoints import dump_offsets, dump_partition_metadata, dump_text
 from kafkad.core.log.reading.dump_indexes import dump_offset_index, dump_time_index
 
-_SEGMENT_FILE = re.compile(
-    r"(?P<base>\d{20})\.(?P<kind>log|index|timeindex|txnindex|snapshot)(\.deleted|\.swap|\.cleaned)?"
-)
-_EPOCHS = "leader-epoch-checkpoint"
 _OPTIONAL_LONGS = ("deleteHorizonMs", "currentTxnFirstOffset")
+_ENTRIES = ("index", "timeindex")
 
-_HELP = """Show batches, records, indexes, producer snapshots and leader epochs of log files, and check them.
+_HELP = """Show the files of a partition or of a log directory, say what each is for, and check them.
+
+Of a directory every file is shown: batches, indexes, producers, epochs, checkpoints. With --records, the records of
+__consumer_offsets, __transaction_state and __cluster_metadata are decoded; the three decoder options do that for files
+that lie elsewhere. Nothing is changed. A running broker may be writing: what it has not finished looks like damage.
 
 \b
 Example:
   kafkad dump-log --print-data-log data/orders-0/00000000000000000000.log
-  kafkad dump-log --verify-index-only data/orders-0/*.index data/orders-0/*.timeindex
+  kafkad dump-log --records data/__consumer_offsets-7
+  kafkad dump-log --verify-index-only data
 """
 
 
 class UnknownFile(Exception):
-    """The name is not one that Kafka gives to a file of a partition."""
+    """The name is not one that Kafka or kafkad gives to a file of a log directory."""
 
 
-@click.command("dump-log", help=_HELP, short_help="Show and check the files of a partition.")
-@click.argument(
-    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The options of the command. `decoder`: for all records, wherever they lie."""
+
+    deep: bool
+    with_data: bool
+    quiet: bool
+    as_json: bool
+    decoder: Decoder | None
+
+    def decoder_of(self, directory: Path) -> Decoder | None:
+        partition = parse_directory(directory.absolute().name)
+        return self.decoder or (DECODERS.get(partition.topic) if partition else None)
+
+
+@click.command("dump-log", help=_HELP, short_help="Show and check the files of a partition or log directory.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--deep-iteration", is_flag=True, help="Show the records in each batch, without their data.")
 @click.option("--records", "--print-data-log", "print_data", is_flag=True, help="Show keys and values too.")
 @click.option("--verify-index-only", is_flag=True, help="Check indexes without showing their entries.")
+@click.option("--offsets-decoder", is_flag=True, help="The records are those of __consumer_offsets.")
+@click.option("--transaction-log-decoder", is_flag=True, help="The records are those of __transaction_state.")
+@click.option("--cluster-metadata-decoder", is_flag=True, help="The records are those of __cluster_metadata.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def dump_log(
-    files: tuple[Path, ...], deep_iteration: bool, print_data: bool, verify_index_only: bool, as_json: bool
+    paths: tuple[Path, ...],
+    deep_iteration: bool,
+    print_data: bool,
+    verify_index_only: bool,
+    offsets_decoder: bool,
+    transaction_log_decoder: bool,
+    cluster_metadata_decoder: bool,
+    as_json: bool,
 ) -> None:
     """See `_HELP`."""
+    wanted = (offsets_decoder, transaction_log_decoder, cluster_metadata_decoder)
+    if sum(wanted) > 1:
+        raise click.UsageError("only one decoder can be used at a time")
+    asked = _Asked(
+        deep=deep_iteration,
+        # As with Kafka's tool, a decoder shows the records.
+        with_data=print_data or any(wanted),
+        quiet=verify_index_only,
+        as_json=as_json,
+        decoder=next((decoder for decoder, is_on in zip(DECODERS.values(), wanted, strict=True) if is_on), None),
+    )
     exit_code = 0
     unknown: list[UnknownFile] = []
-    for path in files:
-        if not as_json:
-            click.echo(f"Dumping {path}")
+    for path in paths:
         try:
-            exit_code |= _dump_file(
-                path, deep=deep_iteration, with_data=print_data, quiet=verify_index_only, as_json=as_json
-            )
+            exit_code |= _dump_directory(path, asked) if path.is_dir() else _dump_file(path, asked)
         except UnknownFile as error:
             # data/orders-0/* matches such files too; the others are meant.
             click.echo(f"{path} is ignored: {error}", err=True)
             unknown.append(error)
         except (FileNotFoundError, PermissionError) as error:
             raise click.UsageError(f"{path}: {error}") from error
-    if len(unknown) == len(files):
+    if len(unknown) == len(paths):
         raise click.UsageError(str(unknown[0]))
     if exit_code:
         raise click.exceptions.Exit(exit_code)
 
 
-def _dump_file(path: Path, *, deep: bool, with_data: bool, quiet: bool, as_json: bool) -> int:
-    """Print one file; 1 if a check failed."""
+def _dump_directory(path: Path, asked: _Asked) -> int:
+    """A partition's directory, or a log directory with all partitions; 1 if a check failed."""
+    entries = sorted(path.iterdir())
+    partitions = [each for each in entries if each.is_dir() and explain_directory(each.name)]
+    is_partition = bool(explain_directory(path.absolute().name))
+    files = [each for each in entries if each.is_file()]
+    if not (is_partition or partitions or any(kind_of(each) for each in files)):
+        raise UnknownFile("it has neither the files of a partition nor those of a log directory")
+    _explain(path, explain_directory(path.absolute().name) or f"{len(partitions)} partition director(ies)", asked)
     exit_code = 0
-    with _opened(path) as source:
-        found = _contents(path, source, deep=deep, with_data=with_data)
-        for item in found:
-            if isinstance(item, Problem):
-                exit_code = 1
-            elif quiet and item.kind in ("index", "timeindex"):
-                continue
-            _show(path, item, as_json)
+    for file in files:
+        found = kind_of(file)
+        if found is None:
+            click.echo(f"{file} is ignored: neither Apache Kafka nor kafkad makes a file of this name", err=True)
+            continue
+        _explain(file, explain(*found), asked)
+        exit_code |= _dump_file(file, asked, is_explained=True)
+    for partition in partitions:
+        exit_code |= _dump_directory(partition, asked)
     return exit_code
 
 
-def _contents(path: Path, source: Source, *, deep: bool, with_data: bool) -> Found:
-    if path.name == _EPOCHS:
-        yield from dump_epochs(source)
-        return
-    match = _SEGMENT_FILE.fullmatch(path.name)
-    if match is None:
-        raise UnknownFile("expected a segment, an index, a snapshot or leader-epoch-checkpoint")
-    base_offset = int(match["base"])
-    if match["kind"] == "log":
-        yield Line(kind="log", fields={"Log starting offset": base_offset})
-        yield from dump_segment(source, base_offset, deep=deep, with_data=with_data)
-    elif match["kind"] == "snapshot":
-        yield from dump_snapshot(source)
-    elif match["kind"] == "txnindex":
-        yield from dump_txn_index(source)
+def _explain(path: Path, explanation: str, asked: _Asked) -> None:
+    if asked.as_json:
+        click.echo(json.dumps({"file": str(path), "kind": "file", "explanation": explanation}))
     else:
-        log_path = path.with_name(path.name.replace(f".{match['kind']}", ".log"))
-        check = dump_offset_index if match["kind"] == "index" else dump_time_index
-        with _opened(log_path) as log:
-            yield from check(source, log, base_offset)
+        click.echo(f"Dumping {path} ({explanation})")
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Source]:
-    # Read, not mapped: a file that a running broker truncates must not kill the tool.
-    with path.open("rb") as file:
-        descriptor = file.fileno()
-        yield Source(
-            name=path.name,
-            size=os.fstat(descriptor).st_size,
-            read_at=lambda size, position: os.pread(descriptor, size, position),
-        )
+def _dump_file(path: Path, asked: _Asked, *, is_explained: bool = False) -> int:
+    """Print one file; 1 if a check failed. In a directory an index may have lost its log, which is a problem then."""
+    if not asked.as_json and not is_explained:
+        click.echo(f"Dumping {path}")
+    decoder = asked.decoder_of(path.parent)
+    exit_code = 0
+    with opened(path) as source:
+        for item in _contents(path, source, asked, may_lack_log=is_explained):
+            if isinstance(item, Problem):
+                exit_code = 1
+            elif asked.quiet and item.kind in _ENTRIES:
+                continue
+            elif item.kind == "record" and asked.with_data and decoder is not None:
+                item = _decoded(item, decoder)
+            _show(path, item, asked.as_json)
+    return exit_code
+
+
+def _contents(path: Path, source: Source, asked: _Asked, *, may_lack_log: bool) -> Found:
+    found = kind_of(path)
+    if found is None:
+        raise UnknownFile("expected a file of a partition (a segment, an index, a snapshot) or of a log directory")
+    kind, match = found
+    base_offset = int(match.groupdict().get("base") or 0)
+    match kind.content:
+        case Content.SEGMENT:
+            if kind.name == ".log":
+                yield Line(kind="log", fields={"Log starting offset": base_offset})
+            yield from dump_segment(source, base_offset, deep=asked.deep, with_data=asked.with_data)
+        case Content.OFFSET_INDEX | Content.TIME_INDEX:
+            log_path = path.with_name(path.name.replace(kind.name, ".log", 1))
+            if may_lack_log and not log_path.exists():
+                yield Problem(message=f"there is no {log_path.name}: a start removes it")
+                return
+            check = dump_offset_index if kind.content is Content.OFFSET_INDEX else dump_time_index
+            with opened(log_path) as log:
+                yield from check(source, log, base_offset)
+        case Content.OPAQUE:
+            return
+        case _:
+            yield from _READERS[kind.content](source)
+
+
+_READERS = {
+    Content.TXN_INDEX: dump_txn_index,
+    Content.PRODUCERS: dump_snapshot,
+    Content.EPOCHS: dump_epochs,
+    Content.OFFSETS: dump_offsets,
+    Content.TOPIC_ID: dump_partition_metadata,
+    Content.TEXT: dump_text,
+}
+
+
+def _decoded(item: Line, decoder: Decoder) -> Line:
+    if "endTxnMarker" in item.fields:
+        return item
+    fields = dict(item.fields)
+    key, value = fields.pop("key", None), fields.pop("payload", None)
+    return replace(item, fields={**fields, "record": decoded(decoder, key, value)})
 
 
 def _show(path: Path, item: Line | Problem, as_json: bool) -> None:
@@ -128,6 +204,8 @@ def _show(path: Path, item: Line | Problem, as_json: bool) -> None:
         click.echo(f"{path} is empty.")
     elif item.kind == "gap":
         click.echo(f"Non-consecutive offsets: {item.fields['offset']} is followed by {item.fields['next']}")
+    elif item.kind == "text":
+        click.echo(_escape(item.fields["text"]))
     else:
         prefix = "| " if item.kind == "record" else ""
         click.echo(prefix + " ".join(f"{name}: {_text(name, value)}" for name, value in item.fields.items()))
@@ -138,6 +216,8 @@ def _text(name: str, value: Any) -> str:
         return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return _escape(json.dumps(value, ensure_ascii=False))
     if isinstance(value, list):
         return f"[{','.join(_escape(key) for key in value)}]"
     if isinstance(value, bytes):
