@@ -48,6 +48,7 @@ class LogDirsConfig:
     replica_high_watermark_checkpoint_interval_ms: int
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
+    num_recovery_threads_per_data_dir: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

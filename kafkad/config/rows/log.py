@@ -1,6 +1,6 @@
 """Options of the log directories, segments, flushing and retention."""
 
-from kafkad.config.rows.reasons import BY_WORKERS, GROWS, ONE_DISK, REPLACED, SINGLE, V2_ONLY
+from kafkad.config.rows.reasons import GROWS, ONE_DISK, REPLACED, SINGLE, V2_ONLY
 from kafkad.core.settings.limits import Between, EachOneOf, OneOf
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
@@ -94,7 +94,7 @@ SETTINGS: tuple[Setting, ...] = (
         "3.9-IV0", "4.0-IV0", "4.0-IV1")), MEDIUM, READ_ONLY,
         "Batch format of stored records.", status=V2_ONLY),
     row("num.recovery.threads.per.data.dir", INT, 2, Between(1), HIGH, CLUSTER_WIDE,
-        "Partitions per directory that are recovered side by side at a start.", status=BY_WORKERS),
+        "Logs of a directory that threads read ahead, side by side, when a start after a crash recovers them."),
     row("producer.id.expiration.ms", INT, 86_400_000, Between(1), LOW, CLUSTER_WIDE,
         "Idle time after which the sequence numbers of a producer are forgotten."),
     row("producer.id.expiration.check.interval.ms", INT, 600_000, Between(1), LOW, READ_ONLY,

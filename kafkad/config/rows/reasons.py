@@ -6,7 +6,6 @@ from kafkad.core.settings.option import no_effect, refused
 ALL_IN_SYNC = no_effect("a commit waits for all replicas in sync")
 AUTHORIZER = refused("there is no authorization yet, so nothing would be protected; remove the line")
 LOOKED_UP = no_effect("patterns are looked up when topics change")
-BY_WORKERS = no_effect("each worker recovers its own partitions; see num.io.threads")
 ENCODER = no_effect("no passwords are kept in the store")
 JMX = no_effect("there is no JMX without a JVM; see kafkad.metrics.listener")
 JVM = refused("a JVM class can't be loaded here; remove the line or write a kafkad plugin")

@@ -17,6 +17,9 @@ API_VERSIONS = 24
 ERROR_CODES = 160
 """Room for the protocol to grow; words that stay 0 are not shown."""
 
+LOG_DIRS = 64
+"""Log directories with a series of their own; further ones are counted with the last of them."""
+
 FETCH_CONSUMER, FETCH_FOLLOWER = 94, 95
 """Kafka counts each fetch once more as a consumer's or a follower's; these keys are not the protocol's.
 
@@ -230,14 +233,33 @@ CONSUMER_REBALANCES = _block.add(
     "New epochs of groups of the consumer protocol, for new members, subscriptions or topics.",
 )
 
+REMAINING_LOGS = _block.add(
+    GAUGE,
+    "kafka_log_logmanager_remaininglogstorecover",
+    "kafka.log:type=LogManager,name=remainingLogsToRecover",
+    "Logs of a log directory that are not loaded yet.",
+    labels=("dir",),
+    shape=(LOG_DIRS,),
+)
+REMAINING_SEGMENTS = _block.add(
+    GAUGE,
+    "kafka_log_logmanager_remainingsegmentstorecover",
+    "kafka.log:type=LogManager,name=remainingSegmentsToRecover",
+    "Segments still to be checked of the logs of a log directory that are being recovered.",
+    labels=("dir",),
+    shape=(LOG_DIRS,),
+)
+
 COUNTERS: tuple[MetricRow, ...] = tuple(_block.rows)
 """All rows with counters in the blocks, by index."""
 
-BLOCK_WORDS = 4096
+BLOCK_WORDS = 5120
 """Words of one process's block (u64): those of the catalogue, and room to grow."""
 assert _block.next_index <= BLOCK_WORDS
 
-GAUGE_INDEXES: tuple[int, ...] = tuple(row.index for row in COUNTERS if row.kind is GAUGE)
+GAUGE_INDEXES: tuple[int, ...] = tuple(
+    row.index + word for row in COUNTERS if row.kind is GAUGE for word in range(row.words)
+)
 """The words that a restarted process sets to 0; all others go on counting."""
 
 
@@ -256,6 +278,16 @@ def request_index(api_key: int, version: int) -> int:
 def error_index(code: int) -> int:
     """The word of `REQUEST_ERRORS` for one error code (-1 included)."""
     return REQUEST_ERRORS + code + 1
+
+
+def remaining_logs_index(log_dir: int) -> int:
+    """The word of `REMAINING_LOGS` for a directory, by its number in log.dirs."""
+    return REMAINING_LOGS + min(log_dir, LOG_DIRS - 1)
+
+
+def remaining_segments_index(log_dir: int) -> int:
+    """The word of `REMAINING_SEGMENTS` for a directory."""
+    return REMAINING_SEGMENTS + min(log_dir, LOG_DIRS - 1)
 
 
 class Block(Protocol):

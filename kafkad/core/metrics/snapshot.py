@@ -76,7 +76,8 @@ _IDLE = (
 class SnapshotBuilder:
     """Makes snapshots; remembers only how busy the processes were at the last one."""
 
-    def __init__(self, request_names: Mapping[int, str]) -> None:
+    def __init__(self, request_names: Mapping[int, str], log_dirs: Sequence[str] = ()) -> None:
+        self._log_dirs = log_dirs
         self._request_names = {
             **request_names,
             FETCH_CONSUMER: "FetchConsumer",
@@ -150,6 +151,8 @@ class SnapshotBuilder:
                 return self._request_names.get(position, str(position))
             case "error":
                 return _ERROR_NAMES.get(position - 1, str(position - 1))
+            case "dir" if position < len(self._log_dirs):
+                return self._log_dirs[position]
         return str(position)
 
     def _idle(self, reading: BrokerReading) -> Iterable[MetricFamily]:

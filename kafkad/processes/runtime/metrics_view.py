@@ -25,7 +25,7 @@ class MetricsView:
         self._shared = shared
         self._log_dirs = log_dirs
         self._per_partition = per_partition
-        self._builder = SnapshotBuilder({key: api.name for key, api in APIS.items()})
+        self._builder = SnapshotBuilder({key: api.name for key, api in APIS.items()}, log_dirs)
         self.image = MetadataImage()
         self.group_lags: dict[ProcessKey, list[GroupLag]] = {}
         """The latest group metrics from each worker."""

@@ -17,6 +17,7 @@ from kafkad.processes.worker.coordinators.shard_kinds import shard_kinds
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
 from kafkad.processes.worker.coordinators.transactional_produce import retry_pauses
+from kafkad.processes.worker.disks.recovery_read_ahead import RecoveryReadAhead
 from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.failed_partitions import FailedPartitions
 from kafkad.processes.worker.loading import DirectoryState, Loader
@@ -122,6 +123,8 @@ class Assembly:
             files,
             producer_expiration_ms=dirs.producer_id_expiration_ms,
             failed=shell.log_dir_failed,
+            block=context.block,
+            read_ahead=RecoveryReadAhead(dirs.num_recovery_threads_per_data_dir, len(context.log_directories)),
         )
         self.partitions = Partitions(
             context.key.index,

@@ -29,9 +29,11 @@ from kafkad.core.log.recovery.crash_recovery import Progress
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.segments.layout import PARTITION_METADATA
 from kafkad.core.log.settings import LogConfig
+from kafkad.core.metrics.catalogue import Block, remaining_logs_index, remaining_segments_index
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition
+from kafkad.processes.worker.disks.recovery_read_ahead import RecoveryReadAhead
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
@@ -84,7 +86,11 @@ class Loader:
         *,
         producer_expiration_ms: int,
         failed: Callable[[int, str], None],
+        block: Block,
+        read_ahead: RecoveryReadAhead,
     ) -> None:
+        self._block = block
+        self._read_ahead = read_ahead
         self._directories = directories
         self._files = files
         self.producer_expiration_ms = producer_expiration_ms
@@ -117,36 +123,58 @@ class Loader:
 
     def add(self, owned: OwnedPartition, config: LogConfig, before: PartitionSlot) -> None:
         """`before` is what the slot said when this worker found it."""
-        self._waiting[owned] = _Task(owned, config, before)
+        self._wait(_Task(owned, config, before))
+        state = self._directories[owned.log_dir]
+        if not state.was_clean:
+            recovery_point = state.recovery_points.get(owned.name, 0)
+            self._read_ahead.add(owned, owned.log_dir, state.path / str(owned.name), recovery_point)
 
     def discard(self, owned: OwnedPartition) -> None:
         """The topic was deleted before its partition was loaded."""
-        self._waiting.pop(owned, None)
         self._without_room.pop(owned.slot, None)
-        if self._current is not None and self._current[0].owned is owned:
+        if self._waiting.pop(owned, None) is not None:
+            self._left(owned)
+            self._read_ahead.passed(owned)
+        elif self._current is not None and self._current[0].owned is owned:
             self._current = None
+            self._left(owned)
+
+    def _wait(self, task: _Task) -> None:
+        if task.owned not in self._waiting:
+            self._block[remaining_logs_index(task.owned.log_dir)] += 1
+        self._waiting[task.owned] = task
+
+    def _left(self, owned: OwnedPartition) -> None:
+        """The log is loaded, given up or gone."""
+        self._block[remaining_logs_index(owned.log_dir)] -= 1
+        self._block[remaining_segments_index(owned.log_dir)] = 0
 
     def try_again(self, now_ms: int) -> None:
         """Try again the partitions for which the disk was full."""
         self._now_ms = now_ms
         if self.try_again_ms is not None and now_ms >= self.try_again_ms:
             self.try_again_ms = None
-            self._waiting.update((task.owned, task) for task in self._without_room.values())
+            for task in self._without_room.values():
+                self._wait(task)
 
     def work(self, budget_s: float, loaded: Loaded) -> None:
         """Load for about `budget_s` seconds; `loaded` is called with each partition that is online or given up."""
         until = time.monotonic() + budget_s
+        self._read_ahead.go_on()
         while not self.is_idle and time.monotonic() < until:
             if self._current is None:
                 _, task = self._waiting.popitem(last=False)
                 self._begun += 1
                 self._permille = 0
+                self._read_ahead.passed(task.owned)
                 try:
                     self._current = (task, self._begin(*task))
                 except (StorageFailed, FileNotFoundError) as error:
                     self._give_up(task, error, loaded)
                     continue
             self._step(loaded)
+        if self.is_idle:
+            self._read_ahead.close()
 
     def _begin(
         self, owned: OwnedPartition, config: LogConfig, before: PartitionSlot
@@ -182,6 +210,7 @@ class Loader:
         try:
             progress = next(steps)
             self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
+            self._block[remaining_segments_index(owned.log_dir)] = progress.segments_left
             if progress.finding:
                 log.warning("%s: %s", owned.name, progress.finding)
             return
@@ -191,6 +220,7 @@ class Loader:
             self._give_up(task, error, loaded)
             return
         self._current = None
+        self._left(owned)
         if self._without_room.pop(owned.slot, None):
             log.info("%s is loaded, as there is room again", owned.name)
         loaded(owned)
@@ -219,6 +249,7 @@ class Loader:
     def _give_up(self, task: _Task, error: Exception, loaded: Loaded) -> None:
         owned = task.owned
         self._current = None
+        self._left(owned)
         owned.state = STATE_OFFLINE
         if isinstance(error, NoSpaceLeft):
             # A full disk affects only new files, as with an append; existing logs are served.

@@ -81,6 +81,8 @@ def test_every_metric_is_counted_by_somebody() -> None:
         "REQUEST_ERRORS": "error_index",
         "TOTAL_TIME": "observe_total_time",
         "REBALANCES": "observe_rebalance",
+        "REMAINING_LOGS": "remaining_logs_index",
+        "REMAINING_SEGMENTS": "remaining_segments_index",
     }
     written |= {name for name, function in by_function.items() if function in calls}
     constants = {name: value for name, value in vars(catalogue).items() if name.isupper()}
@@ -221,3 +223,16 @@ def test_each_log_directory_says_how_much_room_it_has() -> None:
     free, size = (family(snapshot, f"kafkad_log_dir_{name}_bytes").samples for name in ("free", "size"))
     assert [(dict(row.labels)["log_dir"], row.value) for row in free] == [("/data/a", 5), ("/data/b", 0)]
     assert [row.value for row in size] == [9, 7]
+
+
+def test_the_logs_to_recover_are_told_by_directory() -> None:
+    words = [0] * BLOCK_WORDS
+    words[catalogue.remaining_logs_index(1)] = 7
+    words[catalogue.remaining_segments_index(500)] = 3
+    reading = BrokerReading(now_ns=0, wall_ms=0, broker_state=2, processes=[ProcessReading("worker", 0, 1, words)])
+    families = {each.name: each.samples for each in SnapshotBuilder({}, ("/a", "/b")).build(reading).families}
+    (logs,) = families["kafka_log_logmanager_remaininglogstorecover"]
+    assert (logs.labels, logs.value) == ((("dir", "/b"),), 7)
+    (segments,) = families["kafka_log_logmanager_remainingsegmentstorecover"]
+    assert (segments.labels, segments.value) == ((("dir", str(catalogue.LOG_DIRS - 1)),), 3)
+    assert {catalogue.remaining_logs_index(1), catalogue.remaining_segments_index(500)} <= set(GAUGE_INDEXES)

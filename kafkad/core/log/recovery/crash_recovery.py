@@ -27,6 +27,8 @@ class Progress(NamedTuple):
     bytes_total: int
     finding: str = ""
     """What was truncated and why, for the broker's log; usually empty."""
+    segments_left: int = 0
+    """Still to be checked, the present one included."""
 
 
 def recover_segments(
@@ -37,7 +39,8 @@ def recover_segments(
     total = sum(segment.size for segment in unflushed)
     done = 0
     next_offset = unflushed[0].base_offset if unflushed else 0
-    for segment in unflushed:
+    for number, segment in enumerate(unflushed):
+        left = len(unflushed) - number
         size = segment.size
         if segment.base_offset < next_offset:
             yield Progress(done, total, f"segment {segment.base_offset} overlaps the one before it")
@@ -46,7 +49,7 @@ def recover_segments(
         check = check_segment(segment, epochs)
         while True:
             try:
-                yield Progress(done + next(check), total)
+                yield Progress(done + next(check), total, segments_left=left)
             except StopIteration as finished:
                 next_offset = finished.value
                 break

@@ -231,3 +231,14 @@ def test_a_crash_at_any_step_of_appending_loses_no_synced_batch(tear: float | No
         assert append(again, batch(2, producer_id=1, sequence=sequence)).base_offset == sequence
         if sequence:
             assert append(again, batch(2, producer_id=1, sequence=sequence - 2)).duplicate
+
+
+def test_recovery_tells_how_many_segments_are_left() -> None:
+    store = FakeStore()
+    log = load(store)
+    for _ in range(60):
+        append(log, batch(2))
+    request = LoadRequest(partition=PARTITION, config=SMALL, was_clean=False, now_ms=NOW)
+    left = [step.segments_left for step in load_steps(store, request) if step.segments_left]
+    assert left == sorted(left, reverse=True)
+    assert (left[0], left[-1]) == (len(log.segments), 1)

@@ -10,6 +10,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.old_formats import OldMessageFormat
 from kafkad.core.log.recovery import loading
+from kafkad.core.log.recovery.crash_recovery import Progress
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from kafkad.core.log.segments.layout import CLEANED, DELETED, SWAP, file_name
@@ -61,7 +62,7 @@ def test_producers_are_found_again_in_steps() -> None:
     store = FakeStore()
     segments = len(closed(store, 300).segments)
     request = LoadRequest(partition=TopicPartition("orders", 0), config=SMALL, was_clean=False, now_ms=NOW)
-    checked = [step for step in load_steps(store, request) if step == (1, 1, "")]
+    checked = [step for step in load_steps(store, request) if step == Progress(1, 1)]
     assert len(checked) == segments
 
 
