@@ -13,9 +13,9 @@ from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.processes.descriptors import (
     ControlMessage,
-    EndMarkerRow,
-    EndMarkersWanted,
-    EndMarkersWritten,
+    TxnMarkerEntry,
+    TxnMarkersWritten,
+    WriteTxnMarkersWanted,
     short_topic_id,
 )
 
@@ -69,11 +69,11 @@ class WriteTxnMarkersQuestion:
     def message(self, worker: int, part_id: int, deadline_ms: int) -> ControlMessage:
         asked = self._by_worker[worker]
         rows = [self._marker_row(number, [place[:2] for place in places]) for number, places in asked.items()]
-        return EndMarkersWanted(part_id, rows)
+        return WriteTxnMarkersWanted(part_id, rows)
 
-    def _marker_row(self, number: int, partitions: list[tuple[int, int]]) -> EndMarkerRow:
+    def _marker_row(self, number: int, partitions: list[tuple[int, int]]) -> TxnMarkerEntry:
         marker = self._markers[number]
-        return EndMarkerRow(
+        return TxnMarkerEntry(
             marker.producer_id,
             marker.producer_epoch,
             marker.coordinator_epoch,
@@ -83,14 +83,14 @@ class WriteTxnMarkersQuestion:
         )
 
     def answered(self, worker: int, message: ControlMessage) -> None:
-        assert isinstance(message, EndMarkersWritten)
+        assert isinstance(message, TxnMarkersWritten)
         for places, codes in zip(self._by_worker[worker].values(), message.results, strict=True):
-            for (_slot, _tag, row), code in zip(places, codes, strict=True):
+            for (_slot, _short_id, row), code in zip(places, codes, strict=True):
                 row.error = code
 
     def lost(self, worker: int) -> None:
         for places in self._by_worker[worker].values():
-            for _slot, _tag, row in places:
+            for _slot, _short_id, row in places:
                 row.error = LOST
 
     def body(self) -> bytes:

@@ -85,7 +85,7 @@ def test_of_a_partition_named_twice_the_last_offset_counts() -> None:
     question = delete_records.question(asked(2, ("a", ((0, 5), (0, 6))), ("a", ((0, 7),))), a_context(2), two_workers())
     message = question.message(0, 1, 0)
     assert isinstance(message, DeleteRecordsWanted)
-    assert [offset for _slot, _tag, offset in message.partitions] == [7]
+    assert [offset for _slot, _short_id, offset in message.partitions] == [7]
 
 
 def test_the_client_says_how_long_it_may_take() -> None:

@@ -76,7 +76,7 @@ def test_a_partition_named_several_times_is_asked_about_and_answered_once() -> N
     question = describe_producers.question(body, a_context(0), view)
     message = question.message(0, 1, 99)
     assert isinstance(message, ProducersWanted)
-    assert [slot for slot, _tag in message.partitions] == [10, 11]
+    assert [slot for slot, _short_id in message.partitions] == [10, 11]
     question.answered(0, Producers(1, [(Code.NONE, 0, b""), (Code.NONE, 0, b"")]))
     rows = [(name, [row.partition_index for row in partitions]) for name, partitions in answers(question)]
     assert rows == [("a", [0, 9]), ("a", [1])]

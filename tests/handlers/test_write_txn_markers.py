@@ -11,7 +11,7 @@ from kafkad.handlers.requests.view import BrokerView
 from kafkad.handlers.write_txn_markers import WriteTxnMarkersQuestion
 from kafkad.wire.api_table import WRITE_TXN_MARKERS
 from kafkad.wire.primitives import MalformedRequest
-from kafkad.wire.processes.descriptors import EndMarkerRow, EndMarkersWanted, EndMarkersWritten, short_topic_id
+from kafkad.wire.processes.descriptors import TxnMarkerEntry, TxnMarkersWritten, WriteTxnMarkersWanted, short_topic_id
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi, versions_of
 from tests.handlers.views import Slots, a_partition, a_topic, a_view
@@ -59,23 +59,24 @@ def test_each_owner_is_asked_once_for_all_its_markers(version: int) -> None:
     newest = 2 if version >= 2 else 0
 
     assert sorted(question.workers()) == [0, 1]
-    assert question.message(0, 4, 99) == EndMarkersWanted(
+    assert question.message(0, 4, 99) == WriteTxnMarkersWanted(
         4,
         [
-            EndMarkerRow(7, 3, 5, True, newest, [(10, SHORT_ID)]),
-            EndMarkerRow(8, 3, 5, False, newest, [(12, SHORT_ID), (10, SHORT_ID)]),
+            TxnMarkerEntry(7, 3, 5, True, newest, [(10, SHORT_ID)]),
+            TxnMarkerEntry(8, 3, 5, False, newest, [(12, SHORT_ID), (10, SHORT_ID)]),
         ],
     )
-    assert question.message(1, 5, 99) == EndMarkersWanted(5, [EndMarkerRow(7, 3, 5, True, newest, [(11, SHORT_ID)])])
+    entry = TxnMarkerEntry(7, 3, 5, True, newest, [(11, SHORT_ID)])
+    assert question.message(1, 5, 99) == WriteTxnMarkersWanted(5, [entry])
 
-    question.answered(0, EndMarkersWritten(4, [[0], [0, 52]]))
+    question.answered(0, TxnMarkersWritten(4, [[0], [0, 52]]))
     question.lost(1)
     assert answers(question, version) == {7: {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}, 8: {2: 0, 0: 52}}
 
 
 def test_two_markers_of_a_producer_are_one_entry_of_the_answer() -> None:
     question = write_txn_markers.question(asked(2, (7, True, (0,)), (7, True, (2,))), a_context(2), a_view(TOPIC))
-    question.answered(0, EndMarkersWritten(1, [[0], [47]]))
+    question.answered(0, TxnMarkersWritten(1, [[0], [47]]))
     assert answers(question, 2) == {7: {0: 0, 2: 47}}
 
 

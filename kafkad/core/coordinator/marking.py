@@ -1,5 +1,7 @@
 """Which transaction markers are not written yet, and which worker gets a request for them now?
 
+The rules behind Apache Kafka's TransactionMarkerChannelManager.
+
 An order ends when each partition of the transaction has its marker or is gone. Until then it is never forgotten: when
 the owner of a partition dies, refuses or is missing it is asked again, as a marker may be written twice.
 """
@@ -7,7 +9,7 @@ the owner of a partition dies, refuses or is missing it is asked again, as a mar
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kafkad.core.coordinator.shard import MarkersWanted
+from kafkad.core.coordinator.shard import TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
 
 RETRY_MS = 100
@@ -23,7 +25,7 @@ class Place(NamedTuple):
 
     worker: int
     slot: int
-    tag: int
+    short_id: int
 
 
 Places = Callable[[str, int], Place | None]
@@ -35,7 +37,7 @@ class _Order:
 
     __slots__ = ("missing", "source", "wanted")
 
-    def __init__(self, source: int, wanted: MarkersWanted) -> None:
+    def __init__(self, source: int, wanted: TxnMarkersToSend) -> None:
         self.source = source
         self.wanted = wanted
         self.missing: set[Partition] = set(wanted.partitions)
@@ -46,7 +48,7 @@ class MarkerRequest(NamedTuple):
 
     marker_id: int
     worker: int
-    wanted: MarkersWanted
+    wanted: TxnMarkersToSend
     slots: list[tuple[int, int]]
 
 
@@ -99,7 +101,7 @@ class Marking:
         """Whether there is something to send or to report at once."""
         return bool(self._fresh) or bool(self._finished) or bool(self._advanced)
 
-    def order(self, source: int, wanted: MarkersWanted) -> None:
+    def order(self, source: int, wanted: TxnMarkersToSend) -> None:
         """The shard in slot `source` has decided a transaction. A new order for the same transactional id replaces the
         first."""
         order = self._orders[source, wanted.transactional_id] = _Order(source, wanted)
@@ -141,7 +143,7 @@ class Marking:
             self._next_id += 1
             self._sent[marker_id] = _Sent(order, worker, [partition for partition, _ in rows])
             requests.append(
-                MarkerRequest(marker_id, worker, order.wanted, [(place.slot, place.tag) for _, place in rows])
+                MarkerRequest(marker_id, worker, order.wanted, [(place.slot, place.short_id) for _, place in rows])
             )
 
     def answered(self, marker_id: int, results: Sequence[int], now_ms: int) -> None:

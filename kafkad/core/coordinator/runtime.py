@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Generic, Protocol
 
 from kafkad.core.coordinator.batches import Ended, RecordCodec, pack_records, unpack_batch
-from kafkad.core.coordinator.shard import MarkersWanted, Moment, Outcome, Producer, Record, Shard
+from kafkad.core.coordinator.shard import Moment, Outcome, Producer, Record, Shard, TxnMarkersToSend
 from kafkad.core.coordinator.timers import ShardTimer, ShardTimers
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.batch import Codec
@@ -52,7 +52,7 @@ class Recipient(Protocol):
     def refuse(self, token: int, code: ErrorCode) -> None:
         """Answer request `token` as a whole with `code`, in the format of its API."""
 
-    def order_markers(self, wanted: MarkersWanted) -> None: ...
+    def order_markers(self, wanted: TxnMarkersToSend) -> None: ...
 
     def tell(self, line: str) -> None: ...
 
@@ -108,7 +108,7 @@ class Runtime(Generic[Record]):
         self._collected_records = 0
         self._refused_appends = 0
         self._deferred: deque[_Deferred[Record]] = deque()
-        self._decided: deque[tuple[int, MarkersWanted]] = deque()
+        self._decided: deque[tuple[int, TxnMarkersToSend]] = deque()
         """Markers of decisions whose replication timed out: they are ordered when the high watermark passes them."""
         self._loading = self._load()
 

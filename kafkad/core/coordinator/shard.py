@@ -60,7 +60,7 @@ class Outcome(Generic[Record]):
     timers: list[tuple[Hashable, int | None]] = field(default_factory=list)
     """(key, deadline on the monotonic clock in ms); None cancels. A key has one timer: setting it again moves it."""
     after: Callable[[ErrorCode, Moment], "Outcome[Record]"] | None = None
-    markers: list["MarkersWanted"] = field(default_factory=list)
+    markers: list["TxnMarkersToSend"] = field(default_factory=list)
     log_lines: list[str] = field(default_factory=list)
     """Log lines: one for each rebalance, fenced producer and the like."""
     rebalances_ms: list[int] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Outcome(Generic[Record]):
     `markers`."""
 
 
-class MarkersWanted(NamedTuple):
+class TxnMarkersToSend(NamedTuple):
     """A transaction is decided: its markers have to be written to all its partitions.
 
     The runtime calls `Shard.markers_written` when every partition has its marker, or is gone.
@@ -106,7 +106,7 @@ class Shard(Protocol[Record]):
         """Leadership is gone, or the log failed: answer all waiting requests (NOT_COORDINATOR); no records."""
 
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> Outcome[Record]:
-        """Every marker of a `MarkersWanted` is in its log."""
+        """Every marker of a `TxnMarkersToSend` is in its log."""
 
 
 def merge(first: Outcome[Record], second: Outcome[Record]) -> Outcome[Record]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from kafkad.core.coordinator.producer_ids import ProducerIdManager
-from kafkad.core.coordinator.shard import MarkersWanted, Moment, Outcome
+from kafkad.core.coordinator.shard import Moment, Outcome, TxnMarkersToSend
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.transactions import transitions
 from kafkad.core.transactions.config import TransactionConfig, supports_epoch_bump, value_version
@@ -141,8 +141,8 @@ class Decisions:
             return self._complete(record, moment)
         return Outcome(markers=[self._markers(record)])
 
-    def _markers(self, record: TransactionRecord) -> MarkersWanted:
-        return MarkersWanted(
+    def _markers(self, record: TransactionRecord) -> TxnMarkersToSend:
+        return TxnMarkersToSend(
             transactional_id=record.transactional_id,
             producer_id=record.producer_id,
             producer_epoch=record.producer_epoch,

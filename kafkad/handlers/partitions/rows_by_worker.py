@@ -29,7 +29,7 @@ class RowsByWorker(Generic[Row]):
         return self._rows[worker]
 
     def rows(self, worker: int) -> Iterable[Row]:
-        return (row for _slot, _tag, row in self._rows[worker])
+        return (row for _slot, _short_id, row in self._rows[worker])
 
 
 LOST = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -7,7 +7,7 @@ from kafkad.handlers.partitions.owner_question import OwnerQuestion
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
-from kafkad.wire.processes.descriptors import DeletedRecords, EndMarkersWritten, Producers, pack_control
+from kafkad.wire.processes.descriptors import DeletedRecords, Producers, TxnMarkersWritten, pack_control
 
 PATIENCE_MS = 30_000
 """How long owners may take for a request without a timeout of its own."""
@@ -47,7 +47,7 @@ class OwnerRequests:
         if not workers:
             self._answers.send(reply, question.body())
 
-    def heard(self, message: DeletedRecords | Producers | EndMarkersWritten) -> None:
+    def heard(self, message: DeletedRecords | Producers | TxnMarkersWritten) -> None:
         known = self._parts.pop(message.part_id, None)
         if known is not None:
             opened, worker = known

@@ -8,11 +8,11 @@ from kafkad.wire.processes.descriptors import (
     APPENDED,
     MOVED,
     DeletedRecords,
-    EndMarkersWritten,
     FilesRemoved,
     Manifest,
     Producers,
     RecordErrors,
+    TxnMarkersWritten,
     unpack_control,
     unpack_moved,
 )
@@ -56,7 +56,7 @@ class WorkerMessages:
                 self._logs.arrived(message, self._table.read(message.slot))
             case FilesRemoved(slots):
                 self._logs.files_removed(slots, self._table)
-            case DeletedRecords() | Producers() | EndMarkersWritten():
+            case DeletedRecords() | Producers() | TxnMarkersWritten():
                 self._request_handlers.owners.heard(message)
             case _:
                 raise AssertionError(f"a worker does not send {type(message).__name__} to a network process")

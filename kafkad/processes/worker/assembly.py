@@ -9,9 +9,9 @@ from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker.appending import Appender
-from kafkad.processes.worker.coordinators.end_markers import EndMarkers
 from kafkad.processes.worker.coordinators.lags import Lags
-from kafkad.processes.worker.coordinators.marker_orders import MarkerOrders
+from kafkad.processes.worker.coordinators.marker_channel import TxnMarkerChannel
+from kafkad.processes.worker.coordinators.marker_writer import TxnMarkerWriter
 from kafkad.processes.worker.coordinators.messages import Coordination
 from kafkad.processes.worker.coordinators.shard_kinds import shard_kinds
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
@@ -93,7 +93,7 @@ class Assembly:
             publish=shell.publish,
             remove_later=shell.remove_later,
             failed_partitions=failed_partitions,
-            write_markers=self.end_markers.write,
+            write_markers=self.marker_writer.write,
         )
         self.periodic = Periodic(
             self.partitions.by_slot,
@@ -161,19 +161,19 @@ class Assembly:
             touched=shell.touched,
             failed=failed_partitions.failed,
         )
-        self.end_markers = EndMarkers(
+        self.marker_writer = TxnMarkerWriter(
             partitions.by_slot,
             touched=shell.touched,
             failed=failed_partitions.failed,
             ended=self.coordinating.transaction_ended,
         )
-        orders = MarkerOrders(
-            context.key, partitions, self.coordinating, write=self.end_markers.write, send=shell.reach
+        marker_channel = TxnMarkerChannel(
+            context.key, partitions, self.coordinating, write=self.marker_writer.write, send=shell.reach
         )
         transaction_verification = TransactionVerification(context.key, partitions, self.coordinating, shell.reach)
         lags = Lags(self.coordinating, partitions, context.table, shell.send_to)
         self.coordination = Coordination(
-            partitions, self.coordinating, orders, transaction_verification, producer_ids, lags, shell.tell
+            partitions, self.coordinating, marker_channel, transaction_verification, producer_ids, lags, shell.tell
         )
         return transaction_verification
 

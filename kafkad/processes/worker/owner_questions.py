@@ -21,18 +21,16 @@ from kafkad.core.log.segments.removal import (
 )
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.coordinators.marker_orders import WriteMarkers
+from kafkad.processes.worker.coordinators.marker_channel import WriteTxnMarker
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
 from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.messages.describe_producers import ProducerRow, pack_producers
-from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted
+from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten
 from kafkad.wire.processes.descriptors import (
     CleanupOrdered,
     ControlMessage,
     DeleteRecordsWanted,
-    EndMarkersWanted,
-    EndMarkersWritten,
     Manifest,
     ManifestWanted,
     Producers,
@@ -41,6 +39,8 @@ from kafkad.wire.processes.descriptors import (
     SegmentsDescribed,
     SegmentsOf,
     SegmentsWanted,
+    TxnMarkersWritten,
+    WriteTxnMarkersWanted,
     pack_control,
 )
 from kafkad.wire.steps import STEP
@@ -65,7 +65,7 @@ class Questions:
         publish: Callable[[OwnedPartition], None],
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
         failed_partitions: FailedPartitions,
-        write_markers: WriteMarkers,
+        write_markers: WriteTxnMarker,
     ) -> None:
         self._partitions = partitions
         self._send = send
@@ -101,7 +101,7 @@ class Questions:
             case CleanupOrdered():
                 self._clean_up(message)
                 return
-            case EndMarkersWanted():
+            case WriteTxnMarkersWanted():
                 self._write_markers(peer, message)
                 return
             case _:
@@ -197,19 +197,19 @@ class Questions:
         finally:
             self._shortening.discard(owned)
 
-    def _write_markers(self, peer: ProcessKey, message: EndMarkersWanted) -> None:
+    def _write_markers(self, peer: ProcessKey, message: WriteTxnMarkersWanted) -> None:
         """WriteTxnMarkers: several markers are answered together, after the last is written."""
         incarnation = self.deleting.incarnation_of(peer)
         results: dict[int, list[int]] = {}
 
-        def written(order: MarkersWritten) -> None:
+        def written(order: TxnMarkerWritten) -> None:
             results[order.marker_id] = order.results
             if len(results) == len(message.markers) and incarnation == self.deleting.incarnation_of(peer):
                 rows = [results[number] for number in range(len(results))]
-                self._send(peer, pack_control(EndMarkersWritten(message.part_id, rows)))
+                self._send(peer, pack_control(TxnMarkersWritten(message.part_id, rows)))
 
         for number, row in enumerate(message.markers):
-            order = WriteTxnMarkersWanted(
+            order = TxnMarkerWanted(
                 number,
                 row.producer_id,
                 row.producer_epoch,

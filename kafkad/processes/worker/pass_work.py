@@ -26,7 +26,7 @@ class PassWork:
         self._questions = assembly.questions
         self._periodic = assembly.periodic
         self._coordinating = assembly.coordinating
-        self._end_markers = assembly.end_markers
+        self._marker_writer = assembly.marker_writer
         self._coordination = assembly.coordination
         self._publishing = assembly.publishing
         self._loaded = loaded
@@ -51,13 +51,13 @@ class PassWork:
         self._questions.go_on()
         if self._coordination.has_turns:
             self._coordination.take_turns()
-        if self._end_markers.is_busy:
-            self._end_markers.work(STEP_S)
+        if self._marker_writer.is_busy:
+            self._marker_writer.work(STEP_S)
         self._coordinating.settle()
 
     def tidy_up(self, now_ms: int) -> None:
         """After the answers to appends: what follows from the published slots, and what the clock orders."""
-        self._end_markers.answer_written()
+        self._marker_writer.answer_written()
         self._appending.expire(now_ms)
         self._questions.deleting.expire(now_ms)
         self._coordinating.work(STEP_S, now_ms)
@@ -92,6 +92,6 @@ class PassWork:
         return min([deadline for deadline in deadlines if deadline is not None], default=_NEVER_MS)
 
     def _is_busy(self) -> bool:
-        coordinates = self._coordinating.is_busy or self._coordination.is_busy or self._end_markers.is_busy
+        coordinates = self._coordinating.is_busy or self._coordination.is_busy or self._marker_writer.is_busy
         appends = self._publishing.has_dirty or self._appending.is_busy
         return appends or coordinates or self._questions.is_busy or not self._loader.is_idle

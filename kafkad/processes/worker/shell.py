@@ -82,7 +82,7 @@ class WorkerProcess:
         self.questions = assembly.questions
         self.periodic = assembly.periodic
         self.coordinating = assembly.coordinating
-        self.end_markers = assembly.end_markers
+        self.marker_writer = assembly.marker_writer
         self.coordination = assembly.coordination
         self._publishing = assembly.publishing
         progress = partial(self._registry.set_progress, context.key)

@@ -30,7 +30,7 @@ class CoordinatorAnswered(msgspec.Struct, tag="coordinator_answered", array_like
     reason: str = ""
 
 
-class WriteTxnMarkersWanted(msgspec.Struct, tag="write_txn_markers_wanted", array_like=True):
+class TxnMarkerWanted(msgspec.Struct, tag="txn_marker_wanted", array_like=True):
     """A transaction is decided: write its marker to these partitions, (slot, short_id) each."""
 
     marker_id: int
@@ -42,7 +42,7 @@ class WriteTxnMarkersWanted(msgspec.Struct, tag="write_txn_markers_wanted", arra
     partitions: list[tuple[int, int]]
 
 
-class MarkersWritten(msgspec.Struct, tag="markers_written", array_like=True):
+class TxnMarkerWritten(msgspec.Struct, tag="txn_marker_written", array_like=True):
     """An error code for each partition, in the order of the request; sent when the markers are replicated."""
 
     marker_id: int
@@ -82,8 +82,8 @@ CoordinationMessage = (
     | GroupLags
     | CoordinatorAsked
     | CoordinatorAnswered
-    | WriteTxnMarkersWanted
-    | MarkersWritten
+    | TxnMarkerWanted
+    | TxnMarkerWritten
     | VerificationWanted
     | Verified
 )

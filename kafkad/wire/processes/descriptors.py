@@ -209,7 +209,7 @@ class Producers(msgspec.Struct, tag="producers", array_like=True):
     results: list[tuple[int, int, bytes]]
 
 
-class EndMarkerRow(msgspec.Struct, array_like=True):
+class TxnMarkerEntry(msgspec.Struct, array_like=True):
     """The end of one producer's transaction in these partitions: (slot, short_id)."""
 
     producer_id: int
@@ -220,14 +220,14 @@ class EndMarkerRow(msgspec.Struct, array_like=True):
     partitions: list[tuple[int, int]]
 
 
-class EndMarkersWanted(msgspec.Struct, tag="end_markers_wanted", array_like=True):
+class WriteTxnMarkersWanted(msgspec.Struct, tag="write_txn_markers_wanted", array_like=True):
     """A client asks for transactions to be ended (WriteTxnMarkers)."""
 
     part_id: int
-    markers: list[EndMarkerRow]
+    markers: list[TxnMarkerEntry]
 
 
-class EndMarkersWritten(msgspec.Struct, tag="end_markers_written", array_like=True):
+class TxnMarkersWritten(msgspec.Struct, tag="txn_markers_written", array_like=True):
     """For each marker an error code for each partition, in the order of the question.
 
     Sent when the markers are replicated.
@@ -302,8 +302,8 @@ ControlMessage = (
     | DeletedRecords
     | ProducersWanted
     | Producers
-    | EndMarkersWanted
-    | EndMarkersWritten
+    | WriteTxnMarkersWanted
+    | TxnMarkersWritten
 )
 
 _encoder = msgspec.msgpack.Encoder()

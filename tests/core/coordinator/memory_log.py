@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple
 
 from kafkad.core.coordinator.batches import RecordCodec
 from kafkad.core.coordinator.runtime import Runtime, State
-from kafkad.core.coordinator.shard import Caller, MarkersWanted, Moment, Outcome, Record, Shard
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome, Record, Shard, TxnMarkersToSend
 from kafkad.core.coordinator.timers import DueTimers, ShardTimer
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.producer_state import EndMarker
@@ -94,7 +94,7 @@ class Bed(Generic[Record]):
         self.moment = Moment(now_ms, wall_ms)
         self.answers: dict[int, Any] = {}
         self.asked: list[int] = []
-        self.markers: list[MarkersWanted] = []
+        self.markers: list[TxnMarkersToSend] = []
         self.lines: list[str] = []
         self.rebalances_ms: list[int] = []
         self._make_shard = make_shard
@@ -112,7 +112,7 @@ class Bed(Generic[Record]):
     def refuse(self, token: int, code: ErrorCode) -> None:
         self.reply(token, Refused(code))
 
-    def order_markers(self, wanted: MarkersWanted) -> None:
+    def order_markers(self, wanted: TxnMarkersToSend) -> None:
         self.markers.append(wanted)
 
     def tell(self, line: str) -> None:

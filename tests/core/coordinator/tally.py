@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from kafkad.core.coordinator.shard import Caller, MarkersWanted, Moment, Outcome, Producer
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome, Producer, TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
 
 WAIT_MS = 1_000
@@ -116,5 +116,5 @@ class TallyShard:
         return Outcome(records=[Added(name=name, amount=100)], timers=[(name, None)], replies=replies)
 
     def decide(self, caller: Caller, name: str) -> Outcome[Added]:
-        markers = MarkersWanted(name, 7, 0, 0, True, frozenset({("t", 0)}))
+        markers = TxnMarkersToSend(name, 7, 0, 0, True, frozenset({("t", 0)}))
         return Outcome(records=[Added(name=name, amount=0)], replies=[(caller.token, "decided")], markers=[markers])

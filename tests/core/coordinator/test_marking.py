@@ -12,7 +12,7 @@ from kafkad.core.coordinator.marking import (
     Marking,
     Place,
 )
-from kafkad.core.coordinator.shard import MarkersWanted
+from kafkad.core.coordinator.shard import TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
 
 SOURCE = 100
@@ -39,8 +39,8 @@ def two_workers() -> Cluster:
     return cluster
 
 
-def wanted(name: str = "t", epoch: int = 4, *partitions: tuple[str, int]) -> MarkersWanted:
-    return MarkersWanted(name, 7, epoch, 1, True, frozenset(partitions or (("a", 0), ("a", 1), ("b", 0))))
+def wanted(name: str = "t", epoch: int = 4, *partitions: tuple[str, int]) -> TxnMarkersToSend:
+    return TxnMarkersToSend(name, 7, epoch, 1, True, frozenset(partitions or (("a", 0), ("a", 1), ("b", 0))))
 
 
 def slots(requests: list[MarkerRequest]) -> dict[int, list[tuple[int, int]]]:
@@ -117,7 +117,7 @@ def test_partitions_of_deleted_topics_need_no_marker() -> None:
 
 def test_a_transaction_without_partitions_is_finished_at_once() -> None:
     marking = Marking(two_workers().find)
-    marking.order(SOURCE, MarkersWanted("t", 7, 4, 1, False, frozenset()))
+    marking.order(SOURCE, TxnMarkersToSend("t", 7, 4, 1, False, frozenset()))
     assert marking.take_requests(0) == []
     assert marking.take_finished() == [MarkersComplete(SOURCE, "t", 4)]
 
@@ -180,7 +180,7 @@ def _play(random: Random) -> None:
             case 0:
                 ordered.append(f"t{number}")
                 partitions = random.sample(sorted(cluster.places), random.randrange(4))
-                marking.order(SOURCE, MarkersWanted(f"t{number}", 7, number, 1, True, frozenset(partitions)))
+                marking.order(SOURCE, TxnMarkersToSend(f"t{number}", 7, number, 1, True, frozenset(partitions)))
             case 1 if open_errands:
                 request = open_errands.pop(random.randrange(len(open_errands)))
                 marking.answered(request.marker_id, [random.choice(codes) for _ in request.slots], now_ms)

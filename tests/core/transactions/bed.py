@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from kafkad.adapters.patterns import compile_pattern
-from kafkad.core.coordinator.shard import MarkersWanted
+from kafkad.core.coordinator.shard import TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.config import TransactionConfig
 from kafkad.core.transactions.records import AnyTransactionRecord, Partition
@@ -173,7 +173,7 @@ class TransactionBed(Bed[AnyTransactionRecord]):
 
     # What partitions do.
 
-    def write_markers(self) -> list[MarkersWanted]:
+    def write_markers(self) -> list[TxnMarkersToSend]:
         """Every marker that was ordered is written."""
         ordered, self.markers = self.markers, []
         for wanted in ordered:

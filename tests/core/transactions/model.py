@@ -11,7 +11,7 @@ from enum import Enum
 from random import Random
 from typing import Any
 
-from kafkad.core.coordinator.shard import MarkersWanted
+from kafkad.core.coordinator.shard import TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import EndTxn, InitProducerId, PartitionsToAdd
 from tests.core.coordinator.memory_log import Refused
@@ -56,7 +56,7 @@ class ModelPartition:
         self.fates[name] = Fate.OPEN
         return True
 
-    def mark(self, wanted: MarkersWanted) -> None:
+    def mark(self, wanted: TxnMarkersToSend) -> None:
         """Once or again."""
         if wanted.coordinator_epoch < self._coordinator_epochs.get(wanted.transactional_id, -1):
             return

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkad.core.coordinator.shard import MarkersWanted, Outcome
+from kafkad.core.coordinator.shard import Outcome, TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.state import MAX_EPOCH, NO_EPOCH
 from kafkad.wire.records import transaction_records
@@ -64,7 +64,7 @@ class World:
         self.producers: list[ModelProducer] = []
         self._tasks: list[Task] = []
         self._late: list[Callable[[], int]] = []
-        self._markers: list[tuple[MarkersWanted, set[int]]] = []
+        self._markers: list[tuple[TxnMarkersToSend, set[int]]] = []
         self._fenced: dict[str, set[Identity]] = {name: set() for name in IDS}
         if self.random.random() < 0.3:
             self._age()

@@ -9,7 +9,7 @@ from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_NS, STEP_S, Turns
 from kafkad.processes.worker.coordinators.lags import Lags
-from kafkad.processes.worker.coordinators.marker_orders import MarkerOrders
+from kafkad.processes.worker.coordinators.marker_channel import TxnMarkerChannel
 from kafkad.processes.worker.coordinators.offset_verification import OffsetVerifications
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
@@ -21,10 +21,10 @@ from kafkad.wire.processes.coordinator_messages import (
     CoordinationMessage,
     CoordinatorAsked,
     LagsWanted,
-    MarkersWritten,
+    TxnMarkerWanted,
+    TxnMarkerWritten,
     VerificationWanted,
     Verified,
-    WriteTxnMarkersWanted,
 )
 
 _ORDERED = frozenset({OFFSET_COMMIT, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT})
@@ -48,7 +48,7 @@ class Coordination:
         self,
         partitions: Partitions,
         coordinating: CoordinatorShards,
-        orders: MarkerOrders,
+        marker_channel: TxnMarkerChannel,
         transaction_verification: TransactionVerification,
         producer_ids: ProducerIdBlocks,
         lags: Lags,
@@ -56,7 +56,7 @@ class Coordination:
     ) -> None:
         self._partitions = partitions
         self._coordinating = coordinating
-        self._orders = orders
+        self._marker_channel = marker_channel
         self._transaction_verification = transaction_verification
         self._producer_ids = producer_ids
         self._lags = lags
@@ -66,7 +66,7 @@ class Coordination:
         """Waiting requests by slot and by the key that keeps their order."""
         self._spent_ns = 0
         """The time that requests of this pass have taken."""
-        coordinating.markers = orders
+        coordinating.markers = marker_channel
         coordinating.offset_verification = OffsetVerifications(transaction_verification)
 
     def hear(self, peer: ProcessKey, message: CoordinationMessage) -> None:
@@ -76,10 +76,10 @@ class Coordination:
                     self._queue(peer, message)
                 else:
                     self._asked(peer, message)
-            case WriteTxnMarkersWanted():
-                self._orders.wanted(peer, message)
-            case MarkersWritten():
-                self._orders.written(message)
+            case TxnMarkerWanted():
+                self._marker_channel.wanted(peer, message)
+            case TxnMarkerWritten():
+                self._marker_channel.written(message)
             case VerificationWanted():
                 self._transaction_verification.wanted(peer, message)
             case Verified():
@@ -133,7 +133,7 @@ class Coordination:
 
     def worker_changed(self, worker: ProcessKey) -> None:
         """Its questions are lost and asked again."""
-        self._orders.worker_lost(worker)
+        self._marker_channel.worker_lost(worker)
         self._transaction_verification.worker_lost(worker)
 
     # Blocks of producer ids.
@@ -149,15 +149,15 @@ class Coordination:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self._orders.next_deadline_ms
+        return self._marker_channel.next_deadline_ms
 
     @property
     def is_busy(self) -> bool:
-        return self._orders.is_busy or self._lags.is_busy or bool(self._turns)
+        return self._marker_channel.is_busy or self._lags.is_busy or bool(self._turns)
 
     def work(self, now_ms: int) -> None:
         self._spent_ns = 0
-        self._orders.work(now_ms)
+        self._marker_channel.work(now_ms)
         self._lags.work(STEP_S)
         if self._producer_ids.wanted and not self._producer_ids.is_asked:
             self._producer_ids.is_asked = True

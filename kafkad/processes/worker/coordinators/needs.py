@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kafkad.core.coordinator.shard import MarkersWanted
+from kafkad.core.coordinator.shard import TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.worker.owned import OwnedPartition
 
 
-class PendingMarkers(Protocol):
-    """Accepts orders for markers."""
+class TxnMarkersSender(Protocol):
+    """Sends the markers of decided transactions to the owners of the partitions."""
 
-    def order(self, owned: OwnedPartition, wanted: MarkersWanted) -> None: ...
+    def add(self, owned: OwnedPartition, wanted: TxnMarkersToSend) -> None: ...
 
     def forget(self, owned: OwnedPartition) -> None: ...
 

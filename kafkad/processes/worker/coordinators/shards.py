@@ -15,7 +15,7 @@ from uuid import UUID
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.runtime import Runtime, State
-from kafkad.core.coordinator.shard import Caller, MarkersWanted, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome, TxnMarkersToSend
 from kafkad.core.coordinator.timers import DueTimers, ShardTimer
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
@@ -26,7 +26,7 @@ from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.answers import Answer, ClientAnswer, InnerAnswer
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
-from kafkad.processes.worker.coordinators.needs import OffsetVerification, PendingMarkers
+from kafkad.processes.worker.coordinators.needs import OffsetVerification, TxnMarkersSender
 from kafkad.processes.worker.coordinators.shard_kinds import ShardKind
 from kafkad.processes.worker.coordinators.shard_loading import Coordinator, ShardLoading, moment_now
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure
@@ -59,7 +59,7 @@ class CoordinatorShards:
         self._send = send
         self._touched = touched
         self._failed = failed
-        self.markers: PendingMarkers | None = None
+        self.markers: TxnMarkersSender | None = None
         self.offset_verification: OffsetVerification | None = None
         """The parts that write markers and verify transactions; set after they are made, as they need this object."""
         self._wheel: TimingWheel[ShardTimer] = TimingWheel(start_ms=now_ms)
@@ -326,9 +326,9 @@ class CoordinatorShards:
         """The shards that serve."""
         return [row.runtime.shard for row in self._by_slot.values() if row.runtime.state is State.ACTIVE]
 
-    def order_markers(self, owned: OwnedPartition, wanted: MarkersWanted) -> None:
+    def order_markers(self, owned: OwnedPartition, wanted: TxnMarkersToSend) -> None:
         assert self.markers is not None
-        self.markers.order(owned, wanted)
+        self.markers.add(owned, wanted)
 
 
 class _Recipient:
@@ -340,7 +340,7 @@ class _Recipient:
         self._coordinating = coordinating
         self._owned = owned
 
-    def order_markers(self, wanted: MarkersWanted) -> None:
+    def order_markers(self, wanted: TxnMarkersToSend) -> None:
         self._coordinating.order_markers(self._owned, wanted)
 
     def tell(self, line: str) -> None:

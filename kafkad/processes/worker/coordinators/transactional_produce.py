@@ -189,7 +189,7 @@ class Transactional:
         """Batch headers by number of the slice. An invalid batch is refused when it is appended."""
         arena = self._arenas[pending.network]
         headers: dict[int, BatchHeader] = {}
-        for number, (_slot, _tag, offset, length) in enumerate(pending.slices):
+        for number, (_slot, _short_id, offset, length) in enumerate(pending.slices):
             if length >= HEADER_SIZE:
                 header = read_header(arena, offset)
                 if header.is_transactional and header.producer_id >= 0:

@@ -1,7 +1,7 @@
-"""Markers that the coordinators of this worker have ordered.
+"""Sends the markers of the transactions that the coordinators of this worker have decided.
 
-They are sent to the owners of the partitions until they are written. An owner may be this worker or another one, and
-may die meanwhile; `Marking` says which owner to ask when.
+They are sent to the owners of the partitions until they are written (Apache Kafka: TransactionMarkerChannelManager).
+An owner may be this worker or another one, and may die meanwhile; `Marking` says which owner to ask when.
 """
 
 import logging
@@ -10,22 +10,22 @@ from functools import partial
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.marking import MarkerRequest, MarkersAdvanced, Marking, Place
-from kafkad.core.coordinator.shard import Caller, MarkersWanted, Moment, Outcome
+from kafkad.core.coordinator.shard import Caller, Moment, Outcome, TxnMarkersToSend
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.partitions import Partitions
-from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted, pack_coordination
+from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten, pack_coordination
 from kafkad.wire.processes.descriptors import short_topic_id
 
 log = logging.getLogger(__name__)
 
-WriteMarkers = Callable[[WriteTxnMarkersWanted, Callable[[MarkersWritten], None]], None]
-"""Writes the markers of an order, and answers when they are replicated."""
+WriteTxnMarker = Callable[[TxnMarkerWanted, Callable[[TxnMarkerWritten], None]], None]
+"""Writes one marker to each of the partitions, and answers when all are replicated."""
 
 
-class MarkerOrders:
+class TxnMarkerChannel:
     """`write` writes markers in this worker; `send` returns False when a worker can't be reached."""
 
     def __init__(
@@ -34,7 +34,7 @@ class MarkerOrders:
         partitions: Partitions,
         coordinating: CoordinatorShards,
         *,
-        write: WriteMarkers,
+        write: WriteTxnMarker,
         send: Callable[[ProcessKey, bytes], bool],
     ) -> None:
         self._me = me
@@ -53,30 +53,30 @@ class MarkerOrders:
     def next_deadline_ms(self) -> int | None:
         return self._marking.retry_at_ms
 
-    def order(self, owned: OwnedPartition, wanted: MarkersWanted) -> None:
-        """A shard has decided a transaction; the orders are sent when the pass ends."""
+    def add(self, owned: OwnedPartition, wanted: TxnMarkersToSend) -> None:
+        """A shard has decided a transaction; its markers are sent when the pass ends."""
         self._marking.order(owned.slot, wanted)
 
     def forget(self, owned: OwnedPartition) -> None:
         """The shard was given up."""
         self._marking.forget(owned.slot)
 
-    def written(self, message: MarkersWritten) -> None:
+    def written(self, message: TxnMarkerWritten) -> None:
         self._marking.answered(message.marker_id, message.results, self._now_ms)
 
-    def wanted(self, peer: ProcessKey, message: WriteTxnMarkersWanted) -> None:
-        """Another worker's coordinator orders markers in partitions of this worker."""
+    def wanted(self, peer: ProcessKey, message: TxnMarkerWanted) -> None:
+        """Another worker's coordinator sends a marker for partitions of this worker."""
         self._write(message, partial(self._answer, peer))
 
-    def _answer(self, peer: ProcessKey, written: MarkersWritten) -> None:
-        # If the peer has died meanwhile, its successor orders again.
+    def _answer(self, peer: ProcessKey, written: TxnMarkerWritten) -> None:
+        # If the peer has died meanwhile, its successor sends the marker again.
         self._send(peer, pack_coordination(written))
 
     def worker_lost(self, worker: ProcessKey) -> None:
         self._marking.worker_lost(worker.index, self._now_ms)
 
     def work(self, now_ms: int) -> None:
-        """End of a pass: send the orders, and tell the shards which are done."""
+        """End of a pass: send the markers, and tell the shards which are written."""
         self._now_ms = now_ms
         if not len(self._marking) and not self._marking.is_busy:
             return
@@ -100,7 +100,7 @@ class MarkerOrders:
 
     def _run(self, request: MarkerRequest) -> None:
         wanted = request.wanted
-        message = WriteTxnMarkersWanted(
+        message = TxnMarkerWanted(
             request.marker_id,
             wanted.producer_id,
             wanted.producer_epoch,

@@ -1,6 +1,6 @@
 """Transaction markers in the partitions of this worker: written for a coordinator, answered when replicated.
 
-A marker that is ordered twice is written twice; the second one ends nothing. A marker in a partition of
+A marker that is sent twice is written twice; the second one ends nothing. A marker in a partition of
 `__consumer_offsets` decides offsets, so its group coordinator is told at once. A transaction may span ten thousand
 partitions, so transactions take turns, a few milliseconds in each pass.
 """
@@ -15,9 +15,9 @@ from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted
+from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten
 
-Answer = Callable[[MarkersWritten], None]
+Answer = Callable[[TxnMarkerWritten], None]
 Ended = Callable[[OwnedPartition, int, bool, int], None]
 """(partition, producer id, whether it commits, offset of the marker)."""
 
@@ -26,19 +26,19 @@ AT_A_TIME = 16
 
 
 class _Row:
-    """A marker order with its results, one for each marker that was tried."""
+    """A marker with its results, one for each partition that was tried."""
 
-    __slots__ = ("answer", "order", "required", "results")
+    __slots__ = ("answer", "marker", "required", "results")
 
-    def __init__(self, order: WriteTxnMarkersWanted, answer: Answer) -> None:
-        self.order = order
+    def __init__(self, marker: TxnMarkerWanted, answer: Answer) -> None:
+        self.marker = marker
         self.answer = answer
         self.results: list[int] = []
         self.required: dict[int, tuple[OwnedPartition, int]] = {}
         """Index of the result → the partition, and the offset that its high watermark must reach."""
 
 
-class EndMarkers:
+class TxnMarkerWriter:
     """`touched` notes that a log has changed, `failed` takes one offline, `ended` tells a group coordinator."""
 
     def __init__(
@@ -55,17 +55,17 @@ class EndMarkers:
         self._ended = ended
         self._unwritten: deque[_Row] = deque()
         self._waiting: list[_Row] = []
-        """Orders whose markers are all in the logs, but not all replicated."""
+        """Markers that are in all their logs, but not replicated everywhere."""
 
     @property
     def is_busy(self) -> bool:
         return bool(self._unwritten)
 
-    def write(self, order: WriteTxnMarkersWanted, answer: Answer) -> None:
-        """Order one marker in each partition, which `work` writes; `answer` is called after they are published and
+    def write(self, marker: TxnMarkerWanted, answer: Answer) -> None:
+        """Note one marker for each partition, which `work` writes; `answer` is called after they are published and
         replicated.
         """
-        self._unwritten.append(_Row(order, answer))
+        self._unwritten.append(_Row(marker, answer))
 
     def work(self, budget_s: float) -> None:
         """Write for about `budget_s` seconds, but at least one turn."""
@@ -73,9 +73,9 @@ class EndMarkers:
         while self._unwritten:
             row = self._unwritten.popleft()
             done = len(row.results)
-            for slot, short_id in row.order.partitions[done : done + AT_A_TIME]:
+            for slot, short_id in row.marker.partitions[done : done + AT_A_TIME]:
                 self._try(row, slot, short_id)
-            is_written = len(row.results) == len(row.order.partitions)
+            is_written = len(row.results) == len(row.marker.partitions)
             (self._waiting if is_written else self._unwritten).append(row)
             if time.monotonic() >= until_s:
                 break
@@ -86,25 +86,25 @@ class EndMarkers:
             row.results.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         try:
-            end_offset = self._write_one(owned, row.order)
+            end_offset = self._write_one(owned, row.marker)
         except KafkaError as error:
             row.results.append(error.code)
             return
         row.required[len(row.results)] = (owned, end_offset)
         row.results.append(ErrorCode.NONE)
 
-    def _write_one(self, owned: OwnedPartition, order: WriteTxnMarkersWanted) -> int:
+    def _write_one(self, owned: OwnedPartition, marker: TxnMarkerWanted) -> int:
         partition_log = owned.log
         if partition_log is None or not owned.is_online:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:
             info = append_end_marker(
                 partition_log,
-                producer_id=order.producer_id,
-                producer_epoch=order.producer_epoch,
-                coordinator_epoch=order.coordinator_epoch,
-                commit=order.is_commit,
-                transaction_version=order.transaction_version,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
+                commit=marker.is_commit,
+                transaction_version=marker.transaction_version,
                 leader_epoch=owned.leader_epoch,
                 now_ms=wall_clock_ms(),
             )
@@ -116,17 +116,17 @@ class EndMarkers:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         if not owned.is_dirty:
             self._touched(owned)
-        self._ended(owned, order.producer_id, order.is_commit, info.base_offset)
+        self._ended(owned, marker.producer_id, marker.is_commit, info.base_offset)
         return info.last_offset + 1
 
     def answer_written(self) -> None:
-        """After publishing: answer the orders whose markers are replicated, or never will be."""
+        """After publishing: answer the markers that are replicated, or never will be."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
         for row in waiting:
             if self._is_done(row):
-                row.answer(MarkersWritten(row.order.marker_id, row.results))
+                row.answer(TxnMarkerWritten(row.marker.marker_id, row.results))
             else:
                 self._waiting.append(row)
 

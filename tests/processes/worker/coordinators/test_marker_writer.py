@@ -1,27 +1,27 @@
 """Markers of transactions in very many partitions are written in turns."""
 
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.worker.coordinators.end_markers import AT_A_TIME, EndMarkers
+from kafkad.processes.worker.coordinators.marker_writer import AT_A_TIME, TxnMarkerWriter
 from kafkad.processes.worker.owned import OwnedPartition
-from kafkad.wire.processes.coordinator_messages import MarkersWritten, WriteTxnMarkersWanted
+from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten
 
 
 def _refuse(*_: object) -> None:
     raise AssertionError("no partition is there")
 
 
-def _writer(by_slot: dict[int, OwnedPartition] | None = None) -> EndMarkers:
-    return EndMarkers(by_slot or {}, touched=_refuse, failed=_refuse, ended=_refuse)
+def _writer(by_slot: dict[int, OwnedPartition] | None = None) -> TxnMarkerWriter:
+    return TxnMarkerWriter(by_slot or {}, touched=_refuse, failed=_refuse, ended=_refuse)
 
 
-def _order(marker_id: int, partitions: int) -> WriteTxnMarkersWanted:
-    return WriteTxnMarkersWanted(marker_id, 1, 0, 0, True, 2, [(slot, 0) for slot in range(partitions)])
+def _order(marker_id: int, partitions: int) -> TxnMarkerWanted:
+    return TxnMarkerWanted(marker_id, 1, 0, 0, True, 2, [(slot, 0) for slot in range(partitions)])
 
 
 def test_transaction_in_very_many_partitions_lets_others_end_before_it() -> None:
     """One with ten thousand stopped its worker for seconds."""
     markers = _writer()
-    answers: list[MarkersWritten] = []
+    answers: list[TxnMarkerWritten] = []
     markers.write(_order(1, 3 * AT_A_TIME + 1), answers.append)
     markers.write(_order(2, 1), answers.append)
     for _ in range(2):
@@ -32,14 +32,14 @@ def test_transaction_in_very_many_partitions_lets_others_end_before_it() -> None
     while markers.is_busy:
         markers.work(0)
     markers.answer_written()
-    assert answers[1] == MarkersWritten(1, [ErrorCode.NOT_LEADER_OR_FOLLOWER] * (3 * AT_A_TIME + 1))
+    assert answers[1] == TxnMarkerWritten(1, [ErrorCode.NOT_LEADER_OR_FOLLOWER] * (3 * AT_A_TIME + 1))
 
 
 def test_order_without_partitions_is_answered() -> None:
     markers = _writer()
-    answers: list[MarkersWritten] = []
+    answers: list[TxnMarkerWritten] = []
     markers.write(_order(1, 0), answers.append)
     markers.work(0)
     markers.answer_written()
-    assert answers == [MarkersWritten(1, [])]
+    assert answers == [TxnMarkerWritten(1, [])]
     assert not markers.is_busy
