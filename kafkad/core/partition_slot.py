@@ -42,9 +42,9 @@ class PartitionSlot(NamedTuple):
     segment_count: int = 0
     recovery_point: int = 0
 
-    def upper_bound(self, *, committed: bool) -> LogPosition:
+    def upper_bound(self, *, reads_committed: bool) -> LogPosition:
         """The end of what consumers may read: the last stable offset, or the high watermark."""
-        if committed:
+        if reads_committed:
             return LogPosition(self.lso_offset, self.lso_segment, self.lso_position)
         return LogPosition(self.hw_offset, self.hw_segment, self.hw_position)
 

@@ -39,7 +39,7 @@ class Place(NamedTuple):
 class WantedRecords(NamedTuple):
     """Records from `offset` to below `upper`, at most `max_bytes` of them.
 
-    With `whole` at least the first batch is taken, however large. With `committed` their aborted transactions are
+    With `whole` at least the first batch is taken, however large. With `reads_committed` their aborted transactions are
     needed too.
     """
 
@@ -47,7 +47,7 @@ class WantedRecords(NamedTuple):
     upper: LogPosition
     max_bytes: int
     whole: bool
-    committed: bool
+    reads_committed: bool
 
 
 class Logs(Protocol):
@@ -211,7 +211,7 @@ class FetchEvaluator:
         whole = measure.bytes_found == 0
         if limit <= 0 and not whole:
             return None
-        upper = published.upper_bound(committed=measure.reads_committed)
+        upper = published.upper_bound(reads_committed=measure.reads_committed)
         wanted = WantedRecords(row.fetch_offset, upper, limit, whole, measure.reads_committed)
         place = self._logs.locate(slot, published, wanted)
         if place is None:
@@ -294,7 +294,7 @@ class FetchEvaluator:
             return (self._logs.open(row.slot, published, place) if place and has_records else None), None
         if place is None or not has_records:
             return None, ()
-        upper = published.upper_bound(committed=measure.reads_committed)
+        upper = published.upper_bound(reads_committed=measure.reads_committed)
         aborted = self._logs.aborted(row.slot, published, row.fetch_offset, place, upper)
         if aborted is None:
             return None, ()

@@ -180,7 +180,7 @@ def _first_epoch(slot: int, published: PartitionSlot, view: BrokerView) -> int:
 def _upper_bound(request: ListOffsetsRequest, published: PartitionSlot) -> LogPosition:
     if request.replica_id != CONSUMER:
         return _end(published)
-    return published.upper_bound(committed=request.isolation_level == READ_COMMITTED)
+    return published.upper_bound(reads_committed=request.isolation_level == READ_COMMITTED)
 
 
 def _end(published: PartitionSlot) -> LogPosition:

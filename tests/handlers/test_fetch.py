@@ -234,7 +234,7 @@ def test_a_divergence_is_told_until_the_fetcher_has_acted_on_it() -> None:
     world = World()
     world.logs.epoch_ends = {3: (3, 106)}
     session = a_session(a_row("one", 0, 107, last_fetched_epoch=3))
-    session.set_isolation(committed=True)
+    session.set_isolation(reads_committed=True)
     for _ in range(2):
         ((_, (data,)),) = world.evaluator.answer(session, world.evaluator.measure(session, 1000), full=False)
         assert (data.diverging, data.aborted) == ((3, 106), None)
@@ -263,7 +263,7 @@ def test_aborted_transactions_are_listed_for_who_reads_committed_only() -> None:
     world = World()
     for committed, aborted in ((False, None), (True, [])):
         session = a_session(a_row("one", 0, 104))
-        session.set_isolation(committed=committed)
+        session.set_isolation(reads_committed=committed)
         measure = world.evaluator.measure(session, 1000)
         ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
         assert data.aborted == aborted

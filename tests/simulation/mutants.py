@@ -111,7 +111,7 @@ def _never_late(self: SlotPublisher, peer: ProcessKey, frame: bytes) -> None:
         slot, committed = watched_slot(key)
         owned = self._by_slot.get(slot)
         if owned is not None and owned.short_id == short_id:
-            owned.forget_watch(peer.index, committed=committed)
+            owned.forget_watch(peer.index, last_stable_offset=committed)
             owned.watchers.append((peer.index, offset, committed))
 
 

@@ -102,10 +102,10 @@ class FetchSession:
         self.listeners: list[dict[PartitionKey, None]] = []
         """Each collects the partitions that change while a request evaluates the session in steps."""
 
-    def set_isolation(self, *, committed: bool) -> None:
+    def set_isolation(self, *, reads_committed: bool) -> None:
         """Set the isolation level of the session. Each request has one; in practice it never changes."""
-        if committed != self.reads_committed:
-            self.reads_committed = committed
+        if reads_committed != self.reads_committed:
+            self.reads_committed = reads_committed
             self.dirty = dict.fromkeys(self.partitions)
 
     def update(self, changed: Iterable[CachedPartition], forgotten: Iterable[PartitionKey]) -> list[int]:

@@ -101,7 +101,7 @@ class FetchRequests:
         except KafkaError as error:
             self._refuse(reply, error.code)
             return
-        session.set_isolation(committed=request.isolation_level == READ_COMMITTED)
+        session.set_isolation(reads_committed=request.isolation_level == READ_COMMITTED)
         self._begin(WaitingFetch(reply, connection, request, session, is_full=is_full), now_ms)
 
     def _refuse(self, reply: Reply, code: int) -> None:
@@ -121,7 +121,7 @@ class FetchRequests:
             connection.exclusive_in_flight = False
             self._refuse(reply, error.code)
             return
-        session.set_isolation(committed=request.isolation_level == READ_COMMITTED)
+        session.set_isolation(reads_committed=request.isolation_level == READ_COMMITTED)
         fetch = WaitingFetch(reply, connection, request, session, is_full=resumed is None)
         self._begin(fetch, self._now_ms)
         if not fetch.is_in_steps:
@@ -175,16 +175,16 @@ class FetchRequests:
         measure = fetch.measured = self._evaluator.measure(session, fetch.max_bytes)
         if self._is_stopping:
             return True
-        committed = measure.reads_committed
+        reads_committed = measure.reads_committed
         # First of all: the answer will say that these partitions have no news, and may leave much later.
         for slot, upper in measure.quiet_slots:
-            self.watches.watch(slot, upper, committed=committed)
+            self.watches.watch(slot, upper, reads_committed=reads_committed)
         if measure.needs_manifest:
             self._manifests_wanted.add(fetch)
         is_found = self.is_found(fetch, measure)
         if not is_found and not (measure.needs_manifest and not measure.has_something_to_say):
             for slot, upper in measure.readable_slots:
-                self.watches.watch(slot, upper, committed=committed)
+                self.watches.watch(slot, upper, reads_committed=reads_committed)
         return is_found
 
     def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:

@@ -42,9 +42,9 @@ class FetchWatches:
         """The partition is gone; returns the sessions that read it."""
         return self.interested.pop(slot, {})
 
-    def watch(self, slot: int, offset: int, *, committed: bool) -> None:
+    def watch(self, slot: int, offset: int, *, reads_committed: bool) -> None:
         """Ask the owner to report when the offset up to which a fetch reads is past `offset`."""
-        key = watch_key(slot, committed=committed)
+        key = watch_key(slot, last_stable_offset=reads_committed)
         if key in self._watched:
             return
         published = self._slots.read(slot)
@@ -63,27 +63,27 @@ class FetchWatches:
         return len(new) > LOOKS or not all(self._is_still(worker, key, offset) for key, offset in new)
 
     def _is_still(self, worker: int, key: int, offset: int) -> bool:
-        slot, committed = watched_slot(key)
+        slot, last_stable_offset = watched_slot(key)
         published = self._slots.read(slot)
         if published.owner != worker or published.state != STATE_ONLINE:
             return False
-        return published.upper_bound(committed=committed).offset <= offset
+        return published.upper_bound(reads_committed=last_stable_offset).offset <= offset
 
     def moved(self, keys: Iterable[int]) -> Iterable[FetchSession]:
         """The owners report that these moved; returns the sessions that may wait for them."""
         touched: dict[FetchSession, None] = {}
         for key in keys:
             self._watched.pop(key, None)
-            slot, committed = watched_slot(key)
+            slot, last_stable_offset = watched_slot(key)
             for session in self.interested.get(slot, ()):
                 session.moved(slot)
-                if session.reads_committed == committed:
+                if session.reads_committed == last_stable_offset:
                     touched[session] = None
         return touched
 
     def changed(self, slots: Iterable[int]) -> Iterable[FetchSession]:
         """These partitions changed, and their watches are invalid; returns the sessions that read them."""
-        keys = (watch_key(slot, committed=committed) for slot in slots for committed in (False, True))
+        keys = (watch_key(slot, last_stable_offset=each) for slot in slots for each in (False, True))
         return self.moved(keys)
 
     def owner_lost(self, worker: int) -> Iterable[FetchSession]:

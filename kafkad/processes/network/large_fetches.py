@@ -163,7 +163,7 @@ class LargeFetches:
 
     def _watch(self, measure: Measure, slots: list[tuple[int, int]]) -> None:
         for slot, upper in slots:
-            self._watches.watch(slot, upper, committed=measure.reads_committed)
+            self._watches.watch(slot, upper, reads_committed=measure.reads_committed)
 
     def _wait(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> None:
         """Let the fetch wait for records; news and a deadline that came meanwhile are handled at once."""

@@ -98,14 +98,14 @@ class SlotPublisher:
         """
         past: list[int] = []
         for key, short_id, offset in unpack_watches(frame):
-            slot, committed = watched_slot(key)
+            slot, last_stable_offset = watched_slot(key)
             owned = self._by_slot.get(slot)
             if owned is None or owned.short_id != short_id:
                 past.append(key)
                 continue
-            owned.forget_watch(peer.index, committed=committed)
-            if owned.is_recovering or _waits(owned, offset, committed):
-                owned.watchers.append((peer.index, offset, committed))
+            owned.forget_watch(peer.index, last_stable_offset=last_stable_offset)
+            if owned.is_recovering or _waits(owned, offset, last_stable_offset):
+                owned.watchers.append((peer.index, offset, last_stable_offset))
             else:
                 past.append(key)
         if past:
@@ -114,19 +114,20 @@ class SlotPublisher:
     def release_watchers(self, owned: OwnedPartition) -> None:
         """The partition left: tell all its watchers."""
         watchers, owned.watchers = owned.watchers, []
-        for network, _offset, committed in watchers:
-            self._send(self._networks[network], pack_moved([watch_key(owned.slot, committed=committed)]))
+        for network, _offset, last_stable_offset in watchers:
+            key = watch_key(owned.slot, last_stable_offset=last_stable_offset)
+            self._send(self._networks[network], pack_moved([key]))
 
     def _collect_watchers(self, owned: OwnedPartition, moved: dict[int, list[int]]) -> None:
         if not owned.watchers:
             return
         staying: list[tuple[int, int, bool]] = []
         for watcher in owned.watchers:
-            network, offset, committed = watcher
-            if _waits(owned, offset, committed):
+            network, offset, last_stable_offset = watcher
+            if _waits(owned, offset, last_stable_offset):
                 staying.append(watcher)
             else:
-                moved.setdefault(network, []).append(watch_key(owned.slot, committed=committed))
+                moved.setdefault(network, []).append(watch_key(owned.slot, last_stable_offset=last_stable_offset))
         owned.watchers = staying
 
     def _tell(self, moved: dict[int, list[int]]) -> None:
@@ -134,9 +135,9 @@ class SlotPublisher:
             self._send(self._networks[network], pack_moved(slots))
 
 
-def _waits(owned: OwnedPartition, offset: int, committed: bool) -> bool:
-    """Whether a watcher must still wait: for the high watermark, or (committed) the last stable offset."""
+def _waits(owned: OwnedPartition, offset: int, last_stable_offset: bool) -> bool:
+    """Whether a watcher must still wait: for the high watermark, or the last stable offset."""
     if not owned.is_online or owned.log is None:
         return False
-    bound = owned.log.last_stable if committed else owned.log.high_watermark
+    bound = owned.log.last_stable if last_stable_offset else owned.log.high_watermark
     return bound.offset <= offset

@@ -24,7 +24,7 @@ _WATCH = Struct("<IQq")
 _APPENDED_HEAD = Struct("<QI")
 _APPENDED_RESULT = Struct("<hqqq")
 _SLOT = Struct("<I")
-_COMMITTED = 1 << 31
+_LAST_STABLE_OFFSET = 1 << 31
 """A flag above every slot number."""
 
 AppendSlice = tuple[int, int, int, int]
@@ -116,14 +116,14 @@ def unpack_appended(frame: bytes) -> Iterator[tuple[int, list[AppendResult]]]:
         at += 26 * count
 
 
-def watch_key(slot: int, *, committed: bool) -> int:
-    """The key by which WATCH and MOVED name the high watermark of `slot` or, if `committed`, its last stable offset."""
-    return slot | _COMMITTED if committed else slot
+def watch_key(slot: int, *, last_stable_offset: bool) -> int:
+    """The key by which WATCH and MOVED name the high watermark of `slot`, or its last stable offset."""
+    return slot | _LAST_STABLE_OFFSET if last_stable_offset else slot
 
 
 def watched_slot(key: int) -> tuple[int, bool]:
     """The slot, and whether it is about the last stable offset."""
-    return key & ~_COMMITTED, key >= _COMMITTED
+    return key & ~_LAST_STABLE_OFFSET, key >= _LAST_STABLE_OFFSET
 
 
 def pack_watch(key: int, short_id: int, offset: int) -> bytes:

@@ -35,8 +35,8 @@ def watches(slots: Slots) -> FetchWatches:
 
 
 def test_a_slot_that_stands_still_wakes_nobody(watches: FetchWatches) -> None:
-    watches.watch(7, 5, committed=False)
-    watches.watch(7, 3, committed=True)
+    watches.watch(7, 5, reads_committed=False)
+    watches.watch(7, 3, reads_committed=True)
     assert not watches.has_news(OWNER)
 
 
@@ -51,7 +51,7 @@ def test_a_slot_that_stands_still_wakes_nobody(watches: FetchWatches) -> None:
 def test_a_slot_that_has_moved_meanwhile_wakes_its_owner(
     watches: FetchWatches, slots: Slots, moved: PartitionSlot
 ) -> None:
-    watches.watch(7, 5, committed=False)
+    watches.watch(7, 5, reads_committed=False)
     slots.published = moved
     assert watches.has_news(OWNER)
     assert not watches.has_news(OWNER)
@@ -60,16 +60,16 @@ def test_a_slot_that_has_moved_meanwhile_wakes_its_owner(
 def test_what_moves_the_last_stable_offset_is_news_for_those_who_wait_for_it(
     watches: FetchWatches, slots: Slots
 ) -> None:
-    watches.watch(7, 5, committed=False)
+    watches.watch(7, 5, reads_committed=False)
     slots.published = ONLINE._replace(lso_offset=4)
     assert not watches.has_news(OWNER)
-    watches.watch(7, 3, committed=True)
+    watches.watch(7, 3, reads_committed=True)
     assert watches.has_news(OWNER)
 
 
 def test_an_owner_is_woken_rather_than_very_many_slots_looked_at(watches: FetchWatches) -> None:
     for slot in range(LOOKS + 1):
-        watches.watch(slot, 5, committed=False)
+        watches.watch(slot, 5, reads_committed=False)
     assert watches.has_news(OWNER)
 
 

@@ -68,7 +68,7 @@ def test_answers_to_them_share_a_frame(answers: list[tuple[int, list[Four]]]) ->
 
 @given(st.integers(0, 2**20 - 1), st.booleans())
 def test_a_slot_can_be_watched_in_two_ways(slot: int, committed: bool) -> None:
-    key = watch_key(slot, committed=committed)
+    key = watch_key(slot, last_stable_offset=committed)
     assert watched_slot(key) == (slot, committed)
     assert unpack_moved(pack_moved([key])) == [key]
 

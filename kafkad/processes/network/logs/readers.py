@@ -252,7 +252,7 @@ def _locate(reader: LogReader, wanted: WantedRecords) -> Extent:
 
 def _look_up(wanted: WantedRecords, reader: LogReader) -> None:
     extent = _locate(reader, wanted)
-    if wanted.committed:
+    if wanted.reads_committed:
         reader.aborted(wanted.offset, extent, wanted.upper)
 
 
