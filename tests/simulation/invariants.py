@@ -79,7 +79,7 @@ class Invariants:
     def nothing_is_under_way(self) -> None:
         """All sleep, and will for a while: nobody holds anything of a request that has been answered."""
         for worker in self._workers():
-            if worker.appending.has_waiting:
+            if worker.appender.has_waiting:
                 raise Violated("a produce waits in a worker, and there is nobody it could wait for")
         for network in self._networks():
             if len(network.request_handlers.produce):

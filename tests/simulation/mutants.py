@@ -34,7 +34,7 @@ class AnswersBeforeItPublishes(WorkerProcess):
     """Tells a producer that its records are there before anybody can read them."""
 
     def _publish_dirty(self) -> None:
-        self.appending.answer()
+        self.appender.answer()
         super()._publish_dirty()
 
 

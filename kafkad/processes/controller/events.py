@@ -87,7 +87,7 @@ class ControllerEvents:
             random_source=opened.random_source,
             producer_ids=ProducerIdControlManager(opened.store, context.config.node_id),
         )
-        self._publishing = MetadataPublisher(context.registry, send)
+        self._metadata_publisher = MetadataPublisher(context.registry, send)
         self._replies = Replies(send)
         self._turns = Turns()
         directories = context.log_directories
@@ -106,7 +106,7 @@ class ControllerEvents:
     def begin(self) -> None:
         """Send the first version of the metadata."""
         self._keep()
-        self._publishing.announce(self._first_version)
+        self._metadata_publisher.announce(self._first_version)
         self._count()
 
     # Incoming messages.
@@ -115,10 +115,10 @@ class ControllerEvents:
         self._keep()
         if peer.role == "worker":
             self._topic_deletions.worker_linked(peer.index)
-        self._publishing.linked(peer, self._controller.image)
+        self._metadata_publisher.linked(peer, self._controller.image)
 
     def peer_ended(self, peer: ProcessKey) -> None:
-        self._publishing.unlinked(peer)
+        self._metadata_publisher.unlinked(peer)
         self._replies.forget(peer)
         if peer.role == "worker":
             self._topic_deletions.worker_ended(peer.index)
@@ -139,7 +139,7 @@ class ControllerEvents:
             case AutoCreateWanted(token, names):
                 self._create(peer, token, names)
             case SnapshotWanted(have_version):
-                self._publishing.asked(peer, have_version, self._controller.image)
+                self._metadata_publisher.asked(peer, have_version, self._controller.image)
             case Applied():
                 # This only wakes the process: the end of the pass reads the process registry.
                 return
@@ -252,7 +252,7 @@ class ControllerEvents:
         self._keep()
         self._topic_deletions.began(before, changes)
         self._checkpoints.begin_anew(list(partitions_made(changes)))
-        self._publishing.publish(changes)
+        self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._tables.overlay(self._controller.image)
         self._checkpoints.moved(self._now_ms)
@@ -284,7 +284,7 @@ class ControllerEvents:
         self._now_ms = now_ms
         if self._turns:
             self._turns.work()
-        applied = self._publishing.applied()
+        applied = self._metadata_publisher.applied()
         if applied >= self._first_version:
             if not self._is_settled:
                 self._is_settled = True

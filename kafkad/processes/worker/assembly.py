@@ -71,7 +71,7 @@ class Assembly:
         dirs = context.config.log_dirs
         failed_partitions = FailedPartitions(shell.log_dir_failed, shell.publish, shell.withdrawn)
         transaction_verification = self._assemble_coordinators(shell, context, failed_partitions, now_ms)
-        self.appending = Appender(
+        self.appender = Appender(
             self.partitions.by_slot,
             [arena.view for arena in context.arenas],
             now_ms=now_ms,
@@ -104,7 +104,7 @@ class Assembly:
             collect=self.upkeep.collect,
             failed=failed_partitions.failed,
         )
-        self.publishing = SlotPublisher(
+        self.slot_publisher = SlotPublisher(
             self.partitions.by_slot,
             context.table,
             context.block,
@@ -153,7 +153,7 @@ class Assembly:
         producer_ids = ProducerIdBlocks()
         assert context.plugins is not None, "the supervisor loads the plugins before it forks"
         kinds = shard_kinds(context.config, partitions, producer_ids, context.plugins.group_assignors, context.block)
-        self.coordinating = CoordinatorShards(
+        self.coordinator_shards = CoordinatorShards(
             kinds,
             now_ms=now_ms,
             block=context.block,
@@ -165,15 +165,14 @@ class Assembly:
             partitions.by_slot,
             touched=shell.touched,
             failed=failed_partitions.failed,
-            ended=self.coordinating.transaction_ended,
+            ended=self.coordinator_shards.transaction_ended,
         )
-        marker_channel = TxnMarkerChannel(
-            context.key, partitions, self.coordinating, write=self.marker_writer.write, send=shell.reach
-        )
-        transaction_verification = TransactionVerification(context.key, partitions, self.coordinating, shell.reach)
-        lags = Lags(self.coordinating, partitions, context.table, shell.send_to)
-        self.coordination = Coordination(
-            partitions, self.coordinating, marker_channel, transaction_verification, producer_ids, lags, shell.tell
+        shards, write = self.coordinator_shards, self.marker_writer.write
+        marker_channel = TxnMarkerChannel(context.key, partitions, shards, write=write, send=shell.reach)
+        transaction_verification = TransactionVerification(context.key, partitions, shards, shell.reach)
+        lags = Lags(shards, partitions, context.table, shell.send_to)
+        self.coordinator_messages = Coordination(
+            partitions, shards, marker_channel, transaction_verification, producer_ids, lags, shell.tell
         )
         return transaction_verification
 

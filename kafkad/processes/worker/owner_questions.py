@@ -77,7 +77,9 @@ class Questions:
         self._turns = Turns()
         self._shortening: set[OwnedPartition] = set()
         """Partitions whose segments are being removed step by step."""
-        self.deleting = PendingDeleteRecords(now_ms=now_ms, block=block, progress=self, delete=self._delete, send=send)
+        self.pending_deletes = PendingDeleteRecords(
+            now_ms=now_ms, block=block, progress=self, delete=self._delete, send=send
+        )
 
     def answer(self, peer: ProcessKey, message: ControlMessage) -> None:
         answer: ControlMessage
@@ -89,7 +91,7 @@ class Questions:
                     return
                 answer = self._manifest(message)
             case DeleteRecordsWanted():
-                self.deleting.start(peer, message)
+                self.pending_deletes.start(peer, message)
                 return
             case ProducersWanted():
                 # In steps: a partition may have hundreds of thousands of them.
@@ -199,12 +201,12 @@ class Questions:
 
     def _write_markers(self, peer: ProcessKey, message: WriteTxnMarkersWanted) -> None:
         """WriteTxnMarkers: several markers are answered together, after the last is written."""
-        incarnation = self.deleting.incarnation_of(peer)
+        incarnation = self.pending_deletes.incarnation_of(peer)
         results: dict[int, list[int]] = {}
 
         def written(order: TxnMarkerWritten) -> None:
             results[order.marker_id] = order.results
-            if len(results) == len(message.markers) and incarnation == self.deleting.incarnation_of(peer):
+            if len(results) == len(message.markers) and incarnation == self.pending_deletes.incarnation_of(peer):
                 rows = [results[number] for number in range(len(results))]
                 self._send(peer, pack_control(TxnMarkersWritten(message.part_id, rows)))
 
@@ -221,12 +223,12 @@ class Questions:
             self._write(order, written)
 
     def _describe_producers(self, peer: ProcessKey, message: ProducersWanted) -> Iterator[None]:
-        incarnation = self.deleting.incarnation_of(peer)
+        incarnation = self.pending_deletes.incarnation_of(peer)
         results = []
         for partition in message.partitions:
             results.append((yield from self._producers(*partition)))
             yield
-        if incarnation == self.deleting.incarnation_of(peer):
+        if incarnation == self.pending_deletes.incarnation_of(peer):
             self._send(peer, pack_control(Producers(message.part_id, results)))
 
     def _producers(self, slot: int, short_id: int) -> Generator[None, None, tuple[int, int, bytes]]:
@@ -242,11 +244,11 @@ class Questions:
 
     def _describe_segments(self, peer: ProcessKey, message: SegmentsWanted) -> Iterator[None]:
         """In steps: each segment of a log that was just loaded must be opened."""
-        incarnation = self.deleting.incarnation_of(peer)
+        incarnation = self.pending_deletes.incarnation_of(peer)
         described = []
         for partition in message.partitions:
             described.append((yield from self._segments(*partition)))
-        if incarnation == self.deleting.incarnation_of(peer):
+        if incarnation == self.pending_deletes.incarnation_of(peer):
             self._send(peer, pack_control(SegmentsDescribed(message.part_id, described)))
 
     def _segments(self, slot: int, short_id: int) -> Generator[None, None, SegmentsOf]:

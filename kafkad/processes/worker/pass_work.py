@@ -21,14 +21,14 @@ class PassWork:
     ) -> None:
         self._partitions = assembly.partitions
         self._loader = assembly.loader
-        self._appending = assembly.appending
+        self._appender = assembly.appender
         self._upkeep = assembly.upkeep
         self._questions = assembly.questions
         self._periodic = assembly.periodic
-        self._coordinating = assembly.coordinating
+        self._coordinator_shards = assembly.coordinator_shards
         self._marker_writer = assembly.marker_writer
-        self._coordination = assembly.coordination
-        self._publishing = assembly.publishing
+        self._coordinator_messages = assembly.coordinator_messages
+        self._slot_publisher = assembly.slot_publisher
         self._loaded = loaded
         self._progress = progress
         self.has_news = True
@@ -47,21 +47,21 @@ class PassWork:
         if not self._loader.is_idle:
             self._loader.work(STEP_S, self._loaded)
             self._progress(*self._loader.progress)
-        self._appending.go_on()
+        self._appender.go_on()
         self._questions.go_on()
-        if self._coordination.has_turns:
-            self._coordination.take_turns()
+        if self._coordinator_messages.has_turns:
+            self._coordinator_messages.take_turns()
         if self._marker_writer.is_busy:
             self._marker_writer.work(STEP_S)
-        self._coordinating.settle()
+        self._coordinator_shards.settle()
 
     def tidy_up(self, now_ms: int) -> None:
         """After the answers to appends: what follows from the published slots, and what the clock orders."""
         self._marker_writer.answer_written()
-        self._appending.expire(now_ms)
-        self._questions.deleting.expire(now_ms)
-        self._coordinating.work(STEP_S, now_ms)
-        self._coordination.work(now_ms)
+        self._appender.expire(now_ms)
+        self._questions.pending_deletes.expire(now_ms)
+        self._coordinator_shards.work(STEP_S, now_ms)
+        self._coordinator_messages.work(now_ms)
         removal_due_ms = self._partitions.removal_due_ms
         if removal_due_ms is not None and removal_due_ms <= now_ms:
             self._partitions.remove_left(now_ms)
@@ -70,8 +70,8 @@ class PassWork:
 
     def due_ms(self) -> int | None:
         """Before each wait: when there is work, whatever comes in; None when there is none."""
-        appending = self._appending
-        if self.has_news or self._publishing.has_dirty or appending.is_busy or appending.has_waiting:
+        appending = self._appender
+        if self.has_news or self._slot_publisher.has_dirty or appending.is_busy or appending.has_waiting:
             self.has_news = False
             self._due_ms = self._next_due_ms()
         return self._due_ms if self._due_ms < _NEVER_MS else None
@@ -80,18 +80,18 @@ class PassWork:
         if self._is_busy():
             return 0
         deadlines = [
-            self._appending.next_deadline_ms,
-            self._questions.deleting.next_deadline_ms,
+            self._appender.next_deadline_ms,
+            self._questions.pending_deletes.next_deadline_ms,
             self._periodic.next_ms,
             self._loader.try_again_ms,
-            self._coordinating.next_deadline_ms,
-            self._coordination.next_deadline_ms,
+            self._coordinator_shards.next_deadline_ms,
+            self._coordinator_messages.next_deadline_ms,
             self._partitions.removal_due_ms,
             self._upkeep.next_deadline_ms,
         ]
         return min([deadline for deadline in deadlines if deadline is not None], default=_NEVER_MS)
 
     def _is_busy(self) -> bool:
-        coordinates = self._coordinating.is_busy or self._coordination.is_busy or self._marker_writer.is_busy
-        appends = self._publishing.has_dirty or self._appending.is_busy
+        coordinates = self._coordinator_shards.is_busy or self._coordinator_messages.is_busy
+        appends = self._slot_publisher.has_dirty or self._appender.is_busy or self._marker_writer.is_busy
         return appends or coordinates or self._questions.is_busy or not self._loader.is_idle

@@ -77,14 +77,14 @@ class WorkerProcess:
         assembly = Assembly(self, context, self._now_ms)
         self.partitions = assembly.partitions
         self.loader = assembly.loader
-        self.appending = assembly.appending
+        self.appender = assembly.appender
         self.upkeep = assembly.upkeep
         self.questions = assembly.questions
         self.periodic = assembly.periodic
-        self.coordinating = assembly.coordinating
+        self.coordinator_shards = assembly.coordinator_shards
         self.marker_writer = assembly.marker_writer
-        self.coordination = assembly.coordination
-        self._publishing = assembly.publishing
+        self.coordinator_messages = assembly.coordinator_messages
+        self._slot_publisher = assembly.slot_publisher
         progress = partial(self._registry.set_progress, context.key)
         self._work = PassWork(assembly, loaded=self.loaded, progress=progress)
         self.room = assembly.room
@@ -112,19 +112,19 @@ class WorkerProcess:
             if peer == CONTROLLER:
                 self._on_controller(frame)
             elif peer.role == "network" and frame[0] == APPEND:
-                if self.appending.append(peer.index, frame):
+                if self.appender.append(peer.index, frame):
                     self._work.has_news = True
             elif not self.partitions.image.cluster_id:
                 self._early.append((peer, frame))
             elif frame[0] == WATCH:
-                self._publishing.watch(peer, frame)
+                self._slot_publisher.watch(peer, frame)
             else:
                 self._on_question(peer, frame)
 
     def _on_question(self, peer: ProcessKey, frame: bytes) -> None:
         self._work.has_news = True
         if frame[0] == COORDINATION:
-            self.coordination.hear(peer, unpack_coordination(frame))
+            self.coordinator_messages.hear(peer, unpack_coordination(frame))
         else:
             self.questions.answer(peer, unpack_control(frame))
 
@@ -133,7 +133,7 @@ class WorkerProcess:
         if frame[0] != DELTA:
             message = unpack_message(frame)
             assert isinstance(message, ProducerIdsGiven), f"{type(message).__name__} is not for a worker"
-            self.coordination.given(message)
+            self.coordinator_messages.given(message)
             return
         delta = decode(memoryview(frame)[1:])
         try:
@@ -144,10 +144,10 @@ class WorkerProcess:
         if image is not self.partitions.image:
             self.partitions.apply(image, delta)
             if any(isinstance(change, _CONFIGURING) for change in delta.changes):
-                self.coordinating.configure()
+                self.coordinator_shards.configure()
             gone = deleted_topics(delta.changes)
             if gone:
-                self.coordinating.topics_deleted(gone)
+                self.coordinator_shards.topics_deleted(gone)
             early, self._early = self._early, []
             for peer, question in early:
                 self._on_frames(peer, [question])
@@ -167,7 +167,7 @@ class WorkerProcess:
                     self._is_done = True
                 case Reload(static):
                     self.partitions.reload(static)
-                    self.coordinating.configure()
+                    self.coordinator_shards.configure()
                 case _:
                     continue
 
@@ -183,16 +183,16 @@ class WorkerProcess:
 
     def _peer_changed(self, change: PeerChange) -> None:
         if change.peer.role == "worker":
-            self.coordination.worker_changed(change.peer)
+            self.coordinator_messages.worker_changed(change.peer)
         elif change.peer.role == "network":
-            self.coordinating.network_lost(change.peer)
-            self.appending.network_lost(change.peer.index)
-            self.questions.deleting.network_lost(change.peer)
+            self.coordinator_shards.network_lost(change.peer)
+            self.appender.network_lost(change.peer.index)
+            self.questions.pending_deletes.network_lost(change.peer)
             self._early = [row for row in self._early if row[0] != change.peer]
             for owned in self.partitions.by_slot.values():
                 owned.forget_network(change.peer.index)
         elif change.peer == CONTROLLER and not isinstance(change, PeerGone):
-            self.coordination.controller_linked()
+            self.coordinator_messages.controller_linked()
             self.tell(SnapshotWanted(self.partitions.image.version))
 
     # The end of each pass: publish, then tell watchers, then answer.
@@ -203,17 +203,17 @@ class WorkerProcess:
         if work.is_due(self._now_ms):
             work.go_on(self._now_ms)
         self._publish_dirty()
-        self.appending.answer()
+        self.appender.answer()
         if work.has_news:
             work.tidy_up(self._now_ms)
             self._note_applied()
 
     def touched(self, owned: OwnedPartition) -> None:
         """The log has changed: publish it when the pass ends."""
-        self._publishing.touched(owned)
+        self._slot_publisher.touched(owned)
 
     def _publish_dirty(self) -> None:
-        if not self._publishing.publish_dirty():
+        if not self._slot_publisher.publish_dirty():
             return
         self.room.written(self._now_ms, self._block[BYTES_IN])
         if self._now_ms >= self._next_notice_ms:
@@ -222,9 +222,9 @@ class WorkerProcess:
 
     def advanced(self, owned: OwnedPartition) -> None:
         """The high watermark of a changed log is up to date: check the requests that wait for it."""
-        if self.appending.has_waiting:
-            self.appending.advanced(owned.slot)
-        self.questions.deleting.progressed(owned.slot)
+        if self.appender.has_waiting:
+            self.appender.advanced(owned.slot)
+        self.questions.pending_deletes.progressed(owned.slot)
         self.upkeep.collect(owned)
         if self.periodic.note(owned):
             self._work.has_news = True
@@ -232,23 +232,23 @@ class WorkerProcess:
     def flushed(self, owned: OwnedPartition) -> None:
         """More of a log is on disk: publish and answer the appends that waited for that when the pass ends."""
         self._work.has_news = True
-        self.appending.flush_ended()
+        self.appender.flush_ended()
         if not owned.is_dirty:
             self.touched(owned)
 
     def published(self, owned: OwnedPartition) -> None:
         """The slot is published, so readers can see the change."""
-        self.coordinating.advanced(owned)
+        self.coordinator_shards.advanced(owned)
 
     def publish(self, owned: OwnedPartition) -> None:
-        self._publishing.publish(owned)
+        self._slot_publisher.publish(owned)
 
     def loaded(self, owned: OwnedPartition) -> None:
         self._work.has_news = True
         self.touched(owned)
         self.questions.answer_waiting(owned)
         self.questions.shorten(owned)
-        self.coordinating.online(owned)
+        self.coordinator_shards.online(owned)
 
     def _note_applied(self) -> None:
         """A version counts as applied when all its new partitions are loaded."""
@@ -286,12 +286,12 @@ class WorkerProcess:
         """The partition has left this worker: answer the requests that wait for it."""
         self._work.has_news = True
         owned.state = owned.state if owned.state != STATE_ONLINE else STATE_OFFLINE
-        self.appending.advanced(owned.slot)
-        self.appending.flush_ended()
-        self.questions.deleting.progressed(owned.slot)
+        self.appender.advanced(owned.slot)
+        self.appender.flush_ended()
+        self.questions.pending_deletes.progressed(owned.slot)
         self.questions.answer_waiting(owned)
-        self._publishing.release_watchers(owned)
-        self.coordinating.left(owned)
+        self._slot_publisher.release_watchers(owned)
+        self.coordinator_shards.left(owned)
 
     def log_dir_failed(self, log_dir: int, cause: str) -> None:
         """The directory has failed: nothing is written there any more, and its partitions go offline."""
@@ -302,10 +302,10 @@ class WorkerProcess:
             return
         path = self._context.config.log_dirs.log_dirs[log_dir]
         log.error("log directory %s is offline with %d partitions of this worker: %s", path, len(lost), cause)
-        self.appending.flush_ended()
+        self.appender.flush_ended()
         for owned in lost:
             self.touched(owned)
-            self.coordinating.left(owned)
+            self.coordinator_shards.left(owned)
         self.tell(LogDirFailed(log_dir, cause))
 
     def make_room(self, log_dir: int) -> None:
@@ -323,9 +323,9 @@ class WorkerProcess:
     def _leave(self) -> None:
         """A clean stop: sync and publish all appends, then close the links."""
         self.upkeep.close()
-        self.appending.finish()
+        self.appender.finish()
         self._publish_dirty()
-        self.appending.answer()
+        self.appender.answer()
         closed = partial(self._registry.set_progress, self._context.key)
         is_clean = close_logs(self.partitions.by_slot.values(), self.publish, closed) and self.loader.is_idle
         self.peers.close()

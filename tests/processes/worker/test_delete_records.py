@@ -20,7 +20,7 @@ class Replicas:
         self.low_watermarks: dict[int, int | ErrorCode] = dict.fromkeys(slots, 0)
         self.sent: list[tuple[ProcessKey, DeletedRecords]] = []
         self.block = memoryview(array("Q", [0] * 4096))
-        self.deleting = PendingDeleteRecords(
+        self.pending_deletes = PendingDeleteRecords(
             now_ms=NOW_MS, block=self.block, progress=self, delete=self.delete, send=self.send
         )
 
@@ -38,11 +38,11 @@ class Replicas:
         self.sent.append((peer, message))
 
     def ask(self, *rows: tuple[int, int, int]) -> None:
-        self.deleting.start(NETWORK, DeleteRecordsWanted(5, NOW_MS + 1000, list(rows)))
+        self.pending_deletes.start(NETWORK, DeleteRecordsWanted(5, NOW_MS + 1000, list(rows)))
 
     def reach(self, slot: int, low_watermark: int | ErrorCode) -> None:
         self.low_watermarks[slot] = low_watermark
-        self.deleting.progressed(slot)
+        self.pending_deletes.progressed(slot)
 
     @property
     def waiting(self) -> int:
@@ -71,9 +71,9 @@ def test_replica_that_does_not_come_is_a_timeout_for_its_partition_only() -> Non
     replicas = Replicas(1, 2)
     replicas.ask((1, SHORT_ID, 10), (2, SHORT_ID, 20))
     replicas.reach(1, 10)
-    replicas.deleting.expire(NOW_MS + 999)
+    replicas.pending_deletes.expire(NOW_MS + 999)
     assert replicas.sent == []
-    replicas.deleting.expire(NOW_MS + 1001)
+    replicas.pending_deletes.expire(NOW_MS + 1001)
     assert replicas.sent == [(NETWORK, DeletedRecords(5, [(0, 10), (ErrorCode.REQUEST_TIMED_OUT, -1)]))]
     assert replicas.waiting == 0
 
@@ -95,7 +95,7 @@ def test_lost_partition_ends_the_waiting() -> None:
 def test_answer_of_a_dead_network_process_does_not_reach_its_successor() -> None:
     replicas = Replicas(1)
     replicas.ask((1, SHORT_ID, 10))
-    replicas.deleting.network_lost(NETWORK)
+    replicas.pending_deletes.network_lost(NETWORK)
     replicas.reach(1, 10)
     assert replicas.sent == []
     replicas.ask((1, SHORT_ID, 10))

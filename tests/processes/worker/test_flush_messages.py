@@ -144,7 +144,7 @@ def test_nobody_is_told_of_a_record_of_a_dead_network_process(pieces: Pieces, di
     pieces.turn(WORKER)
     disk.lets_through.set()
     pieces.run(lambda: pieces.published().hw_offset == 1, "the record is on disk")
-    assert not pieces.worker.appending._unflushed
+    assert not pieces.worker.appender._unflushed
 
 
 def test_records_that_wait_for_the_disk_can_not_be_deleted(pieces: Pieces, disk: SlowDisk) -> None:

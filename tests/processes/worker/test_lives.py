@@ -191,10 +191,10 @@ def test_delayed_answer_for_a_dead_network_process_is_dropped(pieces: Pieces) ->
     worker.partitions.by_slot[pieces.slot()].in_sync = 2
     client.send(produce({(TOPIC, 0): batch()}, acks=-1))
     pieces.settle()
-    assert worker.appending.has_waiting
+    assert worker.appender.has_waiting
     pieces.kill(NETWORK)
     pieces.begin(NETWORK)
     next_client = pieces.connect()
     worker.partitions.by_slot[pieces.slot()].in_sync = 1
     assert _produced(next_client) == (0, 1)
-    assert not worker.appending.has_waiting
+    assert not worker.appender.has_waiting

@@ -25,7 +25,7 @@ def paced(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Pieces:
 
 
 def _pace(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
-    turns = pieces.worker.appending._turns
+    turns = pieces.worker.appender._turns
     monkeypatch.setattr(turns, "work", partial(Turns.work, turns, 0.0))
 
 
@@ -60,7 +60,7 @@ def test_what_comes_later_for_the_same_partition_is_appended_later(paced: Pieces
 
 def _begun(paced: Pieces, client: Client) -> None:
     client.send(_large())
-    paced.run(lambda: paced.worker.appending.is_busy, "it is begun")
+    paced.run(lambda: paced.worker.appender.is_busy, "it is begun")
     paced.turn()
     assert client.replies == []
 
@@ -78,9 +78,9 @@ def test_rest_of_a_dead_network_process_is_not_appended(paced: Pieces) -> None:
     paced.turn(WORKER)
     written = _written(paced)
     assert 0 < written < MANY
-    paced.run(lambda: not paced.worker.appending.is_busy, "it is forgotten")
+    paced.run(lambda: not paced.worker.appender.is_busy, "it is forgotten")
     assert _written(paced) == written
-    assert not paced.worker.appending._lines
+    assert not paced.worker.appender._lines
 
 
 def test_worker_that_stops_appends_the_rest(paced: Pieces) -> None:
@@ -88,7 +88,7 @@ def test_worker_that_stops_appends_the_rest(paced: Pieces) -> None:
     _begun(paced, client)
     worker = paced.worker
     assert 0 < _written(paced) < MANY
-    worker.appending.finish()
+    worker.appender.finish()
     assert _written(paced) == MANY
     assert _offsets(client.reply()) == {(0, 0)}
 
@@ -97,7 +97,7 @@ def test_partition_that_leaves_meanwhile_is_refused_alone(paced: Pieces) -> None
     client, other = paced.connect(), paced.connect()
     rows = {("many", partition): batch() for partition in range(MANY)}
     client.send(produce({**rows, (TOPIC, 0): batch()}))
-    paced.run(lambda: paced.worker.appending.is_busy, "it is begun")
+    paced.run(lambda: paced.worker.appender.is_busy, "it is begun")
     paced.delete_topic(TOPIC, to=(WORKER,))
     found = read_produced(client.reply())
     assert found.pop((TOPIC, 0)).error

@@ -21,12 +21,12 @@ class Lags:
 
     def __init__(
         self,
-        coordinating: CoordinatorShards,
+        coordinator_shards: CoordinatorShards,
         partitions: Partitions,
         table: PartitionTable,
         send: Callable[[ProcessKey, bytes], None],
     ) -> None:
-        self._coordinating = coordinating
+        self._coordinator_shards = coordinator_shards
         self._partitions = partitions
         self._table = table
         self._send = send
@@ -58,7 +58,7 @@ class Lags:
             self._send(peer, frame)
 
     def _measure(self) -> Iterator[Row]:
-        for shard in self._coordinating.shards():
+        for shard in self._coordinator_shards.shards():
             if isinstance(shard, GroupShard):
                 for group_id in shard.groups.ids():
                     lag = shard.offsets.lag(group_id, self._end_of)

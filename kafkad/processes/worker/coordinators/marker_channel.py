@@ -32,14 +32,14 @@ class TxnMarkerChannel:
         self,
         me: ProcessKey,
         partitions: Partitions,
-        coordinating: CoordinatorShards,
+        coordinator_shards: CoordinatorShards,
         *,
         write: WriteTxnMarker,
         send: Callable[[ProcessKey, bytes], bool],
     ) -> None:
         self._me = me
         self._partitions = partitions
-        self._coordinating = coordinating
+        self._shards = coordinator_shards
         self._write = write
         self._send = send
         self._marking = Marking(self._place_of)
@@ -85,7 +85,7 @@ class TxnMarkerChannel:
         for advanced in self._marking.take_advanced():
             self._tell(advanced)
         for finished in self._marking.take_finished():
-            self._coordinating.markers_written(finished.source, finished.transactional_id, finished.producer_epoch)
+            self._shards.markers_written(finished.source, finished.transactional_id, finished.producer_epoch)
         refused, self._marking.refused = self._marking.refused, []
         for line in refused:
             log.warning("%s", line)
@@ -96,7 +96,7 @@ class TxnMarkerChannel:
                 caller.token, advanced.transactional_id, advanced.producer_epoch, advanced.partitions
             )
 
-        self._coordinating.ask(advanced.source, rule, lambda _told: None)
+        self._shards.ask(advanced.source, rule, lambda _told: None)
 
     def _run(self, request: MarkerRequest) -> None:
         wanted = request.wanted

@@ -47,7 +47,7 @@ class Coordination:
     def __init__(
         self,
         partitions: Partitions,
-        coordinating: CoordinatorShards,
+        coordinator_shards: CoordinatorShards,
         marker_channel: TxnMarkerChannel,
         transaction_verification: TransactionVerification,
         producer_ids: ProducerIdBlocks,
@@ -55,7 +55,7 @@ class Coordination:
         tell: Callable[[ControllerMessage], None],
     ) -> None:
         self._partitions = partitions
-        self._coordinating = coordinating
+        self._coordinator_shards = coordinator_shards
         self._marker_channel = marker_channel
         self._transaction_verification = transaction_verification
         self._producer_ids = producer_ids
@@ -66,8 +66,8 @@ class Coordination:
         """Waiting requests by slot and by the key that keeps their order."""
         self._spent_ns = 0
         """The time that requests of this pass have taken."""
-        coordinating.markers = marker_channel
-        coordinating.offset_verification = OffsetVerifications(transaction_verification)
+        coordinator_shards.markers = marker_channel
+        coordinator_shards.offset_verification = OffsetVerifications(transaction_verification)
 
     def hear(self, peer: ProcessKey, message: CoordinationMessage) -> None:
         match message:
@@ -99,7 +99,7 @@ class Coordination:
         began_ns = monotonic_ns()
         owned = self._partitions.by_slot.get(message.slot)
         is_recovering = owned is not None and owned.short_id == message.short_id and owned.is_recovering
-        self._coordinating.asked(peer, message, is_recovering=is_recovering)
+        self._coordinator_shards.asked(peer, message, is_recovering=is_recovering)
         self._spent_ns += monotonic_ns() - began_ns
 
     def _queue(self, peer: ProcessKey, message: CoordinatorAsked) -> None:

@@ -334,17 +334,17 @@ class CoordinatorShards:
 class _Recipient:
     """See `Recipient`: one for each shard, so that its name is known."""
 
-    def __init__(self, coordinating: CoordinatorShards, owned: OwnedPartition) -> None:
-        self.reply = coordinating.reply
-        self.refuse = coordinating.refuse
-        self._coordinating = coordinating
+    def __init__(self, coordinator_shards: CoordinatorShards, owned: OwnedPartition) -> None:
+        self.reply = coordinator_shards.reply
+        self.refuse = coordinator_shards.refuse
+        self._coordinator_shards = coordinator_shards
         self._owned = owned
 
     def order_markers(self, wanted: TxnMarkersToSend) -> None:
-        self._coordinating.order_markers(self._owned, wanted)
+        self._coordinator_shards.order_markers(self._owned, wanted)
 
     def tell(self, line: str) -> None:
         log.info("%s", line)
 
     def rebalanced(self, elapsed_ms: int) -> None:
-        observe_rebalance(self._coordinating.block, elapsed_ms)
+        observe_rebalance(self._coordinator_shards.block, elapsed_ms)

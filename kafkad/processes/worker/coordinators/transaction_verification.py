@@ -42,12 +42,12 @@ class TransactionVerification:
         self,
         me: ProcessKey,
         partitions: Partitions,
-        coordinating: CoordinatorShards,
+        coordinator_shards: CoordinatorShards,
         send: Callable[[ProcessKey, bytes], bool],
     ) -> None:
         self._me = me
         self._partitions = partitions
-        self._coordinating = coordinating
+        self._coordinator_shards = coordinator_shards
         self._send = send
         self._open: dict[int, tuple[ProcessKey, int, Answered]] = {}
         self._next_id = 1
@@ -135,4 +135,4 @@ class TransactionVerification:
             codes = {(row.topic, row.partition): row.code for _id, rows in reply.transactions for row in rows}
             answered([codes[topic, index] for topic, index in question.partitions])
 
-        self._coordinating.ask(slot, rule, replied)
+        self._coordinator_shards.ask(slot, rule, replied)

@@ -51,7 +51,7 @@ class Owner:
         self.used = 0
         self.sent: list[bytes] = []
         self.partitions = {slot: self._partition(slot) for slot in (0, 1)}
-        self.appending = Appender(
+        self.appender = Appender(
             self.partitions,
             [memoryview(self.arena)],
             now_ms=0,
@@ -83,12 +83,12 @@ class Owner:
             slices.append((slot, 5, self.used, len(records)))
             self.used += len(records)
         entry = pack_append(part, 0, 1, version, slices, transactional_id)
-        self.appending.append(0, bytes((APPEND,)) + entry)
+        self.appender.append(0, bytes((APPEND,)) + entry)
 
     def answers(self) -> dict[int, list[tuple[int, int]]]:
         """(error, base offset) of each partition, by part, since it was asked last."""
-        self.appending.finish()
-        self.appending.answer()
+        self.appender.finish()
+        self.appender.answer()
         frames, self.sent = [frame for frame in self.sent if frame[0] == APPENDED], []
         return {
             part: [(code, offset) for code, offset, _, _ in results]
@@ -120,7 +120,7 @@ def test_the_first_batch_of_a_transaction_waits_for_its_coordinator() -> None:
     owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)))
     assert owner.answers() == {}
     assert owner.coordinators.answer() == Question("id", 7, 0, False, [("t", 0), ("t", 1)])
-    assert owner.appending.is_busy
+    assert owner.appender.is_busy
     assert owner.answers() == {1: [(0, 0), (0, 0)]}
     owner.produce(2, (0, in_transaction(1)))
     assert owner.answers() == {2: [(0, 1)]}, "its transaction is open, nobody has to be asked"
@@ -160,8 +160,8 @@ def test_a_refused_partition_does_not_refuse_the_others() -> None:
     owner = Owner()
     owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)))
     owner.coordinators.answer(NO, OK)
-    owner.appending.finish()
-    owner.appending.answer()
+    owner.appender.finish()
+    owner.appender.answer()
     explained = unpack_control(owner.sent[0])
     assert (explained.part_id, explained.ordinal) == (1, 0)  # type: ignore[union-attr]
     assert owner.answers() == {1: [(NO, -1), (0, 0)]}
@@ -184,9 +184,9 @@ def test_the_transaction_before_may_still_be_ending() -> None:
     owner.produce(3, (0, in_transaction(1)), version=NEW)
     assert owner.answers() == {}, "the broker asks again itself"
     owner.coordinators.at_once = OK
-    due_ms = owner.appending.next_deadline_ms
+    due_ms = owner.appender.next_deadline_ms
     assert due_ms is not None
-    owner.appending.expire(due_ms)
+    owner.appender.expire(due_ms)
     assert owner.answers() == {2: [(0, 0)], 3: [(0, 1)]}
 
 
@@ -278,7 +278,7 @@ def test_a_dead_network_process_holds_up_nobody_of_the_next_life() -> None:
     owner = Owner()
     owner.produce(1, (0, in_transaction(0)))
     owner.produce(2, (0, in_transaction(1)))
-    owner.appending.network_lost(0)
+    owner.appender.network_lost(0)
     owner.produce(1, (1, in_transaction(0)))
     owner.coordinators.answer()
     assert owner.answers() == {}, "nothing of a dead process reaches a log"
