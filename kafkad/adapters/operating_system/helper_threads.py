@@ -48,7 +48,7 @@ class HelperThreads:
             self._has_complained = False
         except RuntimeError as error:
             if not self._has_complained:
-                log.error("a process does its %s itself, as it gets no thread for that: %s", self._name, error)
+                log.error("no thread can be started for %s, all else waits for it: %s", self._name, error)
                 self._has_complained = True
             perform()
         return future

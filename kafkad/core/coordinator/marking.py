@@ -164,7 +164,8 @@ class Marking:
                 # The partition has a newer producer epoch already: nothing of this transaction can be open any more.
                 topic, index = partition
                 name = ErrorCode(code).name
-                self.refused.append(f"{order.wanted.transactional_id}: no marker in {topic}-{index}: {name}")
+                line = f"{order.wanted.transactional_id}: {topic}-{index} has refused the transaction marker: {name}"
+                self.refused.append(line)
             done.add(partition)
         order.missing -= done
         if again:

@@ -117,6 +117,6 @@ class GroupShard:
             deleted.append(group_id)
             results.append((group_id, ErrorCode.NONE))
         if deleted:
-            outcome.log_lines.append(f"deleted group(s) {', '.join(deleted)!r} as asked")
+            outcome.log_lines.append(f"group(s) {', '.join(deleted)!r} deleted by a request")
         outcome.replies.append((token, results))
         return outcome

@@ -72,7 +72,7 @@ class CleanerProcess:
         try:
             self._context.channel.send(Stopped())
         except ChannelClosed:
-            log.warning("the supervisor is gone")
+            log.warning("ends: the supervisor has died")
 
     def _due_ms(self) -> int:
         look_ms = self._looks.due_ms

@@ -110,7 +110,7 @@ class Checkpoints:
             self._replace(log_dir, name, offsets)
         except NoSpaceLeft as error:
             # The old file is intact; there may be room the next time.
-            log.error("%s/%s is not up to date: %s", self._paths[log_dir], name, error)
+            log.error("%s/%s can't be written and stays as it was: %s", self._paths[log_dir], name, error)
         except StorageFailed as error:
             self._failed(log_dir, str(error))
         else:
@@ -151,5 +151,5 @@ def _on_disk(path: Path, name: str) -> Offsets:
     try:
         return read_offsets(path, name)
     except (CheckpointCorrupt, StorageFailed) as error:
-        log.warning("%s/%s is ignored, and what it covers is checked; it is written anew: %s", path, name, error)
+        log.warning("%s/%s can't be read and is written anew, its logs are checked: %s", path, name, error)
         return {}

@@ -161,7 +161,7 @@ class ControllerEvents:
             block = self._view.producer_ids.allocate_block()
         except NoSpaceLeft as error:
             # No block: the worker asks again when the next client does.
-            log.error("no producer ids: %s", error)
+            log.error("no producer ids can be allocated, InitProducerId is refused: %s", error)
             block = range(0)
         self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
 

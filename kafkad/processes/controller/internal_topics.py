@@ -67,7 +67,7 @@ class Refusals:
                 self._said.pop(result.name, None)
             elif self._said.get(result.name) != (reason := result.message or result.code.name):
                 self._said[result.name] = reason
-                log.error("%s can't be made, and whoever needs it waits: %s", result.name, reason)
+                log.error("%s can't be created, its coordinators are not available: %s", result.name, reason)
 
 
 def _whole(config: BrokerConfig, name: str) -> int:

@@ -168,4 +168,4 @@ class ControllerProcess:
         try:
             self._context.channel.send(Stopped(is_clean=is_clean))
         except ChannelClosed:
-            log.warning("the supervisor is gone")
+            log.warning("ends: the supervisor has died")

@@ -251,7 +251,7 @@ def _report(started: Started, directories: tuple[LogDirectory, ...]) -> None:
         assert isinstance(partition, TopicPartition), "only partition directories are stray"
         renamed = directory.mark_leaving(partition, uuid4().hex, "stray")
         log.error(
-            "%s, of topic id %s, can't be a partition of the topic of this name, whose id is %s: it is now %s",
+            "%s has topic id %s, the topic of this name has %s: the directory is renamed to %s and not used",
             directory.path / stray.directory.name,
             stray.directory.topic_id,
             stray.expected_id,

@@ -312,7 +312,7 @@ class NetworkProcess:
         try:
             self._context.channel.send(Stopped())
         except ChannelClosed:
-            log.warning("the supervisor is gone")
+            log.warning("ends: the supervisor has died")
 
 
 STOP_MARGIN_MS = 500

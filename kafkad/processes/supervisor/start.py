@@ -161,7 +161,7 @@ class _Broker:
             try:
                 directory.mark_clean_shutdown()
             except StorageFailed as error:
-                log.error("%s is scanned at the next start: %s", directory.path, error)
+                log.error("%s can't be marked as closed, the next start checks its logs: %s", directory.path, error)
 
     def _context(self, key: ProcessKey, incarnation: int, channel: Channel) -> ChildContext:
         resources = self._resources

@@ -162,7 +162,7 @@ class Questions:
         except KafkaError as error:
             return error.code, -1
         except NoSpaceLeft as error:
-            log.error("%s: no records are deleted: %s", owned.name, error)
+            log.error("%s: DeleteRecords has failed, no record was deleted: %s", owned.name, error)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
         except FAILURES as error:
             self._failed_partitions.failed(owned, error)
@@ -193,7 +193,7 @@ class Questions:
                 if owned.log is partition_log and owned.is_online:
                     self._moved(owned, remove_passed(partition_log))
         except NoSpaceLeft as error:
-            log.error("%s: segments below the log start stay for now: %s", owned.name, error)
+            log.error("%s: segments below the log start offset can't be removed yet: %s", owned.name, error)
         except FAILURES as error:
             self._failed_partitions.failed(owned, error)
         finally:
@@ -282,7 +282,7 @@ class Questions:
             self._carry_out(owned, owned.log, order)
         except NoSpaceLeft as error:
             # Cleaning makes room, so a full disk must not take the partition offline here. The next round tries again.
-            log.error("%s is not cleaned: %s", owned.name, error)
+            log.error("%s: its cleanup is put off until the next round: %s", owned.name, error)
         except FAILURES as error:
             self._failed_partitions.failed(owned, error)
 

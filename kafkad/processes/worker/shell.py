@@ -332,4 +332,4 @@ class WorkerProcess:
         try:
             self._context.channel.send(Stopped(is_clean=is_clean))
         except ChannelClosed:
-            log.warning("the supervisor is gone")
+            log.warning("ends: the supervisor has died")

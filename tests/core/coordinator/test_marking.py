@@ -128,7 +128,7 @@ def test_a_partition_that_knows_a_newer_epoch_is_no_reason_to_hang() -> None:
     (request,) = marking.take_requests(0)
     marking.answered(request.marker_id, [ErrorCode.INVALID_PRODUCER_EPOCH], 0)
     assert marking.take_finished() == [MarkersComplete(SOURCE, "t", 4)]
-    assert marking.refused == ["t: no marker in a-0: INVALID_PRODUCER_EPOCH"]
+    assert marking.refused == ["t: a-0 has refused the transaction marker: INVALID_PRODUCER_EPOCH"]
 
 
 def test_orders_of_a_shard_that_left_are_forgotten() -> None:

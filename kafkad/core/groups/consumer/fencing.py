@@ -46,7 +46,7 @@ class Fencing:
         if not leaving:
             return Outcome()
         out = {member.member_id for member in leaving}
-        update.tell(f"out: {', '.join(sorted(out))}: {reason}")
+        update.tell(f"fenced member(s) {', '.join(sorted(out))}: {reason}")
         staying = [member for member in group.members.values() if member.member_id not in out]
         if staying and self._may_go_back(staying, len(staying)):
             return self._go_back(update, staying, group.epoch, reason)

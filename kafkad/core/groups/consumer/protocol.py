@@ -183,7 +183,7 @@ class ConsumerProtocol:
         outcome = step.outcome
         outcome.records += [*group.tombstones(), *records]
         outcome.timers += [self._session(changed, member, moment) for member in changed.members.values()]
-        step.tell(f"group {group.group_id}: {len(group.members)} member(s) go over to the consumer protocol")
+        step.tell(f"group {group.group_id}: {len(group.members)} member(s) are upgraded to the consumer protocol")
         outcome.after = self._upgraded(group)
         return changed, outcome
 
@@ -219,7 +219,7 @@ class ConsumerProtocol:
                 records=[away.assignment_record(group.group_id)],
                 replies=[(token, heard)],
                 timers=[(_key(ConsumerTimer.REBALANCE, group.group_id, member.member_id), None)],
-                log_lines=[f"group {group.group_id}: static member {member.member_id} left for now"],
+                log_lines=[f"group {group.group_id}: static member {member.member_id} has left and is expected back"],
             )
         outcome = self._fencing.fence(group, [member], "it left", moment)
         outcome.replies.append((token, heard))
