@@ -17,6 +17,7 @@ from kafkad.core.log.reading.log_reader import FoundOffset, LogReader, ManifestS
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import LogPosition
+from kafkad.handlers.fetch import READ_COMMITTED
 from kafkad.handlers.partitions.damage import DAMAGE
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.requests.steps import ROWS_A_STEP, LogMoved, LogSearch, Pause, Steps, Waits, in_steps, until_known
@@ -31,7 +32,6 @@ from kafkad.wire.messages.list_offsets import (
 )
 
 CONSUMER, DEBUGGING_CONSUMER = -1, -2
-READ_COMMITTED = 1
 UNKNOWN = -1
 
 

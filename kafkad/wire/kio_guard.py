@@ -11,7 +11,7 @@ from dataclasses import Field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
-from kafkad.wire.primitives import I16, MalformedRequest, read_i32, read_slice, read_uvarint, uvarint
+from kafkad.wire.primitives import I16, LONGEST_STRING, MalformedRequest, read_i32, read_slice, read_uvarint, uvarint
 from kafkad.wire.request_limits import Allowance
 
 Step = Callable[[memoryview, int], int]
@@ -33,7 +33,6 @@ _FIXED_SIZES = {
     "uuid": 16,
 }
 _SHORT_LENGTHS = frozenset({"string"})
-_LONGEST_STRING = 0x7FFF
 
 
 Cut = tuple[int, int, bytes]
@@ -180,8 +179,8 @@ def _compact_text(body: memoryview, at: int) -> int:
         if end <= len(body):
             return end
     length, at = read_uvarint(body, at)
-    if length > _LONGEST_STRING + 1:
-        raise MalformedRequest(f"a string of {length - 1} bytes is longer than {_LONGEST_STRING}")
+    if length > LONGEST_STRING + 1:
+        raise MalformedRequest(f"a string of {length - 1} bytes is longer than {LONGEST_STRING}")
     return read_slice(body, at, max(0, length - 1))[1]
 
 

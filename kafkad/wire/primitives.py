@@ -11,7 +11,7 @@ I32 = Struct(">i")
 I64 = Struct(">q")
 
 EMPTY_TAGS = b"\x00"
-_LONGEST_STRING = 2**15 - 1
+LONGEST_STRING = 2**15 - 1
 MOST_TAGS = 10
 """The largest number of unknown tagged fields in one section; no structure of the protocol has more than five."""
 
@@ -83,7 +83,7 @@ def read_compact_string(view: memoryview, position: int) -> tuple[str | None, in
     length, position = read_uvarint(view, position)
     if length == 0:
         return None, position
-    if length > _LONGEST_STRING + 1:
+    if length > LONGEST_STRING + 1:
         raise MalformedRequest(f"a string of {length - 1} bytes is longer than any string may be")
     return read_text(view, position, length - 1)
 

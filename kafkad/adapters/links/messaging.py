@@ -15,6 +15,7 @@ import zmq
 from zmq.backend import Socket as RawSocket
 
 from kafkad.adapters.operating_system.process_limits import OutOfResources
+from kafkad.adapters.shared_memory.descriptor_ring import BACKLOG_MESSAGES
 from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey, ProcessState
 
 RANKS = ("controller", "worker", "network", "cleaner", "reporter")
@@ -39,7 +40,6 @@ MAX_PATH_BYTES = 107
 _LONGEST_NAME = len("/controller0.999999-reporter63.999999")
 
 _HIGH_WATER_MARK = 1000
-_BACKLOG_MESSAGES = 100_000
 _RECONNECT_MS = 2
 _RECONNECT_MAX_MS = 200
 _MESSAGES_PER_READ = 1000
@@ -99,7 +99,7 @@ class Link:
         *,
         bind: bool,
         high_water_mark: int = _HIGH_WATER_MARK,
-        backlog_limit: int = _BACKLOG_MESSAGES,
+        backlog_limit: int = BACKLOG_MESSAGES,
     ) -> None:
         self._socket = context.socket(zmq.PAIR)
         self._socket.setsockopt(zmq.LINGER, 0)

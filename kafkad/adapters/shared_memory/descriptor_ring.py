@@ -25,7 +25,8 @@ _WARM_BYTES = 16 * 1024
 """An empty ring starts again at its beginning after this many bytes, so the same cached pages are reused."""
 _HEADER = Struct("<III")
 _WRAP = 0xFFFFFFFF
-_BACKLOG_MESSAGES = 100_000
+BACKLOG_MESSAGES = 100_000
+"""Messages that may wait for a process that does not read, on a ring and on a link."""
 
 
 class RingOverflow(Exception):
@@ -111,7 +112,7 @@ class RingWriter(_Ring):
         With `wakes` false the message waits until the reader is awake for some other reason, unless the ring fills up.
         """
         if self._backlog or not self._put(message):
-            if len(self._backlog) >= _BACKLOG_MESSAGES:
+            if len(self._backlog) >= BACKLOG_MESSAGES:
                 raise RingOverflow(f"{len(self._backlog)} messages wait for a process that does not read")
             self._backlog.append(message)
             self.rings_pending = True

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkad.core.log.epochs import CorruptCheckpoint, parse_checkpoint
+from kafkad.core.log.producers.entry import MAX_SEQUENCE
 from kafkad.core.log.producers.snapshot import CorruptSnapshot, decode_snapshot
 from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, Codec, CorruptBatch, has_valid_crc
 from kafkad.core.log.records.batch_scan import walk_batches
@@ -17,8 +18,6 @@ from kafkad.core.log.records.end_markers import read_end_marker
 from kafkad.core.log.records.record import MalformedRecords, Record, iter_records, record_timestamp
 from kafkad.core.log.segments.transaction_index import ENTRY_LAYOUT
 from kafkad.core.types import NO_SEQUENCE
-
-_MAX_SEQUENCE = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +174,7 @@ def _batch_fields(header: BatchHeader, position: int, is_valid: bool) -> dict[st
 def _record_fields(batch: memoryview, header: BatchHeader, record: Record, with_data: bool) -> dict[str, Any]:
     sequence = NO_SEQUENCE
     if header.base_sequence >= 0:
-        sequence = (header.base_sequence + record.offset_delta) & _MAX_SEQUENCE
+        sequence = (header.base_sequence + record.offset_delta) & MAX_SEQUENCE
     fields: dict[str, Any] = {
         "offset": header.base_offset + record.offset_delta,
         _timestamp_type(header): record_timestamp(header, record),

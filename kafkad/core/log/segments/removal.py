@@ -24,13 +24,8 @@ AT_ONCE = 64
 """Segments removed in one step, which takes a few milliseconds."""
 
 
-def describe_segments(log: PartitionLog) -> tuple[SegmentSummary, ...]:
-    """The segments as cleanup policies see them."""
-    return tuple(each_segment(log))
-
-
 def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
-    """The same, one segment at a time; segments that are removed meanwhile are left out.
+    """The segments as cleanup policies see them, one at a time; those that are removed meanwhile are left out.
 
     The modification time of the file is read only where no record has a timestamp.
     """

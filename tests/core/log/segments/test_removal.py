@@ -12,7 +12,6 @@ from kafkad.core.log.segments.removal import (
     AT_ONCE,
     delete_records_before,
     delete_segments,
-    describe_segments,
     each_segment,
     has_passed,
     remove_files,
@@ -149,7 +148,7 @@ def test_a_flush_that_began_before_a_truncation_does_not_move_the_recovery_point
 def test_segments_are_described_with_their_newest_time() -> None:
     store = FakeStore()
     log = filled(store)
-    described = describe_segments(log)
+    described = tuple(each_segment(log))
     assert [segment.base_offset for segment in described] == log.segments.base_offsets
     assert described[-1].largest_timestamp_ms == NOW + 40
     assert [segment.is_active for segment in described] == [False] * (len(described) - 1) + [True]
@@ -161,7 +160,7 @@ def test_without_timestamps_the_files_own_time_counts() -> None:
     store.now_ms = 4711
     log = load(store)
     append(log, batch(1, timestamp=-1))
-    (segment,) = describe_segments(log)
+    (segment,) = tuple(each_segment(log))
     assert (segment.largest_timestamp_ms, segment.last_modified_ms) == (-1, 4711)
 
 
@@ -181,11 +180,11 @@ def test_records_of_1970_in_logs_of_earlier_versions_have_no_time(*, was_clean: 
     log_of_an_earlier_version(store).close()
     log = load(store, was_clean=was_clean)
     assert len(log.segments) > 2
-    assert {(each.largest_timestamp_ms, each.last_modified_ms) for each in describe_segments(log)} == {(-1, NOW)}
+    assert {(each.largest_timestamp_ms, each.last_modified_ms) for each in tuple(each_segment(log))} == {(-1, NOW)}
     append(log, batch(1, timestamp=-1), now_ms=NOW)
-    assert describe_segments(log)[-1].largest_timestamp_ms == -1
+    assert tuple(each_segment(log))[-1].largest_timestamp_ms == -1
     append(log, batch(1, timestamp=NOW), now_ms=NOW)
-    assert describe_segments(log)[-1].largest_timestamp_ms == NOW
+    assert tuple(each_segment(log))[-1].largest_timestamp_ms == NOW
 
 
 def test_records_without_a_time_roll_a_segment_by_the_clock() -> None:
