@@ -2,7 +2,8 @@
 
 Everything is checked before anything changes: a refused batch or a full disk leaves the log as it was. Effects are
 what the owner does later: it syncs off its loop and unlinks files after the readers have moved on. Removal and
-truncation are in segments/removal.py, loading is in recovery/loading.py, appends of coordinators in coordinated.py.
+truncation are in segments/removal.py, loading is in recovery/loading.py, appends of coordinators in coordinated.py,
+those of followers in replicated.py.
 """
 
 from collections import deque
@@ -15,7 +16,7 @@ from kafkad.core.log.pending_flush import PendingFlush
 from kafkad.core.log.producers.entry import Duplicate
 from kafkad.core.log.producers.producer_state import ACCEPT, ProducerStates
 from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, assign_offsets
-from kafkad.core.log.records.validation import validate_follower, validate_produce
+from kafkad.core.log.records.validation import validate_produce
 from kafkad.core.log.recovery.state_files import write_epochs, write_producers
 from kafkad.core.log.segments.layout import LEADER_EPOCHS
 from kafkad.core.log.segments.log_segments import Segments
@@ -185,29 +186,13 @@ class PartitionLog:
         base_offset = self.log_end_offset
         assign_offsets(batch, 0, base_offset, leader_epoch)
         if leader_epoch != self._assigned_epoch:
-            self._assign_epoch(leader_epoch, base_offset)
-        self._write(batch, header, base_offset, now_ms)
+            self.assign_epoch(leader_epoch, base_offset)
+        self.write_batch(batch, header, base_offset, now_ms)
         log_append_time_ms = header.max_timestamp if header.is_log_append_time else NO_TIMESTAMP
         return AppendInfo(base_offset, self.log_end_offset - 1, log_append_time_ms, self.log_start_offset, False)
 
-    def append_as_follower(self, records: memoryview, *, leader_epoch: int, now_ms: int) -> AppendInfo:
-        """Append whole batches as a leader wrote them: offsets and epochs stand in their headers.
-
-        When the disk fails in between, the batches before are in the log: the fetcher goes on from its end.
-        """
-        first_offset, position = self.log_end_offset, 0
-        headers = validate_follower(records, log_end_offset=self.log_end_offset, leader_epoch=leader_epoch)
-        for header in headers:
-            if header.partition_leader_epoch >= 0:
-                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
-            self._write(records[position : position + header.size], header, header.base_offset, now_ms)
-            position += header.size
-        if headers:
-            first_offset = headers[0].base_offset
-        return AppendInfo(first_offset, self.log_end_offset - 1, NO_TIMESTAMP, self.log_start_offset, False)
-
-    def _write(self, batch: memoryview, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """Append one batch to the active segment, then update everything that is derived from the log."""
+    def write_batch(self, batch: memoryview, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        """Append one batch with its offsets to the active segment, then update all that is derived from the log."""
         last_offset = base_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
         segment = self.segments.active
@@ -250,7 +235,7 @@ class PartitionLog:
         self._snapshot_offset = -1
         self._assigned_epoch = self.epochs.latest_epoch
 
-    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
         """Write the epoch to its file before the first batch of the epoch, and to memory after the file."""
         if epoch == self._assigned_epoch:
             return

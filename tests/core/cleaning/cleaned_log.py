@@ -11,6 +11,7 @@ from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.layout import CLEANED, LOG, TXN_INDEX, file_name
 from kafkad.core.log.segments.transaction_index import AbortedTransaction, unpack_entries
 from kafkad.core.log.settings import LogConfig
@@ -67,7 +68,7 @@ class Writer:
             log_append_time=NOW + 7 if self.random.random() < 0.1 else None,
             base_offset=self.log.log_end_offset,
         )
-        self.log.append_as_follower(memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
+        append_as_follower(self.log, memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
         if producer >= 0:
             self.sequences[producer] += len(records)
         if is_transactional:

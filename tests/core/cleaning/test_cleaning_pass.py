@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kafkad.core.cleaning.cleaning_pass import UncleanableLog
 from kafkad.core.log.records.batch import Codec, has_valid_crc, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.layout import CLEANED, LOG, TXN_INDEX, file_name
 from kafkad.core.log.segments.transaction_index import unpack_entries
 from tests.core.cleaning import naive
@@ -64,7 +65,7 @@ def compacted(*batches: list[NewRecord], map_bytes: int = 1 << 20, codec: Codec 
     writer = Writer(0)
     for records in batches:
         data = build_batch(records, base_offset=writer.log.log_end_offset, codec=codec)
-        writer.log.append_as_follower(memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
+        append_as_follower(writer.log, memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
     writer.write(0)
     return writer
 
@@ -108,7 +109,7 @@ def test_a_batch_larger_than_the_window_is_cleaned() -> None:
     writer = Writer(0, replace(CONFIG, segment_bytes=10**6))
     for value in (b"old", bytes(200_000)):
         data = build_batch([NewRecord(NOW, b"a", value)], base_offset=writer.log.log_end_offset)
-        writer.log.append_as_follower(memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
+        append_as_follower(writer.log, memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
     writer.write(0)
     cleaning, _ = begin_pass(writer.log, writer.store, first_dirty=0, now_ms=NOW, window=100)
     batches = cleaned_batches(writer.store, run_pass(cleaning))

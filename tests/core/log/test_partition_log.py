@@ -8,6 +8,7 @@ import pytest
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.layout import LEADER_EPOCHS
 from kafkad.core.log.segments.removal import delete_segments, truncate_to
 from kafkad.core.log.settings import LogConfig
@@ -193,7 +194,7 @@ def test_a_segment_is_rolled_before_a_relative_offset_overflows() -> None:
     log = load(FakeStore(), config=LogConfig())
     append(log, batch(1))
     far = batch(1, base_offset=2**31 + 5, leader_epoch=0)
-    log.append_as_follower(far, leader_epoch=0, now_ms=NOW)
+    append_as_follower(log, far, leader_epoch=0, now_ms=NOW)
     assert log.segments.base_offsets == [0, 2**31 + 5]
 
 
@@ -350,7 +351,7 @@ def test_followers_take_offsets_and_epochs_as_they_are() -> None:
     records = b"".join(
         bytes(batch(2, base_offset=offset, leader_epoch=epoch)) for offset, epoch in ((10, 1), (12, 1), (20, 3))
     )
-    info = log.append_as_follower(memoryview(records), leader_epoch=3, now_ms=NOW)
+    info = append_as_follower(log, memoryview(records), leader_epoch=3, now_ms=NOW)
     assert (info.base_offset, info.last_offset) == (10, 21)
     assert [tuple(entry) for entry in log.epochs.entries] == [(1, 10), (3, 20)]
     assert batch_offsets(log.store, 100) == [(10, 11), (12, 13), (20, 21)]

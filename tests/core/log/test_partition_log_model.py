@@ -9,6 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from kafkad.core.log.effects import FlushLog, UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.reading.log_reader import LogReader
+from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.removal import (
     delete_records_before,
     delete_segments,
@@ -74,7 +75,7 @@ class PartitionLogModel(RuleBasedStateMachine):
     @rule(count=st.integers(1, 3), gap=st.integers(0, 3))
     def append_as_follower(self, count: int, gap: int) -> None:
         records = batch(count, base_offset=self.end + gap, leader_epoch=self.epoch)
-        info = self.log.append_as_follower(records, leader_epoch=self.epoch, now_ms=self.now_ms)
+        info = append_as_follower(self.log, records, leader_epoch=self.epoch, now_ms=self.now_ms)
         self.batches.append((info.base_offset, info.last_offset))
         self.end = info.last_offset + 1
 

@@ -6,6 +6,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.coordinated import append_coordinated, append_end_marker
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.verification import NO_GUARD
+from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.layout import TXN_INDEX, file_name
 from kafkad.core.log.segments.removal import delete_records_before
 from kafkad.core.log.segments.transaction_index import AbortedTransaction
@@ -358,7 +359,7 @@ def test_a_follower_indexes_what_its_leader_aborted() -> None:
     end(leader, commit=False)
     follower = load(FakeStore())
     content = memoryview(bytearray(leader_store.read(file_name(0, ".log"))))
-    follower.append_as_follower(content, leader_epoch=0, now_ms=NOW)
+    append_as_follower(follower, content, leader_epoch=0, now_ms=NOW)
     assert follower.segments.active.aborted.entries() == [AbortedTransaction(7, 0, 1, 2)]
     assert commit_all(follower) == 2
 

@@ -25,6 +25,7 @@ from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.compression import READ_BYTES
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.records.record_checks import READ_RECORDS
+from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.removal import delete_segments, remove_files
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile
@@ -115,9 +116,9 @@ def test_an_offset_in_a_gap_of_compaction_gets_the_batch_after_it() -> None:
     store = FakeStore()
     log = load(store)
     for offset in (0, 50, 100):
-        log.append_as_follower(batch(1, base_offset=offset, leader_epoch=0), leader_epoch=0, now_ms=NOW)
+        append_as_follower(log, batch(1, base_offset=offset, leader_epoch=0), leader_epoch=0, now_ms=NOW)
     log.roll(200, NOW)
-    log.append_as_follower(batch(1, base_offset=300, leader_epoch=0), leader_epoch=0, now_ms=NOW)
+    append_as_follower(log, batch(1, base_offset=300, leader_epoch=0), leader_epoch=0, now_ms=NOW)
     reader = LogReader(store, log.manifest())
     assert fetched(reader, reader.locate(7, log.log_end, 1)) == [(50, 50)]
     assert fetched(reader, reader.locate(150, log.log_end, 1)) == [(300, 300)]
