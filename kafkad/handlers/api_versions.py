@@ -14,7 +14,7 @@ from kafkad.core.controller.features import SUPPORTED
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import UNKNOWN_SOFTWARE, ClientInformation, RequestContext
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.api_table import API_VERSIONS, APIS
 from kafkad.wire.error_counts import count_error
 from kafkad.wire.primitives import EMPTY_TAGS, I32, I64, compact_string, read_compact_string, uvarint

@@ -13,7 +13,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.partitions.rows_by_worker import LOST, RowsByWorker
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.processes.descriptors import ControlMessage, DeletedRecords, DeleteRecordsWanted
 

@@ -6,8 +6,8 @@ A request for controllers is refused with MISMATCHED_ENDPOINT_TYPE (KIP-919), wh
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.requests.broker_rows import broker_rows
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_ASKED
-from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import Codec, codec
 
 BROKERS, CONTROLLERS = 1, 2

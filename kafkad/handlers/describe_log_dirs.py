@@ -10,8 +10,8 @@ from typing import Any
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_slot
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps
-from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.messages.describe_log_dirs import LogDir, pack_partition, pack_response
 

@@ -12,9 +12,9 @@ from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.topic_errors import why_unknown
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.metadata_cache import describe_partition
 from kafkad.handlers.requests.operations import NOT_ASKED, TOPIC_OPERATIONS
-from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.kio_codec import Codec, codec
 
 

@@ -20,7 +20,7 @@ from kafkad.core.partition_slot import (
 )
 from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession, PartitionKey
 from kafkad.core.types import LogPosition
-from kafkad.handlers.partitions.routing import Routing
+from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 

@@ -20,8 +20,8 @@ from kafkad.core.types import LogPosition
 from kafkad.handlers.fetch import READ_COMMITTED
 from kafkad.handlers.partitions.damage import DAMAGE
 from kafkad.handlers.partitions.leadership import find_leader
+from kafkad.handlers.requests.broker_view import BrokerView, NotYet
 from kafkad.handlers.requests.steps import ROWS_A_STEP, LogMoved, LogSearch, Pause, Steps, Waits, in_steps, until_known
-from kafkad.handlers.requests.view import BrokerView, NotYet
 from kafkad.wire.messages.list_offsets import (
     ListOffsetsRequest,
     OffsetResult,

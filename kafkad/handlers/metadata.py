@@ -14,9 +14,9 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.topic_errors import is_legal, why_unknown
 from kafkad.handlers.requests.broker_rows import broker_rows
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps, Waits
-from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.error_counts import count_error
 from kafkad.wire.messages.metadata import NO_TOPIC_ID, MetadataRequest, WantedTopic, pack_response, pack_topic
 

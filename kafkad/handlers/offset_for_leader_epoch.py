@@ -13,8 +13,8 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.leadership import find_leader
+from kafkad.handlers.requests.broker_view import BrokerView, NotYet
 from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause, Steps, Waits, in_steps, until_known
-from kafkad.handlers.requests.view import BrokerView, NotYet
 from kafkad.wire.messages.offset_for_leader_epoch import EpochEnd, WantedEpoch, pack_response, pack_topic, read_request
 
 

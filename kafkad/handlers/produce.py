@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.partitions.routing import Routing, TopicRoute
+from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.wire.messages.produce import TOPIC_IDS_FROM, PartitionResult, ProduceRequest, pack_response
 from kafkad.wire.processes.descriptors import AppendResult, AppendSlice
 

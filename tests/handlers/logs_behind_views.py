@@ -4,7 +4,7 @@ from kafkad.core.controller.image import Topic
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.reading.log_reader import LogReader
 from kafkad.core.partition_slot import ROLE_LEADER, STATE_ONLINE, PartitionSlot
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from tests.core.log.batches import NOW, append, batch, load
 from tests.core.log.fake_store import FakeStore
 from tests.handlers.views import Logs, Slots, a_partition, a_topic, a_view

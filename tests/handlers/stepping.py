@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from kafkad.core.log.reading.log_reader import ManifestStale, SearchGoesOn
 from kafkad.handlers.partitions.damage import DAMAGE
+from kafkad.handlers.requests.broker_view import NotYet
 from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
-from kafkad.handlers.requests.view import NotYet
 
 Result = TypeVar("Result")
 

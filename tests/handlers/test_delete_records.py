@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from kafkad.handlers import delete_records
 from kafkad.handlers.delete_records import DeleteRecordsQuestion
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.api_table import DELETE_RECORDS
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, short_topic_id

@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from kafkad.handlers import describe_cluster
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.api_table import DESCRIBE_CLUSTER
 from kafkad.wire.primitives import MalformedRequest
 from tests.contexts import a_context

@@ -7,8 +7,8 @@ from kio.schema.errors import ErrorCode
 
 from kafkad.core.partition_slot import STATE_OFFLINE
 from kafkad.handlers import describe_log_dirs
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.steps import ROWS_A_STEP, Pause
-from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.api_table import DESCRIBE_LOG_DIRS
 from kafkad.wire.primitives import MalformedRequest
 from tests.contexts import a_context

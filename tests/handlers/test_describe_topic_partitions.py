@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from kafkad.core.controller.image import NO_LOG_DIR
 from kafkad.handlers import describe_topic_partitions
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.primitives import MalformedRequest
 from tests.contexts import a_context
 from tests.handlers.kio_calls import KioApi

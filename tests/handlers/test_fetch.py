@@ -15,7 +15,7 @@ from kafkad.core.partition_slot import (
 from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
 from kafkad.core.types import LogPosition
 from kafkad.handlers.fetch import FetchEvaluator, Measure, Place, WantedRecords, rows_of
-from kafkad.handlers.partitions.routing import Routing, TopicRoute
+from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.wire.messages.fetch import FileSlice, PartitionData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 from tests.handlers.views import Slots

@@ -11,7 +11,7 @@ from kafkad.core.log.records.batch import HEADER_SIZE
 from kafkad.core.log.segments.removal import delete_segments, remove_files
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECOVERING
 from kafkad.handlers import list_offsets
-from kafkad.handlers.requests.view import BrokerView, NotYet
+from kafkad.handlers.requests.broker_view import BrokerView, NotYet
 from kafkad.wire.api_table import LIST_OFFSETS
 from kafkad.wire.primitives import MalformedRequest
 from tests.contexts import a_context

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from kafkad.core.controller.image import NO_LOG_DIR
 from kafkad.handlers import metadata
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.api_table import METADATA
 from kafkad.wire.messages.metadata import read_request
 from kafkad.wire.primitives import MalformedRequest

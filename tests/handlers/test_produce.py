@@ -7,7 +7,7 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.handlers.produce import PARTITIONS_OF_A_PART, ProduceInFlight, ProducePart, plan
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.messages.produce import ProduceRequest
 from kafkad.wire.processes.descriptors import short_topic_id
 from tests.contexts import a_context

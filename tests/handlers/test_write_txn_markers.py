@@ -7,7 +7,7 @@ import pytest
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_OFFLINE
 from kafkad.handlers import write_txn_markers
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.write_txn_markers import WriteTxnMarkersQuestion
 from kafkad.wire.api_table import WRITE_TXN_MARKERS
 from kafkad.wire.primitives import MalformedRequest

@@ -7,8 +7,8 @@ from kafkad.core.errors import KafkaError
 from kafkad.core.log.reading.log_reader import LogReader
 from kafkad.core.partition_slot import ROLE_LEADER, STATE_ONLINE, PartitionSlot
 from kafkad.handlers.partitions.damage import code_of
-from kafkad.handlers.partitions.routing import Routing, TopicRoute
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
+from kafkad.handlers.requests.broker_view import BrokerView
 
 BROKER = 1
 CLUSTER = "the-cluster"

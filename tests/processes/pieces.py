@@ -25,7 +25,7 @@ from kafkad.core.controller.deltas import Change, MetadataDelta, TopicCreated, T
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.plugin_loading import load as load_plugins
-from kafkad.processes.controller.publishing import MetadataPublisher
+from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.network.shell import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.supervisor.resources import take_resources

@@ -5,7 +5,7 @@ from typing import Any
 from kafkad.core.controller.admin import alter_configs
 from kafkad.core.controller.configs import Alteration, AlterEntry, AlterOperation, AlterResult
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import Codec, codec
 
 APPLY_TIMEOUT_MS = 30_000

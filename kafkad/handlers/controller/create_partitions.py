@@ -5,7 +5,7 @@ from typing import Any
 from kafkad.core.controller.admin import create_partitions
 from kafkad.core.controller.topics.topics import NewPartitions
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import codec, milliseconds
 
 

@@ -5,7 +5,7 @@ from kafkad.core.controller.topics.deletion import DeletedTopic, TopicToDelete, 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import NO_TOPIC_ID
-from kafkad.handlers.controller.requests.view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import codec, kio_id, milliseconds
 
 _BY_ID_FROM = 6

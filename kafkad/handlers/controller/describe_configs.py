@@ -8,7 +8,7 @@ from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.topics.names import check_topic_name
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.view import Answer, ControllerView, DescribedOption
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, DescribedOption
 from kafkad.wire.kio_codec import Codec, codec
 
 _DYNAMIC_BROKER_LOGGER_SOURCE = 6

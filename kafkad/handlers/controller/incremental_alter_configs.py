@@ -4,7 +4,7 @@ from kafkad.core.controller.admin import alter_configs
 from kafkad.core.controller.configs import Alteration, AlterEntry
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller.alter_configs import answer
-from kafkad.handlers.controller.requests.view import Answer, ControllerView
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
 from kafkad.wire.kio_codec import codec
 
 

@@ -6,7 +6,7 @@ The others are answered by their coordinator.
 from kafkad.core.errors import ErrorCode
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.view import Answer, ControllerView
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
 from kafkad.wire.kio_codec import codec
 
 _FIRST_EPOCH = 0

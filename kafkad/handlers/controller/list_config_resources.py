@@ -6,7 +6,7 @@ from kafkad.core.controller.configs import ResourceType
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.view import Answer, ControllerView
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
 from kafkad.wire.kio_codec import codec
 
 

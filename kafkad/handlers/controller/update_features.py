@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kafkad.core.controller.features import FeatureUpdate, UpgradeType, updated
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import Codec, codec, milliseconds
 
 _LAST_WITH_RESULTS = 1

@@ -13,8 +13,8 @@ from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.requests.broker_rows import broker_rows
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.steps import Pause, Steps
-from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire.messages.find_coordinator import (
     BATCHED_FROM,
     FindCoordinatorRequest,

@@ -6,7 +6,7 @@ the present leader epoch, is this broker the leader?
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.partition_slot import ROLE_LEADER, STATE_OFFLINE, STATE_ONLINE, PartitionSlot
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 
 ANY_EPOCH = -1
 

@@ -18,8 +18,8 @@ from kafkad.handlers import (
     write_txn_markers,
 )
 from kafkad.handlers.partitions.owner_question import OwnerQuestion
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.steps import Steps
-from kafkad.handlers.requests.view import BrokerView
 from kafkad.wire import api_table
 
 

@@ -1,7 +1,7 @@
 """The brokers of the cluster as one client gets them: this broker has the address that is advertised to that client."""
 
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.messages.metadata import BrokerRow
 
 

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Any, TypeVar
 
 from kafkad.core.log.reading.log_reader import FoundOffset, LogReader
-from kafkad.handlers.requests.view import NotYet
+from kafkad.handlers.requests.broker_view import NotYet
 
 ROWS_A_STEP = 128
 """About a millisecond of look-ups."""

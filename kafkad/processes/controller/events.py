@@ -20,12 +20,12 @@ from kafkad.core.metrics.catalogue import (
     OFFLINE_PARTITIONS,
 )
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.handlers.controller.requests.dispatch import DISPATCH
+from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
+from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of
-from kafkad.handlers.controller.requests.view import ControllerView, ReplyAfter
 from kafkad.processes.controller.checkpoints import Checkpoints
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
-from kafkad.processes.controller.publishing import MetadataPublisher
+from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.replies import LONGEST_WAIT_MS, Replies, WaitingReply
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.tables import LiveTables

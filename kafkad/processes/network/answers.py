@@ -15,8 +15,8 @@ from kafkad.core.log.reading.log_reader import FoundOffset, LogReader
 from kafkad.core.request_context import RequestContext
 from kafkad.core.waiting.size_classes import SizeClasses
 from kafkad.handlers.requests.apis_of_network import LocalHandler
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.handlers.requests.steps import LogSearch, Pause, Waits
-from kafkad.handlers.requests.view import BrokerView
 from kafkad.processes.network.connections.connection import JOINED_BYTES, Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.unread_replies import UnreadReplies

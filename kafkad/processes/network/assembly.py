@@ -18,7 +18,7 @@ from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.sessions.session_cache import MOST_PARTITIONS, SessionCache
 from kafkad.handlers.fetch import FetchEvaluator
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.plugin_loading import chosen
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.acceptor import Acceptor, ConnectionLimits

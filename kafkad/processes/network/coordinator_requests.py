@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.coordinators.requests import routing
-from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import Piece
-from kafkad.handlers.partitions.routing import Routing
+from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame

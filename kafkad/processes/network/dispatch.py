@@ -10,12 +10,12 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers import api_versions
 from kafkad.handlers.coordinators import find_coordinator
-from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.handlers.metadata import answer as answer_metadata
 from kafkad.handlers.metadata import unknown_topics
 from kafkad.handlers.requests.apis_of_network import LOCAL, OWNER_QUESTIONS
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.processes.network.answers import Answers, Steps
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frames import Frame

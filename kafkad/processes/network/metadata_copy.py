@@ -13,7 +13,7 @@ from kafkad.core.controller.deltas import (
 )
 from kafkad.core.controller.image import MetadataImage, Topic
 from kafkad.core.controller.topics.names import is_internal
-from kafkad.handlers.partitions.routing import Routing, TopicRoute
+from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 
 
 class Moved(NamedTuple):

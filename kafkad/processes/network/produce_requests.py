@@ -10,7 +10,7 @@ from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import error_index
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.partitions.routing import Routing
+from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.handlers.produce import ProduceInFlight, ProducePart, plan
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame

@@ -25,7 +25,7 @@ from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.owner_questions import Questions
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.processes.worker.periodic import Periodic
-from kafkad.processes.worker.publishing import SlotPublisher
+from kafkad.processes.worker.slot_publisher import SlotPublisher
 from kafkad.processes.worker.upkeep import Upkeep
 from kafkad.wire.processes.controller_messages import ControllerMessage
 from kafkad.wire.processes.descriptors import FilesRemoved, pack_control

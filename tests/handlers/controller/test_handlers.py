@@ -13,8 +13,8 @@ from kio.serial import entity_reader, entity_writer
 from kafkad.config import load
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.controller.requests.dispatch import DISPATCH
-from kafkad.handlers.controller.requests.view import ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
+from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.wire.api_table import APIS
 from kafkad.wire.primitives import MalformedRequest

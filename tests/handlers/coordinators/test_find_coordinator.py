@@ -7,7 +7,7 @@ from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.coordinators import find_coordinator
-from kafkad.handlers.requests.view import BrokerView
+from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.wire.messages.find_coordinator import FindCoordinatorRequest, read_request
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.steps import STEP

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.requests.apis_of_network import LOCAL, OWNER_QUESTIONS
-from kafkad.handlers.requests.view import NotYet
+from kafkad.handlers.requests.broker_view import NotYet
 from kafkad.wire import api_table
 from kafkad.wire.api_table import APIS, Runs
 from kafkad.wire.primitives import MalformedRequest

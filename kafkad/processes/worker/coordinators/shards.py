@@ -22,9 +22,9 @@ from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.metrics.catalogue import observe_rebalance
 from kafkad.core.request_context import BROKER_ITSELF
 from kafkad.core.waiting.timing_wheel import TimingWheel
-from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.coordinators.answers import Answer, ClientAnswer, InnerAnswer
+from kafkad.processes.worker.coordinators.coordinator_answers import Answer, ClientAnswer, InnerAnswer
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
 from kafkad.processes.worker.coordinators.needs import OffsetVerification, TxnMarkersSender
 from kafkad.processes.worker.coordinators.shard_kinds import ShardKind

@@ -1,7 +1,7 @@
 """Produce requests with a transactional id wait here while a coordinator is asked, and delay no others.
 
 Requests of one transactional id are appended in order, however long the coordinator takes, as later batches have
-later sequences. `handlers/partitions/transactional_produce.py` decides what to ask and what an answer means.
+later sequences. `handlers/partitions/produce_verification.py` decides what to ask and what an answer means.
 """
 
 import heapq
@@ -15,7 +15,7 @@ from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, read_header
-from kafkad.handlers.partitions import transactional_produce
+from kafkad.handlers.partitions import produce_verification
 from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import AppendSlice
@@ -173,13 +173,13 @@ class Transactional:
         pending.asked.clear()
         headers = self._transactional_headers(pending)
         try:
-            producer = transactional_produce.check_sole_producer(
+            producer = produce_verification.check_sole_producer(
                 (header.producer_id, header.producer_epoch) for header in headers.values()
             )
         except KafkaError as error:
             pending.errors = dict.fromkeys(range(len(pending.slices)), error)
             return None
-        adds = transactional_produce.adds_partitions(pending.version)
+        adds = produce_verification.adds_partitions(pending.version)
         names = [name for number, header in headers.items() if (name := self._begin(pending, number, header, adds))]
         if producer is None or not names:
             return None
@@ -230,12 +230,12 @@ class Transactional:
             return
         now_ms = monotonic_ms()
         is_in_time = now_ms - pending.began_ms < self._retry.total_ms
-        if is_in_time and transactional_produce.may_ask_again(codes, pending.version):
+        if is_in_time and produce_verification.may_ask_again(codes, pending.version):
             self._sequence += 1
             heapq.heappush(self._retries, (now_ms + self._retry.pause_ms, self._sequence, transactional_id, pending))
             return
         for number, code in zip(pending.asked, codes, strict=True):
-            error = transactional_produce.refusal(code, pending.version)
+            error = produce_verification.refusal(code, pending.version)
             if error is not None:
                 pending.errors[number] = error
         self._finish(pending)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.controller.requests.dispatch import DISPATCH
+from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.timeouts import _APIS, LONGEST_MS, patience_ms, timed_out
 from tests.handlers.kio_calls import KioApi, versions_of
 

@@ -14,7 +14,7 @@ from kafkad.handlers.controller import (
     list_config_resources,
     update_features,
 )
-from kafkad.handlers.controller.requests.view import Answer, ControllerView
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
 from kafkad.wire import api_table
 
 Handler = Callable[[memoryview, RequestContext, ControllerView], Answer]

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.handlers.partitions.transactional_produce import (
+from kafkad.handlers.partitions.produce_verification import (
     adds_partitions,
     check_sole_producer,
     may_ask_again,

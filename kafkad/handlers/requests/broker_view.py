@@ -8,7 +8,7 @@ from kafkad.core.controller.image import MetadataImage
 from kafkad.core.errors import KafkaError
 from kafkad.core.log.reading.log_reader import LogReader
 from kafkad.core.partition_slot import PartitionSlot, SlotReader
-from kafkad.handlers.partitions.routing import Routing
+from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.handlers.requests.metadata_cache import MetadataCache
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
-from kafkad.handlers.coordinators.requests.dispatch import COORDINATED
+from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
 from kafkad.handlers.coordinators.requests.routing import slim
 from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
