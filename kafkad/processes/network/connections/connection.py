@@ -93,9 +93,9 @@ class Connection:
         self.context = context
         self.last_active_ms = now_ms
         self.is_muted = False
+        """Throttled: no request is read before `muted_until_ms`, as its client is over its quota."""
         self.is_prefetching = False
         """A thread reads the next file slice into the page cache; meanwhile nothing is sent."""
-        """Throttled: no request is read before `muted_until_ms`, as its client is over its quota."""
         self.muted_until_ms = 0
         self.interest = 0
         self.head = b""
@@ -161,7 +161,13 @@ class Connection:
         )
 
     def may_start(self, request_class: int) -> bool:
-        """The barrier rule: beside requests of its own class, or alone."""
+        """The barrier rule: beside requests of its own class, or alone. A request starts when all of these agree:
+
+        - this rule, asked when a request is complete (`FrameReader._split`, `Clients._arrived`) and when one ended;
+        - `UnreadReplies.must_wait`: replies that nobody reads fill the memory, and this one may be large, too;
+        - its turn (`Clients._queue`), if it is large and no Produce.
+        `is_blocked` says, before the request is known, that reading more of the connection would start nothing.
+        """
         if self.exclusive_in_flight or self.is_muted or self.out_bytes > OUT_LIMIT_BYTES:
             return False
         in_flight = self.class_in_flight
