@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.0"
+ON_ZOOKEEPER_VERSION = "3.9.1"
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parents[1]
 _RESOLVE_TIMEOUT_S = 600
@@ -17,22 +18,31 @@ _RESOLVE_TIMEOUT_S = 600
 
 def kafka_libs() -> Path:
     """The folder with all jars of Apache Kafka, resolved at the first call on a machine."""
-    named = os.environ.get("KAFKAD_KAFKA_LIBS")
+    return _libs("KAFKAD_KAFKA_LIBS", KAFKA_VERSION, "pom.xml")
+
+
+def kafka_on_zookeeper_libs() -> Path:
+    """The same of the last Apache Kafka with ZooKeeper; KAFKAD_KAFKA_ON_ZOOKEEPER_LIBS names another folder."""
+    return _libs("KAFKAD_KAFKA_ON_ZOOKEEPER_LIBS", ON_ZOOKEEPER_VERSION, "pom-zookeeper.xml")
+
+
+def _libs(variable: str, version: str, pom: str) -> Path:
+    named = os.environ.get(variable)
     if named:
         return Path(named)
-    libs = _CHECKOUT / "build" / "kafka" / KAFKA_VERSION / "libs"
+    libs = _CHECKOUT / "build" / "kafka" / version / "libs"
     libs.parent.mkdir(parents=True, exist_ok=True)
     # Several test processes may start at once; the others wait for the one that downloads.
     with open(libs.parent / "resolve.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not libs.exists():
-            _resolve_into(libs)
+            _resolve_into(libs, version, pom)
     return libs
 
 
-def _resolve_into(libs: Path) -> None:
+def _resolve_into(libs: Path, version: str, pom: str) -> None:
     partial = libs.with_name("libs.partial")
-    command = ["mvn", "-q", "-B", "-f", str(_HERE / "pom.xml"), f"-Dkafka.version={KAFKA_VERSION}"]
+    command = ["mvn", "-q", "-B", "-f", str(_HERE / pom), f"-Dkafka.version={version}"]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
     subprocess.run(command, check=True, timeout=_RESOLVE_TIMEOUT_S, stdin=subprocess.DEVNULL)
     partial.rename(libs)

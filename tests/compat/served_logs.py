@@ -60,6 +60,17 @@ def served(broker: RunningBroker, partitions: Sequence[Partition]) -> dict[Parti
         }
 
 
+def differences(broker: RunningBroker, expected: Mapping[Partition, ServedPartition]) -> list[object]:
+    """What `broker` serves otherwise: partition, which part, what was expected, what is served."""
+    found = served(broker, list(expected))
+    return [
+        (partition, name, value, getattr(found[partition], name))
+        for partition, content in expected.items()
+        for name, value in content._asdict().items()
+        if getattr(found[partition], name) != value
+    ]
+
+
 def _consumer(broker: RunningBroker, isolation: str) -> Consumer:
     return Consumer(
         {

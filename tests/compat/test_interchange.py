@@ -24,7 +24,7 @@ from kafkad.client.broker_client import BrokerClient
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.core.types import TopicPartition
 from tests.compat import written_logs
-from tests.compat.served_logs import Partition, ServedPartition, served
+from tests.compat.served_logs import Partition, ServedPartition, differences, served
 from tests.tools.log_dump import complaints, insane_indexes
 
 Contents = dict[Partition, ServedPartition]
@@ -111,13 +111,6 @@ def _write_and_kill_in_mid_compaction(apache: ApacheKafka) -> Contents:
     return contents
 
 
-def _assert_serves(broker: RunningBroker, expected: Contents) -> None:
-    found = served(broker, list(expected))
-    for partition, content in expected.items():
-        for name, value in content._asdict().items():
-            assert getattr(found[partition], name) == value, f"{name} of {partition} under {broker.name}"
-
-
 def _assert_nothing_to_complain_about(log_dir: Path) -> None:
     directories = [log_dir / f"{topic}-{partition}" for topic, partition in written_logs.PARTITIONS]
     kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
@@ -166,7 +159,7 @@ def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path)
         recovered = served(apache, written_logs.PARTITIONS)
         assert {at: recovered[at] for at in theirs} == theirs
         with Kafkad(tmp_path / "after-kill", _SETTINGS | {"log.dirs": str(killed)}) as kafkad:
-            _assert_serves(kafkad, recovered)
+            assert differences(kafkad, recovered) == []
         written_logs.fence(apache, "theirs")
         theirs = served(apache, written_logs.PARTITIONS)
         assert apache.stop() in apache.clean_exits
@@ -177,7 +170,7 @@ def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path)
         with kafkad:
             with BrokerClient(kafkad.bootstrap, _WITHIN_S) as client:
                 assert client.topic_configs(list(written_logs.TOPICS)) == written_logs.TOPICS
-            _assert_serves(kafkad, theirs)
+            assert differences(kafkad, theirs) == []
             written_logs.write_all(kafkad, "ours", _OURS)
             _trim(kafkad, 123)
             stays = written_logs.leave_open(kafkad, "ours", _OURS + 4)
@@ -194,5 +187,5 @@ def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path)
             shutil.rmtree(apache.log_dir)
             shutil.copytree(tmp_path / state, apache.log_dir)
             apache.start()
-            _assert_serves(apache, ours)
+            assert differences(apache, ours) == []
             apache.kill()

@@ -60,3 +60,15 @@ def test_directories_of_two_clusters_do_not_go_together(tmp_path: Path) -> None:
         with Kafkad(tmp_path / name):
             pass
     assert "cluster" in _refused(f"{tmp_path}/one/data,{tmp_path}/other/data")
+
+
+def test_directories_that_were_set_aside_are_named_once_and_stay(tmp_path: Path) -> None:
+    names = [f"orders-{at}.{'a' * 32}-{state}" for at, state in enumerate(("stray", "future"))]
+    broker = Kafkad(tmp_path)
+    for name in names:
+        (broker.log_dir / name).mkdir(parents=True)
+    with broker:
+        assert broker.stop() == 0
+    (line,) = [line for line in broker.output.read_text().splitlines() if "set aside" in line]
+    assert all(f"{broker.log_dir}/{name}" in line for name in names)
+    assert all((broker.log_dir / name).is_dir() for name in names)

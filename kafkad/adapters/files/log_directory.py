@@ -57,6 +57,7 @@ class LogDirectoryForbidden(LogDirectoryOffline):
 class MetaProperties:
     """The content of `meta.properties`. Version 0 (ZooKeeper mode) has no directory id."""
 
+    version: int = 1
     cluster_id: str | None
     node_id: int | None
     directory_id: UUID | None
@@ -93,12 +94,18 @@ class LogDirectory:
             os.close(self._lock)
 
     def claim(self, *, cluster_id: str, node_id: int, new_directory_id: UUID) -> MetaProperties:
-        """Check `meta.properties` against this broker and write version 1 where it is missing or older."""
+        """Check `meta.properties` against this broker, and write it where it is missing or says less.
+
+        Version 0 stays what it is: Apache Kafka in ZooKeeper mode refuses any other.
+        """
         found = read_meta_properties(self.path)
         _refuse_foreign(self.path, found, cluster_id, node_id)
         assert new_directory_id not in _RESERVED_IDS, "a directory id is drawn at random"
         directory_id = found.directory_id if found and found.directory_id else new_directory_id
-        mine = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
+        if found is not None and found.version == 0:
+            mine = MetaProperties(version=0, cluster_id=cluster_id, node_id=node_id, directory_id=None)
+        else:
+            mine = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
         if found != mine:
             write_atomically(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
         return mine
@@ -156,6 +163,7 @@ def read_meta_properties(path: Path) -> MetaProperties | None:
     try:
         directory_id = _parse_uuid(fields["directory.id"]) if "directory.id" in fields else None
         return MetaProperties(
+            version=int(version),
             cluster_id=fields.get("cluster.id"),
             node_id=int(node_id) if node_id is not None else None,
             directory_id=directory_id,
@@ -165,6 +173,8 @@ def read_meta_properties(path: Path) -> MetaProperties | None:
 
 
 def _format_meta_properties(meta: MetaProperties) -> str:
+    if meta.version == 0:
+        return f"version=0\nbroker.id={meta.node_id}\ncluster.id={meta.cluster_id}\n"
     assert meta.directory_id is not None, "version 1 always names the directory"
     directory_id = base64.urlsafe_b64encode(meta.directory_id.bytes).decode().rstrip("=")
     return f"version=1\ncluster.id={meta.cluster_id}\nnode.id={meta.node_id}\ndirectory.id={directory_id}\n"

@@ -71,13 +71,17 @@ def test_a_new_directory_is_claimed_for_cluster_and_broker(tmp_path: Path) -> No
     directory.close()
 
 
-def test_version_0_of_a_zookeeper_broker_is_read_and_brought_to_version_1(tmp_path: Path) -> None:
-    (tmp_path / "meta.properties").write_text("#\n#Tue Jan 02\ncluster.id=abc\nversion=0\nbroker.id=7\n")
-    assert read_meta_properties(tmp_path) == MetaProperties(cluster_id="abc", node_id=7, directory_id=None)
+def test_version_0_of_a_zookeeper_broker_stays_as_it_refuses_any_other(tmp_path: Path) -> None:
+    written = "#\n#Tue Jan 02\ncluster.id=abc\nversion=0\nbroker.id=7\n"
+    (tmp_path / "meta.properties").write_text(written)
+    meta = MetaProperties(version=0, cluster_id="abc", node_id=7, directory_id=None)
+    assert read_meta_properties(tmp_path) == meta
     directory = LogDirectory(tmp_path)
-    directory_id = uuid4()
-    directory.claim(cluster_id="abc", node_id=7, new_directory_id=directory_id)
-    assert read_meta_properties(tmp_path) == MetaProperties(cluster_id="abc", node_id=7, directory_id=directory_id)
+    assert directory.claim(cluster_id="abc", node_id=7, new_directory_id=uuid4()) == meta
+    assert (tmp_path / "meta.properties").read_text() == written
+    (tmp_path / "meta.properties").write_text("version=0\nbroker.id=7\n")
+    assert directory.claim(cluster_id="abc", node_id=7, new_directory_id=uuid4()) == meta
+    assert read_meta_properties(tmp_path) == meta
     directory.close()
 
 

@@ -1,0 +1,46 @@
+"""The last Apache Kafka that keeps its metadata in ZooKeeper: whose directories people have, and want to go back to."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.brokers.broker import RunningBroker
+from bench.brokers.jars import kafka_on_zookeeper_libs
+
+_LOG_CONFIG = (
+    "log4j.rootLogger=WARN, C\n"
+    "log4j.appender.C=org.apache.log4j.ConsoleAppender\n"
+    "log4j.appender.C.layout=org.apache.log4j.PatternLayout\n"
+    "log4j.appender.C.layout.ConversionPattern=[%d] %p %m (%c)%n\n"
+)
+
+
+class ApacheKafkaOnZookeeper(RunningBroker):
+    """One broker; `hosts` is where a ZooKeeper serves, chroot and all."""
+
+    name = "Apache Kafka on ZooKeeper"
+    clean_exits = frozenset({0, 143})
+
+    def __init__(self, folder: Path, hosts: str, overrides: Mapping[str, str] | None = None) -> None:
+        super().__init__(folder, overrides)
+        self._hosts = hosts
+
+    def command(self) -> list[str]:
+        libs = ":".join(sorted(str(jar) for jar in kafka_on_zookeeper_libs().glob("*.jar")))
+        flags = ["-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+        log_config = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
+        return ["java", *flags, log_config, "-cp", libs, "kafka.Kafka", str(self.folder / "server.properties")]
+
+    def prepare(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "log4j.properties").write_text(_LOG_CONFIG)
+        settings = {
+            "broker.id": "1",
+            "zookeeper.connect": self._hosts,
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": str(self.log_dir),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+        } | self.overrides
+        properties = "".join(f"{key}={value}\n" for key, value in settings.items())
+        (self.folder / "server.properties").write_text(properties)
