@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -205,9 +207,18 @@ def test_each_bad_input_is_one_line_and_exit_code_2(log_dir: Path, tmp_path: Pat
     ):
         (tmp_path / "configs").write_text(text)
         assert said in wrong("--configs", tmp_path / "configs", "--yes", log_dir)
-    assert "does not answer" in wrong("--zookeeper", "127.0.0.1:1", log_dir)
     assert "KRaft metadata log" in wrong("--metadata-log", tmp_path / "nothing", log_dir)
     assert content(log_dir) == before
+
+
+def test_a_zookeeper_that_does_not_answer_is_one_line(log_dir: Path) -> None:
+    """In a process of its own: kazoo logs what it tries."""
+    command = [sys.executable, "-m", "kafkad", "adopt", "--yes", "--zookeeper", "127.0.0.1:1", str(log_dir)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kafkad: ZooKeeper at 127.0.0.1:1 does not answer")
+    assert not (log_dir / FILE_NAME).exists()
 
 
 def test_a_snapshot_that_is_damaged_is_refused(log_dir: Path) -> None:
@@ -232,5 +243,6 @@ def test_directories_of_a_running_broker_are_refused(log_dir: Path) -> None:
 
 
 def test_an_empty_directory_has_nothing_to_adopt(tmp_path: Path) -> None:
-    result = run(tmp_path)
+    result = run("--yes", tmp_path)
     assert (result.exit_code, result.stdout) == (0, "There are no partitions in these directories.\n")
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,7 @@
 """What does the ZooKeeper of an older cluster say of its topics? Nothing is written there."""
 
+import logging
+
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore, ZookeeperUnreachable
 from kafkad.cli.adoption.foreign_topics import ForeignCluster, ForeignTopic, UnreadableSource
 from kafkad.core.controller.store import nodes
@@ -10,6 +12,8 @@ _WITHIN_S = 10.0
 
 def read_zookeeper(hosts: str) -> ForeignCluster:
     """`hosts` as in zookeeper.connect, with a chroot if the cluster has one. Raises UnreadableSource."""
+    # kazoo logs each attempt, and Python prints warnings that nobody handles.
+    logging.getLogger("kazoo").addHandler(logging.NullHandler())
     try:
         store = ZookeeperStore(hosts, session_timeout_s=_WITHIN_S, connect_timeout_s=_WITHIN_S)
     except ZookeeperUnreachable as error:

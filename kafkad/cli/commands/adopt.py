@@ -81,7 +81,7 @@ def adopt(
         if not quick:
             _read_all(found)
         plans = plan_topics(found.partitions, sources, stored.topics, read_configuration(None, ()))
-        if yes:
+        if yes and plans:
             _refuse_duplicates(plans)
             hand_over(directories, plans, node_id)
     except (UnreadableSource, LogDirectoryUnusable, StorageFailed, OSError) as error:
