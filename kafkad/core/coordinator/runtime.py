@@ -5,7 +5,7 @@ says anything that a crash could undo: answers without records wait until the lo
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from enum import Enum
 from typing import Generic, Protocol
 
@@ -111,6 +111,8 @@ class Runtime(Generic[Record]):
         self._decided: deque[tuple[int, TxnMarkersToSend]] = deque()
         """Markers of decisions whose replication timed out: they are ordered when the high watermark passes them."""
         self._loading = self._load()
+        self._finishing: Generator[Outcome[Record], None, Outcome[Record]] | None = None
+        """The last steps of loading: the whole log is replayed."""
 
     # Loading.
 
@@ -119,9 +121,16 @@ class Runtime(Generic[Record]):
         assert self.state is State.LOADING
         for _ in self._loading:
             return False
-        self.state = State.ACTIVE
-        self.perform(self.shard.loaded(moment), moment)
-        return True
+        if self._finishing is None:
+            self._finishing = self.shard.loaded(moment)
+        try:
+            outcome = next(self._finishing)
+        except StopIteration as finished:
+            self.state, self._finishing = State.ACTIVE, None
+            self.perform(finished.value, moment)
+            return True
+        self._perform(outcome, moment)
+        return False
 
     def _load(self) -> Iterator[None]:
         since_step = 0
@@ -221,8 +230,8 @@ class Runtime(Generic[Record]):
         self.perform(self.shard.markers_written(transactional_id, producer_epoch, moment), moment)
 
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
-        """A marker was appended to this partition. During loading it is ignored here, as the replay will reach it."""
-        if self.state is State.ACTIVE:
+        """A marker was appended to this partition. Unless the replay will reach it, the shard is told."""
+        if self.state is State.ACTIVE or self._finishing is not None:
             self.shard.transaction_ended(producer_id, is_commit, offset)
 
     def advanced(self, moment: Moment) -> None:

@@ -6,7 +6,7 @@ exactly as at load. State that a restart may forget (waiting joins, session dead
 changed directly.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -96,8 +96,11 @@ class Shard(Protocol[Record]):
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
         """The marker of a producer's transaction is in the log (replayed like a record)."""
 
-    def loaded(self, moment: Moment) -> Outcome[Record]:
-        """The whole log has been replayed and requests may come: set the timers that the state needs."""
+    def loaded(self, moment: Moment) -> Generator[Outcome[Record], None, Outcome[Record]]:
+        """The whole log has been replayed: set the timers that the state needs, in steps of a few milliseconds.
+
+        Requests come, and `markers_written` is called, from the returned outcome on; timers may be due before.
+        """
 
     def expired(self, key: Hashable, moment: Moment) -> Outcome[Record]:
         """The timer `key` is due."""
@@ -107,19 +110,3 @@ class Shard(Protocol[Record]):
 
     def markers_written(self, transactional_id: str, producer_epoch: int, moment: Moment) -> Outcome[Record]:
         """Every marker of a `TxnMarkersToSend` is in its log."""
-
-
-def merge(first: Outcome[Record], second: Outcome[Record]) -> Outcome[Record]:
-    """Both, in this order, as one. Only one of them may have `after` or a `producer`."""
-    assert first.after is None or second.after is None, "two outcomes with something after them can't be one"
-    assert first.producer is None or second.producer is None, "two transactions can't be in one batch"
-    return Outcome(
-        records=first.records + second.records,
-        producer=first.producer or second.producer,
-        replies=first.replies + second.replies,
-        timers=first.timers + second.timers,
-        after=first.after or second.after,
-        markers=first.markers + second.markers,
-        log_lines=first.log_lines + second.log_lines,
-        rebalances_ms=first.rebalances_ms + second.rebalances_ms,
-    )

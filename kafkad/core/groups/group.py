@@ -64,6 +64,10 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """The group has no members: it can be deleted."""
 
+    @property
+    def size(self) -> int:
+        """The number of its members."""
+
     def has_member(self, member_id: str) -> bool: ...
 
     def check_offset_commit(

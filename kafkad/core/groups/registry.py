@@ -14,6 +14,9 @@ from kafkad.core.groups.consumer.group import REMOVALS, ConsumerGroup, ConsumerR
 from kafkad.core.groups.group import Group
 from kafkad.core.groups.records import ConsumerGroupMetadataRemoved, GroupMetadata
 
+LOADED_STEP = 200
+"""Groups and members in a step after the replay, some 3 ms."""
+
 
 class Groups:
     """All groups of one internal partition, by id."""
@@ -32,6 +35,20 @@ class Groups:
     def ids(self) -> list[str]:
         """A copy, for callers that go through the ids in steps."""
         return list(self._groups)
+
+    def in_steps(self) -> Iterator[list[Group]]:
+        """All groups of this moment that are still there when it is their turn; each time some hundred members."""
+        some: list[Group] = []
+        members = 0
+        for group_id in self.ids():
+            group = self._groups.get(group_id)
+            if group is not None:
+                some.append(group)
+                members += 1 + group.size
+                if members >= LOADED_STEP:
+                    yield some
+                    some, members = [], 0
+        yield some
 
     def get(self, group_id: str) -> Group | None:
         return self._groups.get(group_id)
@@ -96,8 +113,14 @@ class Groups:
         if group_id not in self._groups:
             self._groups[group_id] = ClassicGroup(group_id, None)
 
-    def finish_loading(self) -> None:
-        self._is_loading = False
-        for group_id, record in self._last_word.items():
+    def finish_loading(self) -> Iterator[None]:
+        """In steps of some hundred members."""
+        restored = 0
+        while self._last_word:
+            group_id, record = self._last_word.popitem()
             self._groups[group_id] = restore_group(record)
-        self._last_word.clear()
+            restored += 1 + len(record.members)
+            if restored >= LOADED_STEP:
+                restored = 0
+                yield
+        self._is_loading = False

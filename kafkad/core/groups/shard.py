@@ -4,9 +4,9 @@ It passes records, timers and requests to the part that handles them. Only delet
 offsets, is decided here; handlers use the parts directly.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable
 
-from kafkad.core.coordinator.shard import Moment, Outcome, Producer, merge
+from kafkad.core.coordinator.shard import Moment, Outcome, Producer
 from kafkad.core.coordinator.topics import Topics
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.groups.classic.protocol import ClassicProtocol, GroupOutcome
@@ -77,11 +77,12 @@ class GroupShard:
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
         self.offsets.transaction_ended(producer_id, is_commit=is_commit)
 
-    def loaded(self, moment: Moment) -> GroupOutcome:
-        self.groups.finish_loading()
-        outcome = merge(self.classic.loaded(moment), self.consumer.loaded(moment))
-        outcome.timers.append(self.offsets.loaded(moment))
-        return outcome
+    def loaded(self, moment: Moment) -> Generator[GroupOutcome, None, GroupOutcome]:
+        for _ in self.groups.finish_loading():
+            yield Outcome()
+        yield from self.classic.loaded(moment)
+        yield from self.consumer.loaded(moment)
+        return Outcome(timers=[self.offsets.loaded(moment)])
 
     def expired(self, key: Hashable, moment: Moment) -> GroupOutcome:
         if isinstance(key, ClassicTimerKey):

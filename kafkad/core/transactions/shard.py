@@ -3,7 +3,8 @@
 Answers wait until their records are safe in the log. Meanwhile other requests for the id get CONCURRENT_TRANSACTIONS.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
+from itertools import islice
 
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.coordinator.producer_ids import ProducerIdManager
@@ -36,6 +37,8 @@ from kafkad.core.transactions.state import TransactionState
 OFFSETS_TOPIC = "__consumer_offsets"
 _CLOSED_TO_CLIENTS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
 """In AddPartitionsToTxn: a group's offsets join by AddOffsetsToTxn."""
+_LOADED_STEP = 500
+"""Transactional ids in a step after the replay, some 2 ms."""
 
 
 class TransactionShard:
@@ -193,14 +196,19 @@ class TransactionShard:
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
         """No producer writes to this topic in a transaction."""
 
-    def loaded(self, moment: Moment) -> Result:
-        outcome: Result = Outcome(timers=[(EXPIRATION_KEY, moment.monotonic_ms + self.config.expiration_interval_ms)])
-        for record in self._cache.oldest_first():
-            if record.state is TransactionState.ONGOING:
-                outcome.timers.append(timeout_timer(record, moment))
-            elif record.state.is_prepared:
-                self._decisions.resume(record, moment, outcome)
-        return outcome
+    def loaded(self, moment: Moment) -> Generator[Result, None, Result]:
+        """Markers are ordered at the end: somebody has to be there to hear that they are written."""
+        last: Result = Outcome(timers=[(EXPIRATION_KEY, moment.monotonic_ms + self.config.expiration_interval_ms)])
+        records = iter(list(self._cache.oldest_first()))
+        while some := list(islice(records, _LOADED_STEP)):
+            outcome: Result = Outcome()
+            for record in some:
+                if record.state is TransactionState.ONGOING:
+                    outcome.timers.append(timeout_timer(record, moment))
+                elif record.state.is_prepared:
+                    self._decisions.resume(record, moment, last)
+            yield outcome
+        return last
 
     def expired(self, key: Hashable, moment: Moment) -> Result:
         assert isinstance(key, tuple)

@@ -1,6 +1,6 @@
 """The smallest shard with every feature: numbered sums, some in transactions, waiting requests, timers, markers."""
 
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
 from dataclasses import dataclass
 
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome, Producer, TxnMarkersToSend
@@ -56,7 +56,8 @@ class TallyShard:
         for record in rows if is_commit else []:
             self.replay(record, offset, None)
 
-    def loaded(self, moment: Moment) -> Outcome[Added]:
+    def loaded(self, moment: Moment) -> Generator[Outcome[Added], None, Outcome[Added]]:
+        yield Outcome(timers=[("+early", moment.monotonic_ms)] if "timer" in self.sums else [])
         self.is_loaded = True
         return Outcome()
 

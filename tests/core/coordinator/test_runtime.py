@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafkad.core.coordinator.runtime import RETRY_MS, SHARED_RECORDS, State
+from kafkad.core.coordinator.runtime import RETRY_MS, SHARED_RECORDS, Runtime, State
 from kafkad.core.coordinator.shard import Outcome, Producer
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import Codec, read_header
@@ -368,6 +368,36 @@ def test_loading_goes_in_steps() -> None:
     while not fresh.load_step(bed.moment):
         steps += 1
     assert steps >= 1_000 // 50
+
+
+def half_loaded(bed: SafeBed) -> Runtime[Added]:
+    """A runtime of a new shard that has read the log, and has more to do before it takes requests."""
+    runtime: Runtime[Added] = Runtime(TallyShard(), bed.log, TallyCodec(), bed.wheel, bed)
+    while not runtime.load_step(bed.moment):
+        if runtime.replayed == bed.log.log_end_offset and runtime.deadline_of("+early") is not None:
+            return runtime
+    raise AssertionError("it was done in one step")
+
+
+def test_a_marker_that_comes_between_the_last_steps_of_loading_is_not_lost() -> None:
+    bed = bed_of()
+    bed.perform(Outcome(records=[Added(name="timer", amount=1)]))
+    bed.perform(Outcome(records=[Added(name="a", amount=5)], producer=Producer(7, 0)))
+    runtime = half_loaded(bed)
+    offset = bed.log.end_transaction(7, 0, is_commit=True)
+    runtime.transaction_ended(7, True, offset)
+    assert runtime.state is State.LOADING
+    assert runtime.load_step(bed.moment)
+    assert isinstance(runtime.shard, TallyShard) and runtime.shard.sums["a"] == 5
+
+
+def test_a_timer_may_be_due_between_the_last_steps_of_loading() -> None:
+    bed = bed_of()
+    bed.perform(Outcome(records=[Added(name="timer", amount=1)]))
+    runtime = half_loaded(bed)
+    bed.advance(10_000)
+    assert isinstance(runtime.shard, TallyShard) and runtime.shard.sums["early"] == 1
+    assert runtime.load_step(bed.moment) and runtime.state is State.ACTIVE
 
 
 def test_records_of_unknown_types_and_without_key_are_passed_over() -> None:

@@ -164,7 +164,7 @@ class ClassicBed(Bed[GroupRecord]):
     def mirror(self) -> Iterator[GroupShard]:
         """Another shard, which at each look has come as far as the log."""
         shard = GroupShard(self.config, self.topics, lambda: "", self.consumer_config, self.subscriptions)
-        shard.groups.finish_loading()
+        assert not list(shard.groups.finish_loading())
         read = 0
         while True:
             for batch in self.log.written[read:]:

@@ -1,6 +1,6 @@
 """A shard that only keeps offsets, on the coordinator test bed, with the real group registry and the real rules."""
 
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
 from uuid import UUID
 
 from kafkad.core.coordinator.shard import Moment, Outcome, Producer
@@ -61,8 +61,9 @@ class OffsetsShard:
     def transaction_ended(self, producer_id: int, is_commit: bool, offset: int) -> None:
         self.offsets.transaction_ended(producer_id, is_commit=is_commit)
 
-    def loaded(self, moment: Moment) -> Outcome[GroupRecord]:
-        self.groups.finish_loading()
+    def loaded(self, moment: Moment) -> Generator[Outcome[GroupRecord], None, Outcome[GroupRecord]]:
+        for _ in self.groups.finish_loading():
+            yield Outcome()
         return Outcome(timers=[self.offsets.loaded(moment)])
 
     def expired(self, key: Hashable, moment: Moment) -> Outcome[GroupRecord]:

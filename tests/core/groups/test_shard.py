@@ -1,9 +1,11 @@
 """A group shard as a whole: after a restart, when it is unloaded, and groups together with their offsets."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
+from kafkad.core.coordinator.runtime import Runtime
 from kafkad.core.coordinator.shard import Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.member import ClassicMember
@@ -11,6 +13,7 @@ from kafkad.core.groups.group import GroupType
 from kafkad.core.groups.listing import describe_classic
 from kafkad.core.groups.offsets.messages import OffsetCommit, PartitionCommit, TopicCommit
 from kafkad.core.groups.records import ConsumerGroupMetadata, GroupMetadataRemoved, OffsetRemoved
+from kafkad.wire.records import group_records
 from tests.attributes import attributes_of
 from tests.core.groups.classic_bed import DELAY_MS, GROUP, RANGE, SESSION_MS, ClassicBed
 
@@ -49,6 +52,20 @@ def snapshot(bed: ClassicBed) -> object:
             for each in group.members.values()
         ],
     )
+
+
+def test_a_shard_with_many_groups_ends_its_loading_in_steps() -> None:
+    bed = ClassicBed()
+    for number in range(1_000):
+        bed.join(group_id=f"g{number}", version=3)
+    bed.advance(DELAY_MS)
+    bed.crash()
+    loaded = Runtime(bed._make_shard(), bed.log, group_records, bed.wheel, bed)
+    timers = []
+    while not loaded.load_step(bed.moment):
+        timers.append(len(loaded._timers))
+    assert max(after - before for before, after in pairwise([*timers, len(loaded._timers)])) <= 200
+    assert len(loaded.shard.groups) == 1_000
 
 
 def test_group_is_the_same_after_a_restart() -> None:

@@ -106,6 +106,10 @@ class ClassicGroup(ClassicMembership):
     def is_empty(self) -> bool:
         return self.state is ClassicState.EMPTY
 
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
     def has_member(self, member_id: str) -> bool:
         return member_id in self.members
 

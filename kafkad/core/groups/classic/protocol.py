@@ -4,7 +4,7 @@ It finds or creates the group of a request, runs the rules on it, and turns refu
 members of KIP-848 groups go to `ModernGroups`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from kafkad.core.coordinator.shard import Moment, Outcome
@@ -127,15 +127,16 @@ class ClassicProtocol:
                     sync_wait_ended(group, step)
         return step.outcome
 
-    def loaded(self, moment: Moment) -> GroupOutcome:
+    def loaded(self, moment: Moment) -> Iterator[GroupOutcome]:
         """After the log has been loaded every member gets a whole session timeout."""
-        step = Step(self._config, moment)
-        for group in self._groups:
-            if isinstance(group, ClassicGroup):
-                for member in group.members.values():
-                    step.keep_session(group, member)
-                loaded_over_capacity(group, step)
-        return step.outcome
+        for groups in self._groups.in_steps():
+            step = Step(self._config, moment)
+            for group in groups:
+                if isinstance(group, ClassicGroup):
+                    for member in group.members.values():
+                        step.keep_session(group, member)
+                    loaded_over_capacity(group, step)
+            yield step.outcome
 
     def unloaded(self) -> GroupOutcome:
         """Clients whose requests wait have to look for the new coordinator."""

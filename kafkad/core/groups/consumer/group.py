@@ -134,6 +134,10 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         return not self.members
 
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
     def has_member(self, member_id: str) -> bool:
         return member_id in self.members
 

@@ -3,7 +3,7 @@
 It finds or creates the group, runs the rules of `heartbeat.py`, sets the timers, and turns refusals into answers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kafkad.core.coordinator.shard import Moment, Outcome
@@ -270,16 +270,17 @@ class ConsumerProtocol:
                 reason = f"it did not ask for its assignment within {member.rebalance_timeout_ms} ms"
         return self._fencing.fence(group, [member], reason, moment)
 
-    def loaded(self, moment: Moment) -> GroupOutcome:
+    def loaded(self, moment: Moment) -> Iterator[GroupOutcome]:
         """All members get a whole session timeout."""
-        outcome: GroupOutcome = Outcome()
-        for group in self._groups:
-            if isinstance(group, ConsumerGroup):
-                for member in group.members.values():
-                    outcome.timers.append(self._session(group, member, moment))
-                    if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-                        outcome.timers.append(_revocation(group.group_id, member, moment))
-        return outcome
+        for groups in self._groups.in_steps():
+            outcome: GroupOutcome = Outcome()
+            for group in groups:
+                if isinstance(group, ConsumerGroup):
+                    for member in group.members.values():
+                        outcome.timers.append(self._session(group, member, moment))
+                        if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                            outcome.timers.append(_revocation(group.group_id, member, moment))
+            yield outcome
 
     def _session(self, group: ConsumerGroup, member: ConsumerMember, moment: Moment) -> tuple[ConsumerTimerKey, int]:
         timeout_ms = self.config.session_timeout_of(group.group_id)

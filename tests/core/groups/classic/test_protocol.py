@@ -29,6 +29,10 @@ class OtherGroup:
         self.type = type
         self.is_empty = is_empty
 
+    @property
+    def size(self) -> int:
+        return 0 if self.is_empty else 1
+
     def has_member(self, member_id: str) -> bool:
         return not self.is_empty
 
