@@ -73,8 +73,10 @@ class DescribeProducersQuestion:
 
     def body(self) -> bytes:
         return pack_response(
-            (name, [pack_partition(row.index, row.error, row.message, row.count, row.producers) for row in rows])
-            for name, rows in self._topics
+            [
+                (name, [pack_partition(row.index, row.error, row.message, row.count, row.producers) for row in rows])
+                for name, rows in self._topics
+            ]
         )
 
 

@@ -177,13 +177,15 @@ class Assembly:
             answered=self._ready.add,
             refused=clients.close,
         )
+        owners = OwnerRequests(answers, shell.ask_owner)
+        clients.unread.is_describing = owners.is_describing
         return RequestHandlers(
             view=view,
             answers=answers,
             produce=produce,
             fetch=self._fetch(context, throttle, workers, now_ms),
             controller=ControllerRequests(answers, clients.close),
-            owners=OwnerRequests(answers, shell.ask_owner),
+            owners=owners,
             coordinators=CoordinatorRequests(
                 answers, self.copy.routing, shell.ask_owner, clients.close, self.turns
             ),

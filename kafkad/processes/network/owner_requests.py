@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from kafkad.core.request_context import RequestContext
+from kafkad.handlers.describe_producers import DescribeProducersQuestion
 from kafkad.handlers.partitions.owner_question import OwnerQuestion
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
@@ -30,6 +31,11 @@ class OwnerRequests:
         self._ask = ask
         self._next_part = 1
         self._parts: dict[int, tuple[_Open, int]] = {}
+        self._describing = 0
+
+    def is_describing(self) -> bool:
+        """Whether producers are being described."""
+        return self._describing > 0
 
     def start(
         self, connection: Connection, frame: Frame, context: RequestContext, question: OwnerQuestion
@@ -38,6 +44,7 @@ class OwnerRequests:
         workers = question.workers()
         deadline_ms = context.deadline_ms(PATIENCE_MS if question.timeout_ms is None else question.timeout_ms)
         opened = _Open(question, reply, len(workers))
+        self._describing += isinstance(question, DescribeProducersQuestion) and bool(workers)
         for worker in workers:
             part_id = self._next_part
             self._next_part += 1
@@ -66,4 +73,5 @@ class OwnerRequests:
     def _settle(self, opened: _Open) -> None:
         opened.waiting_for -= 1
         if opened.waiting_for == 0:
+            self._describing -= isinstance(opened.question, DescribeProducersQuestion)
             self._answers.send(opened.reply, opened.question.body())

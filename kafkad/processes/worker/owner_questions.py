@@ -50,6 +50,9 @@ log = logging.getLogger(__name__)
 HIGH_WATERMARK = -1
 """The offset in DeleteRecords that means the high watermark."""
 
+MOST_DESCRIBED_BYTES = 16 << 20
+"""After so many bytes of producers the other partitions of a DescribeProducers are refused."""
+
 
 class Questions:
     """Answers one message after the other; each is small, or the sender has split it."""
@@ -224,9 +227,14 @@ class Questions:
 
     def _describe_producers(self, peer: ProcessKey, message: ProducersWanted) -> Iterator[None]:
         incarnation = self.pending_deletes.incarnation_of(peer)
-        results = []
+        results: list[tuple[int, int, bytes]] = []
+        size = 0
         for partition in message.partitions:
+            if size >= MOST_DESCRIBED_BYTES:
+                results.append((ErrorCode.INVALID_REQUEST, 0, b""))
+                continue
             results.append((yield from self._producers(*partition)))
+            size += len(results[-1][2])
             yield
         if incarnation == self.pending_deletes.incarnation_of(peer):
             self._send(peer, pack_control(Producers(message.part_id, results)))

@@ -1,6 +1,7 @@
 """The answer to DescribeProducers, version 0, by hand: a partition may have hundreds of thousands of producers."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from struct import Struct
 from typing import NamedTuple
 
@@ -32,17 +33,18 @@ def pack_producers(rows: Iterable[ProducerRow]) -> bytes:
     return b"".join([_PRODUCER.pack(*row, _NO_TAGS) for row in rows])
 
 
-def pack_partition(index: int, error: int, message: str | None, count: int, producers: bytes) -> bytes:
-    """`producers` holds `count` rows from `pack_producers`."""
+def pack_partition(index: int, error: int, message: str | None, count: int, producers: bytes) -> tuple[bytes, ...]:
+    """`producers` holds `count` rows from `pack_producers`, and is copied once, into the whole response."""
     count_error(error)
     head = _PARTITION.pack(index, error) + compact_string(message) + array_length(count, flexible=True)
-    return b"".join((head, producers, EMPTY_TAGS))
+    return head, producers, EMPTY_TAGS
 
 
-def pack_response(topics: Iterable[tuple[str, Sequence[bytes]]]) -> bytes:
+def pack_response(topics: Sequence[tuple[str, Sequence[tuple[bytes, ...]]]]) -> bytes:
     """The body, from topics whose partitions come from `pack_partition`."""
-    packed = [
-        b"".join((compact_string(name), array_length(len(rows), flexible=True), *rows, EMPTY_TAGS))
-        for name, rows in topics
-    ]
-    return b"".join((I32.pack(0), array_length(len(packed), flexible=True), *packed, EMPTY_TAGS))
+    pieces = [I32.pack(0), array_length(len(topics), flexible=True)]
+    for name, rows in topics:
+        pieces += (compact_string(name), array_length(len(rows), flexible=True))
+        pieces += chain.from_iterable(rows)
+        pieces.append(EMPTY_TAGS)
+    return b"".join((*pieces, EMPTY_TAGS))

@@ -4,8 +4,10 @@ from functools import partial
 
 import pytest
 
+from kafkad.core.errors import ErrorCode
 from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.processes.runtime.turns import Turns
+from kafkad.processes.worker import owner_questions
 from kafkad.wire.steps import STEP
 from tests.handlers.kio_calls import KioApi
 from tests.processes.pieces import NETWORK, TOPIC, Pieces
@@ -57,6 +59,35 @@ def test_partition_that_is_named_twice_costs_its_owner_and_the_wire_once(paced: 
         (topic,) = API.read(client.reply()[1:]).topics
         assert [len(row.active_producers) for row in topic.partitions] == [MANY]
     assert steps[0] == steps[1]
+
+
+def test_partitions_behind_too_many_producers_are_refused(paced: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner_questions, "MOST_DESCRIBED_BYTES", 1_000)
+    client = paced.connect()
+    client.send(_request(0, 1))
+    paced.run(lambda: client.replies, "it is answered")
+    (topic,) = API.read(client.reply()[1:]).topics
+    assert [(int(row.error_code), len(row.active_producers)) for row in topic.partitions] == [
+        (ErrorCode.NONE, MANY),
+        (ErrorCode.INVALID_REQUEST, 0),
+    ]
+    client.send(_request(1))
+    paced.run(lambda: client.replies, "it is answered alone")
+    (topic,) = API.read(client.reply()[1:]).topics
+    assert [int(row.error_code) for row in topic.partitions] == [ErrorCode.NONE]
+
+
+def test_replies_about_producers_are_made_one_after_the_other(paced: Pieces) -> None:
+    clients = [paced.connect() for _ in range(8)]
+    for client in clients:
+        client.send(_request(0))
+    while not all(client.replies for client in clients):
+        paced.turn()
+        owners = paced.network.request_handlers.owners
+        assert len(owners._parts) <= 1
+    for client in clients:
+        (topic,) = API.read(client.reply()[1:]).topics
+        assert [len(row.active_producers) for row in topic.partitions] == [MANY]
 
 
 def test_nobody_is_told_who_has_died_meanwhile(paced: Pieces) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from kafkad.adapters.operating_system.process_limits import give_back_free_memory
 from kafkad.core.waiting.slow_requests import LOOK_MS, STUCK_BYTES, SlowRequests, Transfer, enough_of
 from kafkad.processes.network.connections.connection import Connection
-from kafkad.wire.api_table import API_VERSIONS, FETCH, PRODUCE
+from kafkad.wire.api_table import API_VERSIONS, DESCRIBE_PRODUCERS, FETCH, PRODUCE
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,8 @@ class UnreadReplies:
         """An upper bound of unread bytes: those at the last count and all replies since."""
         self._requests: SlowRequests[Connection] = SlowRequests()
         self.connections: Callable[[], Iterable[Connection]] = tuple
+        self.is_describing: Callable[[], bool] = bool
+        """Whether a reply to DescribeProducers is being made: it may take megabytes, so one is made at a time."""
         self.waiting: dict[Connection, None] = {}
         self.next_look_ms: int | None = None
 
@@ -48,7 +50,9 @@ class UnreadReplies:
 
     def must_wait(self, connection: Connection, api_key: int) -> bool:
         """Whether its next request has to wait; then it is in `waiting`."""
-        if not self.is_over or (not connection.out_bytes and api_key in _SMALL_REPLIES):
+        is_describing = api_key == DESCRIBE_PRODUCERS and self.is_describing()
+        is_over = self.is_over and (connection.out_bytes or api_key not in _SMALL_REPLIES)
+        if not is_over and not is_describing:
             return False
         self.waiting[connection] = None
         return True
