@@ -9,7 +9,7 @@ from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import PartitionResult, PartitionsAdded, PartitionsToAdd
 from kafkad.core.transactions.shard import TransactionShard
-from kafkad.wire.kio_codec import Codec, codec
+from kafkad.wire.messages.add_partitions_to_txn import pack_one, pack_several
 
 BATCHED_FROM = 4
 FENCED_FROM = 2
@@ -24,19 +24,12 @@ def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment
 
 
 def pack(reply: PartitionsAdded, version: int) -> bytes:
-    messages = codec("add_partitions_to_txn", version)
     if version < BATCHED_FROM:
         ((_transactional_id, results),) = reply.transactions
-        return messages.encode(results_by_topic_v3_and_below=_topics(messages, results, version))
-    rows = (
-        messages.part(
-            "AddPartitionsToTxnResult",
-            transactional_id=transactional_id,
-            topic_results=_topics(messages, results, version),
-        )
-        for transactional_id, results in reply.transactions
+        return pack_one(version, _topics(results, version))
+    return pack_several(
+        (transactional_id, _topics(results, version)) for transactional_id, results in reply.transactions
     )
-    return messages.encode(error_code=ErrorCode.NONE, results_by_transaction=tuple(rows))
 
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:
@@ -70,23 +63,12 @@ def _partitions(topics: Iterable[Any]) -> tuple[tuple[str, int], ...]:
     return tuple(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
 
 
-def _topics(messages: Codec, results: tuple[PartitionResult, ...], version: int) -> tuple[Any, ...]:
+def _topics(results: tuple[PartitionResult, ...], version: int) -> list[tuple[str, list[tuple[int, int]]]]:
     in_order = sorted(results, key=itemgetter(0))
-    return tuple(
-        messages.part(
-            "AddPartitionsToTxnTopicResult",
-            name=topic,
-            results_by_partition=tuple(
-                messages.part(
-                    "AddPartitionsToTxnPartitionResult",
-                    partition_index=row.partition,
-                    partition_error_code=_code(row.code, version),
-                )
-                for row in rows
-            ),
-        )
+    return [
+        (topic, [(row.partition, _code(row.code, version)) for row in rows])
         for topic, rows in groupby(in_order, key=itemgetter(0))
-    )
+    ]
 
 
 def _code(code: ErrorCode, version: int) -> ErrorCode:
