@@ -83,8 +83,8 @@ def test_replies_about_producers_are_made_one_after_the_other(paced: Pieces) -> 
         client.send(_request(0))
     while not all(client.replies for client in clients):
         paced.turn()
-        owners = paced.network.request_handlers.owners
-        assert len(owners._parts) <= 1
+        assert len(paced.network.request_handlers.owners._parts) <= 1
+        assert not paced.network.clients.unread.waiting
     for client in clients:
         (topic,) = API.read(client.reply()[1:]).topics
         assert [len(row.active_producers) for row in topic.partitions] == [MANY]

@@ -45,6 +45,7 @@ class ConnectionCare:
             or reader.starved
             or unread.is_over
             or unread.is_wanted
+            or unread.next_described
             or slow_requests.is_wanted
             or self._clients.next_unmute_ms is not None
         )
@@ -70,6 +71,8 @@ class ConnectionCare:
         has_room = not unread.is_over or unread.begin_pass()
         if has_room and unread.waiting:
             clients.take_turns(unread.waiting)
+        if unread.next_described and not unread.is_describing():
+            clients.take_turns(unread.next_described)
         if reader.starved:
             clients.feed_starved()
         if reader.space.crowded:

@@ -32,6 +32,8 @@ class UnreadReplies:
         self.connections: Callable[[], Iterable[Connection]] = tuple
         self.is_describing: Callable[[], bool] = bool
         """Whether a reply to DescribeProducers is being made: it may take megabytes, so one is made at a time."""
+        self.next_described: dict[Connection, None] = {}
+        """Connections that wait for that alone: nobody is closed for their sake."""
         self.waiting: dict[Connection, None] = {}
         self.next_look_ms: int | None = None
 
@@ -49,10 +51,11 @@ class UnreadReplies:
         self._most += size
 
     def must_wait(self, connection: Connection, api_key: int) -> bool:
-        """Whether its next request has to wait; then it is in `waiting`."""
-        is_describing = api_key == DESCRIBE_PRODUCERS and self.is_describing()
-        is_over = self.is_over and (connection.out_bytes or api_key not in _SMALL_REPLIES)
-        if not is_over and not is_describing:
+        """Whether its next request has to wait; then it is in `waiting`, or in `next_described`."""
+        if api_key == DESCRIBE_PRODUCERS and self.is_describing():
+            self.next_described[connection] = None
+            return True
+        if not self.is_over or (not connection.out_bytes and api_key in _SMALL_REPLIES):
             return False
         self.waiting[connection] = None
         return True
@@ -82,6 +85,7 @@ class UnreadReplies:
 
     def forget(self, connection: Connection) -> None:
         self.waiting.pop(connection, None)
+        self.next_described.pop(connection, None)
 
     def tick(self, now_ms: int, close: Callable[[Connection, str | None], None]) -> None:
         """In each pass while `is_wanted`."""
