@@ -4,7 +4,8 @@ A request may wait there for minutes (JoinGroup); here it only keeps its place i
 dies, its requests get a retriable code and are lost, as with a broker that dies.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
@@ -20,6 +21,10 @@ from kafkad.wire.api_table import malformed
 from kafkad.wire.kio_codec import codec
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
+
+MOST_UNANSWERED = 16
+"""Pieces under way of all requests that are in pieces: others wait in the worker's ring behind no more of them."""
+_Pieces = Iterator[tuple[int, Piece, tuple[int, int]]]
 
 
 class _Open:
@@ -63,6 +68,10 @@ class CoordinatorRequests:
         self._next_part = 1
         self._parts: dict[int, _Part] = {}
         self._by_connection: dict[Connection, dict[_Open, None]] = {}
+        self._unanswered: dict[int, int] = {}
+        """The worker of each piece that was sent, also of requests whose clients are gone."""
+        self._paused: deque[tuple[_Open, _Pieces]] = deque()
+        """Requests in pieces that go on when the worker has answered others."""
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -86,15 +95,27 @@ class CoordinatorRequests:
             self._parts[part_id] = _Part(opened, at, worker, kept[at])
             opened.parts.append(part_id)
             parts.append((part_id, piece, (slot, short_id)))
-        asking = self._ask_all(opened, parts)
+        if not parts:
+            self._finish(opened)
+            return
+        asking = self._ask_some(opened, iter(parts))
         for _ in asking:
             self._turns.add(len(body), asking)
             return
 
-    def _ask_all(self, opened: _Open, parts: Sequence[tuple[int, Piece, tuple[int, int]]]) -> Iterator[None]:
-        """Send each part, in the order of the request. It pauses after each part that had to be packed."""
+    def _ask_some(self, opened: _Open, left: _Pieces) -> Iterator[None]:
+        """Send what is left, in the order of the request. It pauses after each part that had to be packed, and is over
+        when too many pieces are unanswered."""
         context = opened.reply.context
-        for part_id, piece, place in parts:
+        is_in_pieces = len(opened.answers) > 1
+        while True:
+            if is_in_pieces and len(self._unanswered) >= MOST_UNANSWERED:
+                self._paused.append((opened, left))
+                return
+            row = next(left, None)
+            if row is None:
+                return
+            part_id, piece, place = row
             part = self._parts.get(part_id)
             if part is None:
                 continue
@@ -103,12 +124,18 @@ class CoordinatorRequests:
             else:
                 body = piece.body
             question = pack_coordination(CoordinatorAsked(part_id, *place, context, body))
+            if is_in_pieces:
+                self._unanswered[part_id] = part.worker
             if part.worker < 0 or not self._ask(part.worker, question):
                 self._lose(part_id, routing.code_when_lost(context.api_key))
             if callable(piece.body):
                 yield
-        if not parts:
-            self._finish(opened)
+
+    def _answered(self, part_id: int) -> None:
+        """The worker has done with this piece, or is gone."""
+        if self._unanswered.pop(part_id, None) is not None and self._paused:
+            opened, left = self._paused.popleft()
+            self._turns.add(len(opened.parts), self._ask_some(opened, left))
 
     def refuse(self, connection: Connection, frame: Frame, context: RequestContext, code: ErrorCode) -> None:
         """Answer the request with `code`, without asking a coordinator. Raises MalformedRequest."""
@@ -119,6 +146,7 @@ class CoordinatorRequests:
 
     def heard(self, message: CoordinatorAnswered) -> None:
         """Take an answer; it is ignored if its request is closed."""
+        self._answered(message.part_id)
         part = self._parts.pop(message.part_id, None)
         if part is None:
             return
@@ -129,6 +157,8 @@ class CoordinatorRequests:
 
     def worker_lost(self, worker: int) -> None:
         """The worker died: its requests get a retriable code. Clients find its successor, which reads the log."""
+        for part_id in [part_id for part_id, asked in self._unanswered.items() if asked == worker]:
+            self._answered(part_id)
         for part_id in [part_id for part_id, part in self._parts.items() if part.worker == worker]:
             part = self._parts.get(part_id)
             if part is not None:
@@ -150,6 +180,7 @@ class CoordinatorRequests:
             # It was not packed yet, and its worker is gone.
             self._parts[part_id] = part
             return
+        self._answered(part_id)
         context = part.opened.reply.context
         api = COORDINATED[context.api_key]
         try:

@@ -9,6 +9,7 @@ import pytest
 
 from kafkad.core.controller.deltas import FeaturesChanged
 from kafkad.core.errors import ErrorCode
+from kafkad.processes.network import coordinator_requests
 from kafkad.processes.worker import pass_work
 from kafkad.wire.api_table import CONSUMER_GROUP_HEARTBEAT
 from tests.handlers.kio_calls import KioApi
@@ -188,3 +189,34 @@ def test_who_lists_all_groups_lets_others_go_first(pieces: Pieces, monkeypatch: 
     pieces.run(lambda: other.replies, "the heartbeat is answered")
     assert not lister.replies, "one shard is asked in a pass"
     assert [group.group_id for group in read(LIST, lister.reply()).groups] == ["g"]
+
+
+def test_a_worker_that_is_behind_is_asked_no_more_until_it_has_answered(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_offsets_topic(pieces)
+    coordinators = pieces.network.request_handlers.coordinators
+    sent = 0
+    ask = coordinators._ask
+
+    def counted(worker: int, frame: bytes) -> bool:
+        nonlocal sent
+        sent += 1
+        return ask(worker, frame)
+
+    monkeypatch.setattr(coordinators, "_ask", counted)
+    api = KioApi("offset_fetch", 8)
+    rows = tuple(api.part("OffsetFetchRequestGroup", group_id=f"g{number}", topics=None) for number in range(500))
+    request = b"\0" + bytes(api.request(groups=rows, require_stable=False))
+    clients = [pieces.connect() for _ in range(3)]
+    for client in clients:
+        client.send(framed(9, 8, request))
+    for _ in range(200):
+        pieces.turn(NETWORK)
+    assert sent == coordinator_requests.MOST_UNANSWERED
+    gone, *others = clients
+    gone.sock.close()
+    pieces.clients.remove(gone)
+    for client in others:
+        assert len(api.read(client.reply()[1:]).groups) == 500
+    pieces.run(lambda: not coordinators._unanswered, "nothing is left of the one that is gone")
