@@ -13,6 +13,7 @@ from kafkad.core.groups.group import GroupType
 from kafkad.core.groups.listing import describe_classic
 from kafkad.core.groups.offsets.messages import OffsetCommit, PartitionCommit, TopicCommit
 from kafkad.core.groups.records import ConsumerGroupMetadata, GroupMetadataRemoved, OffsetRemoved
+from kafkad.core.groups.shard import GroupShard
 from kafkad.wire.records import group_records
 from tests.attributes import attributes_of
 from tests.core.groups.classic_bed import DELAY_MS, GROUP, RANGE, SESSION_MS, ClassicBed
@@ -65,7 +66,7 @@ def test_a_shard_with_many_groups_ends_its_loading_in_steps() -> None:
     while not loaded.load_step(bed.moment):
         timers.append(len(loaded._timers))
     assert max(after - before for before, after in pairwise([*timers, len(loaded._timers)])) <= 200
-    assert len(loaded.shard.groups) == 1_000
+    assert isinstance(loaded.shard, GroupShard) and len(loaded.shard.groups) == 1_000
 
 
 def test_group_is_the_same_after_a_restart() -> None:

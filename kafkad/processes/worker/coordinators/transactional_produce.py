@@ -6,7 +6,7 @@ later sequences. `handlers/partitions/produce_verification.py` decides what to a
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -16,9 +16,11 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, read_header
 from kafkad.handlers.partitions import produce_verification
+from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import AppendSlice
+from kafkad.wire.steps import STEP, Reading
 
 
 class _State(Enum):
@@ -84,7 +86,7 @@ def retry_pauses(config: BrokerConfig) -> RetryPauses:
 
 
 class Transactional:
-    """`append` appends a waiting request; `errors` has the slices that were refused."""
+    """`append` appends a waiting request; `errors` has the slices that were refused. Its caller works off `turns`."""
 
     def __init__(
         self,
@@ -94,6 +96,7 @@ class Transactional:
         append: Callable[[PendingProduce], None],
         retry: RetryPauses,
         touched: Callable[[OwnedPartition], None],
+        turns: Turns,
     ) -> None:
         self._partitions = partitions
         self._arenas = arenas
@@ -101,6 +104,7 @@ class Transactional:
         self._append = append
         self._retry = retry
         self._touched = touched
+        self._turns = turns
         self._lines: dict[str, deque[PendingProduce]] = {}
         self._retries: list[tuple[int, int, str, PendingProduce]] = []
         self._sequence = 0
@@ -149,10 +153,23 @@ class Transactional:
         del self._lines[transactional_id]
 
     def _ask(self, transactional_id: str, pending: PendingProduce) -> None:
+        """A request about thousands of partitions is looked at in steps, beside other work of the worker."""
+        asking = self._asking(transactional_id, pending)
+        for _ in asking:
+            pending.state = _State.ASKED
+            self._turns.add(len(pending.slices), self._asking_later(transactional_id, pending, asking))
+            return
+
+    def _asking_later(self, transactional_id: str, pending: PendingProduce, asking: Iterator[None]) -> Iterator[None]:
+        yield from asking
+        if pending.state is _State.DONE:
+            self._advance(transactional_id)
+
+    def _asking(self, transactional_id: str, pending: PendingProduce) -> Iterator[None]:
         """Append at once if there is nothing to ask, otherwise after the answer."""
+        question = yield from self._question(transactional_id, pending)
         if pending.is_unwanted:
             return
-        question = self._question(transactional_id, pending)
         if question is None:
             self._finish(pending)
             return
@@ -167,11 +184,11 @@ class Transactional:
         self._coordinators.ask(question, answered)
         is_asking = False
 
-    def _question(self, transactional_id: str, pending: PendingProduce) -> Question | None:
+    def _question(self, transactional_id: str, pending: PendingProduce) -> Reading[Question | None]:
         pending.guards.clear()
         pending.errors.clear()
         pending.asked.clear()
-        headers = self._transactional_headers(pending)
+        headers = yield from self._transactional_headers(pending)
         try:
             producer = produce_verification.check_sole_producer(
                 (header.producer_id, header.producer_epoch) for header in headers.values()
@@ -180,12 +197,18 @@ class Transactional:
             pending.errors = dict.fromkeys(range(len(pending.slices)), error)
             return None
         adds = produce_verification.adds_partitions(pending.version)
-        names = [name for number, header in headers.items() if (name := self._begin(pending, number, header, adds))]
+        names = []
+        for count, (number, header) in enumerate(headers.items(), 1):
+            name = self._begin(pending, number, header, adds)
+            if name is not None:
+                names.append(name)
+            if not count % STEP:
+                yield
         if producer is None or not names:
             return None
         return Question(transactional_id, *producer, adds, names)
 
-    def _transactional_headers(self, pending: PendingProduce) -> dict[int, BatchHeader]:
+    def _transactional_headers(self, pending: PendingProduce) -> Reading[dict[int, BatchHeader]]:
         """Batch headers by number of the slice. An invalid batch is refused when it is appended."""
         arena = self._arenas[pending.network]
         headers: dict[int, BatchHeader] = {}
@@ -194,6 +217,11 @@ class Transactional:
                 header = read_header(arena, offset)
                 if header.is_transactional and header.producer_id >= 0:
                     headers[number] = header
+            if number % STEP == STEP - 1:
+                yield
+                if pending.is_unwanted:
+                    # Its arena may hold other data now.
+                    return {}
         return headers
 
     def _begin(self, pending: PendingProduce, number: int, header: BatchHeader, adds: bool) -> tuple[str, int] | None:

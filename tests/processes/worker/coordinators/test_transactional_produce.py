@@ -9,6 +9,7 @@ from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.types import TopicPartition
 from kafkad.processes.worker import appending
 from kafkad.processes.worker.appending import Appender
+from kafkad.processes.worker.coordinators import transactional_produce
 from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
 from kafkad.processes.worker.coordinators.transactional_produce import RetryPauses
 from kafkad.processes.worker.disks.room import DiskRoom
@@ -88,6 +89,10 @@ class Owner:
     def answers(self) -> dict[int, list[tuple[int, int]]]:
         """(error, base offset) of each partition, by part, since it was asked last."""
         self.appender.finish()
+        return self.answers_so_far()
+
+    def answers_so_far(self) -> dict[int, list[tuple[int, int]]]:
+        """The same, without what goes on in later passes."""
         self.appender.answer()
         frames, self.sent = [frame for frame in self.sent if frame[0] == APPENDED], []
         return {
@@ -272,6 +277,28 @@ def test_a_request_that_takes_long_goes_on_in_later_passes_after_what_came_befor
     logs = [partition.log.log_end_offset for partition in owner.partitions.values() if partition.log is not None]
     assert logs == [2, 0], "one batch a pass; the marker that came meanwhile is after it"
     assert owner.answers() == {1: [(0, 0), (0, 0)], 2: [(NO, -1), (0, 1)], 3: [(0, 2)]}
+
+
+def test_a_request_about_very_many_partitions_is_looked_at_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactional_produce, "STEP", 1)
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)))
+    owner.produce(2, (0, in_transaction(1)))
+    owner.produce(3, (0, batch()), transactional_id=None)
+    assert owner.answers_so_far() == {3: [(0, 0)]}, "others do not wait for all of it"
+    owner.appender.finish()
+    owner.coordinators.answer()
+    owner.appender.finish()
+    assert owner.answers() == {1: [(0, 1), (0, 0)], 2: [(0, 2)]}
+
+
+def test_who_dies_while_its_request_is_looked_at_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactional_produce, "STEP", 1)
+    owner = Owner()
+    owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)))
+    owner.appender.network_lost(0)
+    assert owner.answers() == {}
+    assert owner.coordinators.open == []
 
 
 def test_a_dead_network_process_holds_up_nobody_of_the_next_life() -> None:
