@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Generic, Protocol
 
 from kafkad.core.coordinator.batches import Ended, RecordCodec, pack_records, unpack_batch
+from kafkad.core.coordinator.refusals import REFUSALS
 from kafkad.core.coordinator.shard import Moment, Outcome, Producer, Record, Shard, TxnMarkersToSend
 from kafkad.core.coordinator.timers import ShardTimer, ShardTimers
 from kafkad.core.errors import ErrorCode, KafkaError
@@ -346,14 +347,3 @@ class Runtime(Generic[Record]):
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 """These outcomes did not fit into one batch: each gets its own."""
-REFUSALS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""The code for a client when an append failed: the client knows nothing of the coordinator's partition."""

@@ -101,9 +101,8 @@ class Appender:
         self._incarnations = [0] * len(arenas)
         """How often each network process has died: its next incarnation restarts the numbers of its requests."""
         self._purgatory: Purgatory[DelayedProduce[Answer], Appender] = Purgatory(view=self, start_ms=now_ms)
-        self.transactional = Transactional(
-            partitions, arenas, coordinators, self.append_verified, retry, touched, self._turns
-        )
+        asked = coordinators, self.append_verified, retry
+        self.transactional = Transactional(partitions, arenas, *asked, touched, self._turns)
 
     @property
     def has_waiting(self) -> bool:
