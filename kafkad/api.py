@@ -8,7 +8,18 @@ The rules that the built-in plugins are made of (`preferred_leader`, `range_assi
 too, for plugins that differ in one point only.
 """
 
-from kafkad.core.cleanup import CleanupEffect, CleanupPolicy, DeleteSegments, LogSummary, RollActive, SegmentSummary
+from kafkad.core.cleaning.cleanable import CleanableRange, cleanable_range
+from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
+from kafkad.core.cleanup import (
+    CleanupEffect,
+    CleanupPolicy,
+    DeleteSegments,
+    FilterLimits,
+    LogSummary,
+    RewriteSegments,
+    RollActive,
+    SegmentSummary,
+)
 from kafkad.core.election import (
     ElectionContext,
     ElectionReason,
@@ -50,6 +61,7 @@ __all__ = [
     "Between",
     "BrokerId",
     "BrokerInfo",
+    "CleanableRange",
     "CleanupEffect",
     "CleanupPolicy",
     "ClientIdentity",
@@ -58,6 +70,7 @@ __all__ = [
     "EachOneOf",
     "ElectionContext",
     "ElectionReason",
+    "FilterLimits",
     "GroupAssignor",
     "HistogramSample",
     "KafkaPrincipal",
@@ -75,6 +88,7 @@ __all__ = [
     "QuotaKey",
     "QuotaManager",
     "ReporterHost",
+    "RewriteSegments",
     "RollActive",
     "Sample",
     "SegmentSummary",
@@ -82,8 +96,10 @@ __all__ = [
     "TopicConfig",
     "Validator",
     "Value",
+    "cleanable_range",
     "controlled_shutdown_leader",
     "hookimpl",
+    "latest_of_each_key",
     "offline_leader",
     "preferred_leader",
     "range_assignment",

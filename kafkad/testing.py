@@ -30,6 +30,7 @@ from kafkad.api import (
     MetricsSnapshot,
     Page,
     QuotaManager,
+    RewriteSegments,
     RollActive,
     Sample,
     SegmentSummary,
@@ -75,7 +76,7 @@ class CleanupPolicySuite:
             *range(0, 10 * segments, 10), high_watermark=high_watermark, timestamp_ms=NOW_MS - age_ms
         )
         for effect in policy.plan(log, config, NOW_MS):
-            assert isinstance(effect, DeleteSegments | RollActive)
+            assert isinstance(effect, DeleteSegments | RollActive | RewriteSegments)
             assert isinstance(effect.reason, str) and effect.reason, "the log says why something went"
             if isinstance(effect, DeleteSegments):
                 assert effect.up_to_base_offset in [segment.base_offset for segment in log.segments]

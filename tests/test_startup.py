@@ -24,19 +24,18 @@ def test_broker_does_not_load_the_test_tools_that_kio_looks_for() -> None:
 @pytest.mark.parametrize(
     ("blocked", "missing"),
     [
-        ("retention", "cleanup.policy=delete"),
-        ("leader_election", "kafkad.leader.election.strategy=preferred"),
-        ("client_quotas", "kafkad.quota.manager=client-id"),
-        ("prometheus", "kafkad.metrics.reporters=prometheus"),
-        ("group_assignors", "group.consumer.assignors=uniform"),
+        ("retention", "cleanup.policy=delete: no plugin registers that; there is compact"),
+        ("leader_election", "kafkad.leader.election.strategy=preferred: no plugin registers that; there is nothing"),
+        ("client_quotas", "kafkad.quota.manager=client-id: no plugin registers that; there is nothing"),
+        ("prometheus", "kafkad.metrics.reporters=prometheus: no plugin registers that; there is nothing"),
+        ("group_assignors", "group.consumer.assignors=uniform: no plugin registers that; there is nothing"),
     ],
 )
 def test_a_built_in_plugin_that_nobody_stands_in_for_can_t_be_blocked(blocked: str, missing: str) -> None:
     config = configured(("kafkad.plugins.blocked", blocked))
     with pytest.raises(UnknownObject) as refusal:
         load_plugins(config)
-    expected = f"{missing}: no plugin registers that; there is nothing (kafkad.plugins.blocked={blocked})"
-    assert str(refusal.value) == expected
+    assert str(refusal.value) == f"{missing} (kafkad.plugins.blocked={blocked})"
 
 
 def test_what_is_not_needed_can_be_blocked() -> None:

@@ -14,6 +14,7 @@ from kafkad.api import LogConfig
 from kafkad.plugin_discovery import in_folder
 from kafkad.plugin_loading import load
 from kafkad.plugins.client_quotas import ClientIdQuotas
+from kafkad.plugins.compaction import Compaction
 from kafkad.plugins.group_assignors import Range, Uniform
 from kafkad.plugins.leader_election import PreferredReplica
 from kafkad.plugins.prometheus import Prometheus
@@ -47,6 +48,12 @@ class TestRetention(CleanupPolicySuite):
     @pytest.fixture
     def policy(self) -> Retention:
         return Retention()
+
+
+class TestCompaction(CleanupPolicySuite):
+    @pytest.fixture
+    def policy(self) -> Compaction:
+        return Compaction()
 
 
 class TestKeepNewest(CleanupPolicySuite):

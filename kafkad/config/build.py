@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from kafkad.config.entities.broker import (
     BrokerConfig,
+    LogCleanerConfig,
     LogDirsConfig,
     MetricsConfig,
     NetworkConfig,
@@ -53,6 +54,7 @@ def build(texts: Texts) -> BrokerConfig:
         rack=_text(values, "broker.rack"),
         network=_part(NetworkConfig, values, listeners=listeners.served, max_connections_per_ip_overrides=overrides),
         log_dirs=_part(LogDirsConfig, values, log_dirs=values["log.dirs"] or values["log.dir"]),
+        log_cleaner=_part(LogCleanerConfig, values),
         log=log_config(topic_defaults(values), flush_acks=values["kafkad.log.flush.acks"] is True),
         topics=_part(TopicsConfig, values),
         metrics=MetricsConfig(

@@ -4,11 +4,14 @@ A policy only plans. The cleaner calls it with a summary; the owner of the parti
 each again against the log as it then is, so a plan that comes too late does nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkad.core.log.settings import LogConfig
+
+if TYPE_CHECKING:
+    from kafkad.core.cleaning.record_filter import RecordFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,34 @@ class RollActive:
     reason: str
 
 
-CleanupEffect = DeleteSegments | RollActive
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterLimits:
+    """How much memory a `RecordFilter` may take, and the largest number of keys that it can meet; `seed` is drawn anew
+    for each pass.
+    """
+
+    most_bytes: int
+    load_factor: float
+    most_keys: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteSegments:
+    """Write the segments below `first_uncleanable_offset` anew, with the records that `record_filter` retains.
+
+    It is shown the records from `first_dirty_offset` on before. Of all logs, the one with the greatest `urgency` is
+    rewritten first; the reason is logged.
+    """
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    urgency: float
+    record_filter: Callable[[FilterLimits], "RecordFilter"]
+    reason: str
+
+
+CleanupEffect = DeleteSegments | RollActive | RewriteSegments
 
 
 class CleanupPolicy(Protocol):

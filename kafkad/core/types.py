@@ -15,6 +15,8 @@ NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
+NOT_CLEANED = -1
+"""The cleaned offset of a log that was never compacted."""
 LARGEST_OFFSET = 2**63 - 1
 LARGEST_PARTITION = 2**31 - 1
 """The largest values of the protocol's fields."""

@@ -156,6 +156,9 @@ def _search(
         reader = _reader(slot, published, view)
         try:
             found: FoundOffset | None = yield LogSearch(reader=reader, look=look)
+            if view.slots.read(slot).generation != published.generation:
+                # A thread has looked: segments may have been replaced under their names meanwhile.
+                raise LogMoved
             return found
         except SearchGoesOn:
             continue

@@ -208,6 +208,8 @@ def _another(name: str) -> tuple[tuple[str, str], ...]:
         return ((name, "false" if row.default else "true"),)
     if isinstance(row.validator, OneOf | EachOneOf):
         return ((name, next(word for word in row.validator.words if word not in (row.default_text or "").split(","))),)
+    if row.type is SettingType.DOUBLE:
+        return ((name, "0.25"),)
     if isinstance(row.default, int):
         return ((name, str(row.default - 1 if row.default > 1 << 30 else row.default + 1)),)
     return ((name, "7" if row.type in (SettingType.INT, SettingType.LONG) else "another"),)

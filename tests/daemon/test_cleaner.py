@@ -105,8 +105,9 @@ def _orders(stage: Stage) -> list[CleanupOrdered]:
 
 def _describe(question: SegmentsWanted) -> SegmentsDescribed:
     """Two segments each, the first of them as old as time."""
-    rows = [SegmentRow(0, 500, 0, 0, False), SegmentRow(10, 500, 2**50, 2**50, True)]
-    return SegmentsDescribed(question.part_id, [SegmentsOf(slot, 0, 20, 20, rows) for slot, _ in question.partitions])
+    rows = [SegmentRow(0, 500, 0, 0, False, -1), SegmentRow(10, 500, 2**50, 2**50, True, -1)]
+    described = [SegmentsOf(slot, 0, 20, 20, 20, -1, rows) for slot, _ in question.partitions]
+    return SegmentsDescribed(question.part_id, described)
 
 
 def _answer_round(stage: Stage) -> SegmentsWanted:

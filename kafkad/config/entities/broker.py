@@ -62,6 +62,17 @@ class TopicsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogCleanerConfig:
+    """What compaction may take; all cleaners share the bytes."""
+
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsConfig:
     """`listener` is None when metrics are off. A default listener whose port is taken does not stop the start."""
 
@@ -115,6 +126,7 @@ class BrokerConfig:
     rack: str | None
     network: NetworkConfig
     log_dirs: LogDirsConfig
+    log_cleaner: LogCleanerConfig
     log: LogConfig
     topics: TopicsConfig
     metrics: MetricsConfig

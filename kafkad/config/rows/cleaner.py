@@ -1,6 +1,5 @@
 """Options of the log cleaner."""
 
-from kafkad.config.rows.reasons import COMPACTION
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, row
@@ -8,26 +7,26 @@ from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LONG, 
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
     row("log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
-        "Runs compaction; retention runs without it.", status=COMPACTION),
+        "Runs compaction; retention runs without it."),
     row("log.cleaner.threads", INT, 1, Between(1), MEDIUM, READ_ONLY,
-        "Cleaner processes, which look after retention."),
+        "Cleaner processes, which look after retention and compaction."),
     row("log.cleaner.backoff.ms", LONG, 15_000, Between(0), MEDIUM, CLUSTER_WIDE,
-        "Pause when nothing is left to compact.", status=COMPACTION),
+        "Pause when nothing is left to compact."),
     row("log.cleaner.dedupe.buffer.size", LONG, 134_217_728, None, MEDIUM, CLUSTER_WIDE,
-        "Memory for the map of keys while compacting.", status=COMPACTION),
+        "Memory for the map of keys while compacting."),
     row("log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, None, MEDIUM, CLUSTER_WIDE,
-        "How full the map of keys may get.", status=COMPACTION),
+        "How full the map of keys may get."),
     row("log.cleaner.io.buffer.size", INT, 524_288, Between(0), MEDIUM, CLUSTER_WIDE,
-        "Memory for reading and writing while compacting.", status=COMPACTION),
+        "Memory for reading and writing while compacting."),
     row("log.cleaner.io.max.bytes.per.second", DOUBLE, 1.7976931348623157e+308, None, MEDIUM, CLUSTER_WIDE,
-        "Bytes per second that compaction may read and write.", status=COMPACTION),
+        "Bytes per second that compaction may read and write."),
     row("log.cleaner.delete.retention.ms", LONG, 86_400_000, Between(0), MEDIUM, CLUSTER_WIDE,
-        "How long the marks of deleted keys stay in a compacted log.", status=COMPACTION),
+        "How long the marks of deleted keys stay in a compacted log."),
     row("log.cleaner.max.compaction.lag.ms", LONG, LONG_MAX, Between(1), MEDIUM, CLUSTER_WIDE,
-        "Longest time that a record may stay uncompacted.", status=COMPACTION),
+        "Longest time that a record may stay uncompacted."),
     row("log.cleaner.min.compaction.lag.ms", LONG, 0, Between(0), MEDIUM, CLUSTER_WIDE,
-        "Shortest time that a record stays uncompacted.", status=COMPACTION),
+        "Shortest time that a record stays uncompacted."),
     row("log.cleaner.min.cleanable.ratio", DOUBLE, 0.5, Between(0, 1), MEDIUM, CLUSTER_WIDE,
-        "Share of uncompacted bytes at which a log is worth compacting.", status=COMPACTION),
+        "Share of uncompacted bytes at which a log is worth compacting."),
 )
 # fmt: on

@@ -1,6 +1,6 @@
 """Why an option has no effect, or is refused, in this version: one line each, for the person who sets it."""
 
-from kafkad.core.log.settings import COMPACTION, GROWS, NO_TIERS, SINGLE, TIERED
+from kafkad.core.log.settings import GROWS, NO_TIERS, SINGLE, TIERED
 from kafkad.core.settings.option import no_effect, refused
 
 ALL_IN_SYNC = no_effect("a commit waits for all replicas in sync")
@@ -45,4 +45,4 @@ V2_ONLY = no_effect("batches are stored and served in format 2 only")
 WHEEL = no_effect("a finished wait leaves the timing wheel at once")
 ZK = refused("this version keeps its state by itself; remove zookeeper.connect to run a single broker")
 
-__all__ = ["COMPACTION", "GROWS", "NO_TIERS", "SINGLE", "TIERED"]
+__all__ = ["GROWS", "NO_TIERS", "SINGLE", "TIERED"]

@@ -4,31 +4,17 @@ Nobody reads it before the owner of the partition has renamed it. A crash leaves
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kafkad.core.cleaning.rewriting import RewrittenBatches
 from kafkad.core.log.segments.index import NO_ENTRY, OFFSET_ENTRY, TIME_ENTRY
 from kafkad.core.log.segments.layout import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
+from kafkad.core.log.segments.replacement import CleanedFiles
 from kafkad.core.log.segments.transaction_index import ENTRY_LAYOUT, AbortedTransaction
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP
 
 _TXN_VERSION = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedFiles:
-    """What was written, for the owner. The files are not synced."""
-
-    base_offset: int
-    size: int
-    index_bytes: int
-    time_index_bytes: int
-    txn_index_bytes: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    first_timestamp: int
 
 
 class CleanedSegment:
@@ -79,7 +65,7 @@ class CleanedSegment:
             self._last_time = self._max_timestamp
 
     def finish(self, aborted: Sequence[AbortedTransaction]) -> CleanedFiles:
-        """Write the indexes. Raises `StorageFailed`."""
+        """Write the indexes. The files are not synced. Raises `StorageFailed`."""
         if self.size:
             self._add_time_entry()
         entries = b"".join(ENTRY_LAYOUT.pack(_TXN_VERSION, *entry) for entry in aborted)
@@ -106,5 +92,4 @@ class CleanedSegment:
 
 def cleaned_files(store: SegmentStore, files: CleanedFiles) -> tuple[LogFile, ...]:
     """What has to be synced before the segment takes the place of its sources."""
-    kinds = [LOG, OFFSET_INDEX, TIME_INDEX, *([TXN_INDEX] if files.txn_index_bytes else [])]
-    return tuple(store.open(file_name(files.base_offset, kind, CLEANED)) for kind in kinds)
+    return tuple(store.open(file_name(files.base_offset, kind, CLEANED)) for kind in files.kinds())

@@ -8,25 +8,23 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from kafkad.core.cleaning.batch_retention import LastRecords, judge_batches
-from kafkad.core.cleaning.cleaned_segment import CleanedFiles, CleanedSegment
+from kafkad.core.cleaning.cleaned_segment import CleanedSegment
 from kafkad.core.cleaning.record_filter import RecordFilter
 from kafkad.core.cleaning.rewriting import rewrite
 from kafkad.core.cleaning.sources import SourceSegment, group_segments
 from kafkad.core.cleaning.transactions import CleanedTransactions
+from kafkad.core.cleaning.uncleanable import UncleanableLog
 from kafkad.core.columns.records import read_records
 from kafkad.core.columns.window import BatchWindow, read_window
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.segments.layout import LOG, file_name
+from kafkad.core.log.segments.replacement import CleanedFiles
 from kafkad.core.log.segments.transaction_index import AbortedTransaction
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, SegmentStore
 
 WINDOW = 1024 * 1024
 """Bytes of a segment that are read in one step: some 30 ms of work, with its decompression."""
-
-
-class UncleanableLog(Exception):
-    """The log can't be cleaned as it is; the message names the file and the byte."""
 
 
 @dataclass(slots=True)

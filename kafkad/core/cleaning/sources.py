@@ -10,14 +10,12 @@ _LARGEST_RELATIVE_OFFSET = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSegment:
-    """A sealed segment as it was when the pass was granted; `inode` tells its file from a later one of that name."""
+    """A sealed segment as it was when the pass was granted."""
 
     base_offset: int
     size: int
     index_bytes: int
     time_index_bytes: int
-    inode: int
-    modified_ms: int = 0
 
 
 def group_segments(

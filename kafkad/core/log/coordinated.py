@@ -4,7 +4,8 @@ The rules differ from those for a client's batches: neither has sequences, and a
 transaction is open. The codes of a refusal are those that Apache Kafka gives its coordinators.
 """
 
-from kafkad.core.log.partition_log import AppendInfo, PartitionLog
+from kafkad.core.log.append_info import AppendInfo
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.producer_state import EndMarker
 from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.log.records.batch import read_header, set_log_append_time

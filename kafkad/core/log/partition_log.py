@@ -7,8 +7,8 @@ those of followers in replicated.py.
 """
 
 from collections import deque
-from typing import NamedTuple
 
+from kafkad.core.log.append_info import AppendInfo
 from kafkad.core.log.control_batches import write_control
 from kafkad.core.log.effects import FlushLog
 from kafkad.core.log.epochs import LeaderEpochCache
@@ -24,20 +24,10 @@ from kafkad.core.log.segments.manifest import LogManifest
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, SegmentStore
-from kafkad.core.types import NO_TIMESTAMP, LogPosition
+from kafkad.core.types import NO_TIMESTAMP, NOT_CLEANED, LogPosition
 
 _REMEMBERED_POSITIONS = 32
 """Followers report offsets of the last few batches, so their positions are kept in memory."""
-
-
-class AppendInfo(NamedTuple):
-    """The result of an append. A tuple, because one is made per produced batch."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
 
 
 class PartitionLog:
@@ -49,6 +39,7 @@ class PartitionLog:
         "_recent",
         "_snapshot_offset",
         "_stable",
+        "cleaned_offset",
         "config",
         "epochs",
         "generation",
@@ -58,6 +49,7 @@ class PartitionLog:
         "log_start_offset",
         "producers",
         "recovery_point",
+        "rewrites",
         "segments",
         "store",
         "truncations",
@@ -75,6 +67,7 @@ class PartitionLog:
         epochs: LeaderEpochCache,
         producers: ProducerStates,
         snapshot_offset: int,
+        cleaned_offset: int = NOT_CLEANED,
     ) -> None:
         self.store = store
         self.config = config
@@ -86,6 +79,8 @@ class PartitionLog:
         self.producers = producers
         self.generation = 1
         self.truncations = 0
+        self.rewrites = 0
+        self.cleaned_offset = cleaned_offset
         self.high_watermark = LogPosition(log_start_offset, segments[0].base_offset, 0)
         self._assigned_epoch = epochs.latest_epoch
         self._snapshot_offset = snapshot_offset
@@ -127,8 +122,7 @@ class PartitionLog:
     def advance_high_watermark(self, offset: int) -> LogPosition:
         """Everything below `offset` is committed. Only truncation lowers it."""
         assert offset <= self.log_end_offset, f"high watermark {offset} is beyond the end {self.log_end_offset}"
-        segment_base = self.segments.active.base_offset
-        if offset > self.high_watermark.offset or self.high_watermark.segment_base != segment_base:
+        if offset > self.high_watermark.offset or self.high_watermark.segment_base != self.segments.active.base_offset:
             self.high_watermark = self.position_of(max(offset, self.high_watermark.offset))
         self.producers.transactions.replicated(self.high_watermark.offset)
         return self.high_watermark
@@ -153,6 +147,7 @@ class PartitionLog:
             generation=self.generation,
             segment_bases=tuple(self.segments.base_offsets),
             epochs=tuple((entry.epoch, entry.start_offset) for entry in self.epochs.entries),
+            rewrites=self.rewrites,
         )
 
     # Appending.
@@ -226,12 +221,17 @@ class PartitionLog:
         if self.log_end_offset > (first := self.recovery_point):
             self._pending_flush.hold_back(first, self.log_end_offset, first, self.config.flush_messages, now_ms)
 
-    def forget_tail(self) -> None:
-        """The log was truncated: remembered positions and snapshots may be gone."""
+    def forget_positions(self) -> None:
+        """Files were truncated, or replaced by others of the same name: what is where has to be looked up again."""
         self._recent.clear()
-        self.held_back.clear()
         self._stable = LogPosition(-1, 0, 0)
         self.producers.transactions.forget_places()
+
+    def forget_tail(self) -> None:
+        """The log was truncated: remembered positions and snapshots may be gone."""
+        self.forget_positions()
+        self.held_back.clear()
+        self.cleaned_offset = min(self.cleaned_offset, self.log_end_offset)
         self._snapshot_offset = -1
         self._assigned_epoch = self.epochs.latest_epoch
 

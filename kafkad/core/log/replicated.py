@@ -3,7 +3,8 @@
 Nothing fetches from a leader yet; the tests make logs with gaps and older epochs this way.
 """
 
-from kafkad.core.log.partition_log import AppendInfo, PartitionLog
+from kafkad.core.log.append_info import AppendInfo
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.validation import validate_follower
 from kafkad.core.types import NO_TIMESTAMP
 

@@ -60,8 +60,12 @@ class LogConfig:
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
 
+    @property
+    def most_segment_ms(self) -> int:
+        """A compacted log rolls early enough for `max.compaction.lag.ms`, as active segments are not compacted."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
-COMPACTION = no_effect("topics are not compacted yet")
+
 SINGLE = no_effect("this version runs a single broker")
 TIERED = no_effect("there is no remote storage")
 NO_TIERS = refused("there is no remote storage")
@@ -83,7 +87,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     row("compression.zstd.level", INT, 3, Between(-131072, 22), MEDIUM, CLUSTER_WIDE,
         "Level when batches are compressed with zstd here."),
     row("delete.retention.ms", LONG, 86_400_000, Between(0), MEDIUM, CLUSTER_WIDE,
-        "How long the marks of deleted keys stay in a compacted log.", status=COMPACTION),
+        "How long the marks of deleted keys stay in a compacted log."),
     row("file.delete.delay.ms", LONG, 60_000, Between(0), MEDIUM, CLUSTER_WIDE,
         "How long a deleted segment stays on disk under another name."),
     row("flush.messages", LONG, LONG_MAX, Between(1), MEDIUM, CLUSTER_WIDE,
@@ -105,7 +109,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     row("local.retention.ms", LONG, -2, Between(-2), MEDIUM, CLUSTER_WIDE,
         "Age at which the local part of a tiered partition is deleted.", status=TIERED),
     row("max.compaction.lag.ms", LONG, LONG_MAX, Between(1), MEDIUM, CLUSTER_WIDE,
-        "Longest time that a record may stay uncompacted.", status=COMPACTION),
+        "Longest time that a record may stay uncompacted."),
     row("max.message.bytes", INT, 1_048_588, Between(0), MEDIUM, CLUSTER_WIDE,
         "Largest batch that is accepted, after compression."),
     row("message.timestamp.after.max.ms", LONG, 3_600_000, Between(0), MEDIUM, CLUSTER_WIDE,
@@ -122,9 +126,9 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     row("message.timestamp.difference.max.ms", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,
         "Limit of the distance between a record's time and the broker's.", status=DROPPED, internal=True),
     row("min.cleanable.dirty.ratio", DOUBLE, 0.5, Between(0, 1), MEDIUM, CLUSTER_WIDE,
-        "Share of uncompacted bytes at which the log is worth compacting.", status=COMPACTION),
+        "Share of uncompacted bytes at which the log is worth compacting."),
     row("min.compaction.lag.ms", LONG, 0, Between(0), MEDIUM, CLUSTER_WIDE,
-        "Shortest time that a record stays uncompacted.", status=COMPACTION),
+        "Shortest time that a record stays uncompacted."),
     row("min.insync.replicas", INT, 1, Between(1), MEDIUM, CLUSTER_WIDE,
         "Replicas that must have a record before acks=all is answered."),
     row("preallocate", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,

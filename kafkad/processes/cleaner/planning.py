@@ -6,10 +6,19 @@ policy or damaged log must neither stop the cleaning of all others nor fill the 
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 from kafkad.config import BrokerConfig
-from kafkad.core.cleanup import CleanupEffect, CleanupPolicy, DeleteSegments, LogSummary, RollActive, SegmentSummary
+from kafkad.core.cleanup import (
+    CleanupEffect,
+    CleanupPolicy,
+    DeleteSegments,
+    LogSummary,
+    RewriteSegments,
+    RollActive,
+    SegmentSummary,
+)
 from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, Snapshot, TopicConfigChanged
 from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.log.settings import LogConfig
@@ -26,6 +35,18 @@ _NOTHING = -1
 ReadSlot = Callable[[int], PartitionSlot]
 Wanted = dict[int, list[tuple[int, int]]]
 """(slot, short_id) of partitions, by the worker to ask."""
+
+
+class PlannedRewrite(NamedTuple):
+    """What a policy has planned for a log that this process is to write anew."""
+
+    slot: int
+    short_id: int
+    topic: Topic
+    partition: Partition
+    settings: LogConfig
+    policy: str
+    effect: RewriteSegments
 
 
 class Planner:
@@ -49,6 +70,10 @@ class Planner:
         self._image = MetadataImage()
         self._asked: dict[int, tuple[Topic, Partition]] = {}
         self._quarantined: set[tuple[UUID, int, str]] = set()
+        self._seen: dict[int, tuple[int, int, bool]] = {}
+        """What the slots of compacted partitions said at the last look."""
+        self.has_compacted = False
+        """Whether there is a topic with compaction, at the last look."""
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """`image` is the metadata after `delta`. A changed configuration ends the quarantine of its partitions."""
@@ -77,6 +102,23 @@ class Planner:
         """The partitions to check before the next round: of these topics, or in these log directories."""
         return self._wanted(config, lambda topic, row: topic.id in topics or row.log_dir in log_dirs)
 
+    def begin_compaction_look(self, config: BrokerConfig) -> Wanted:
+        """The compacted partitions that have got something to compact since the last such look, perhaps."""
+        self.has_compacted = any(self._is_compacted(topic, config) for topic in self._image.topics.values())
+        return self._wanted(config, lambda topic, row: self._is_compacted(topic, config) and self._has_moved(row))
+
+    def _is_compacted(self, topic: Topic, config: BrokerConfig) -> bool:
+        return COMPACT in self._names(self._settings.of(topic, config), config)
+
+    def _has_moved(self, row: Partition) -> bool:
+        """Whether there are other segments, or more of them lies below the offset up to which may be compacted."""
+        slot = self._read_slot(row.slot)
+        seen = (slot.generation, slot.lso_segment, slot.recovery_point >= slot.leo_segment)
+        if self._seen.get(row.slot) == seen:
+            return False
+        self._seen[row.slot] = seen
+        return slot.segment_count > 1
+
     def _wanted(self, config: BrokerConfig, is_meant: Callable[[Topic, Partition], bool]) -> Wanted:
         wanted: dict[int, list[tuple[int, int]]] = {}
         for topic in self._image.topics.values():
@@ -103,7 +145,9 @@ class Planner:
             names.remove(COMPACT)
         return names
 
-    def plan(self, described: SegmentsOf, config: BrokerConfig, now_ms: int) -> Iterator[CleanupOrdered]:
+    def plan(
+        self, described: SegmentsOf, config: BrokerConfig, now_ms: int
+    ) -> Iterator[CleanupOrdered | PlannedRewrite]:
         """The orders of the policies for one log. None for a topic that was deleted or recreated meanwhile."""
         asked = self._asked.pop(described.slot, None)
         if asked is None or not described.segments:
@@ -116,7 +160,11 @@ class Planner:
         summary = _summary(topic.name, row.index, described)
         for name in self._names(settings, config):
             for effect in self._ask(name, (topic.id, row.index, name), summary, settings, now_ms):
-                order = _order(row.slot, short_topic_id(topic.id.bytes), effect, summary.log_end_offset)
+                short_id = short_topic_id(topic.id.bytes)
+                if isinstance(effect, RewriteSegments):
+                    yield PlannedRewrite(row.slot, short_id, now, row, settings, name, effect)
+                    continue
+                order = _order(row.slot, short_id, effect, summary.log_end_offset)
                 # The owner logs the outcome at level info.
                 log.debug("%s-%d: %s", topic.name, row.index, _in_words(order, name))
                 yield order
@@ -145,8 +193,8 @@ class Planner:
 
 def _check(effects: list[CleanupEffect]) -> None:
     for effect in effects:
-        if not isinstance(effect, DeleteSegments | RollActive):
-            raise TypeError(f"expected DeleteSegments or RollActive, the policy planned {effect!r}")
+        if not isinstance(effect, DeleteSegments | RollActive | RewriteSegments):
+            raise TypeError(f"expected DeleteSegments, RollActive or RewriteSegments, the policy planned {effect!r}")
 
 
 def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:
@@ -156,6 +204,8 @@ def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:
         log_start_offset=described.log_start_offset,
         high_watermark=described.high_watermark,
         log_end_offset=described.log_end_offset,
+        cleanable_end=described.cleanable_end,
+        cleaned_offset=described.cleaned_offset,
         segments=tuple(
             SegmentSummary(
                 base_offset=row.base_offset,
@@ -163,13 +213,14 @@ def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:
                 largest_timestamp_ms=row.largest_timestamp_ms,
                 last_modified_ms=row.last_modified_ms,
                 is_active=row.is_active,
+                first_timestamp_ms=row.first_timestamp_ms,
             )
             for row in described.segments
         ),
     )
 
 
-def _order(slot: int, short_id: int, effect: CleanupEffect, log_end: int) -> CleanupOrdered:
+def _order(slot: int, short_id: int, effect: DeleteSegments | RollActive, log_end: int) -> CleanupOrdered:
     match effect:
         case DeleteSegments():
             return CleanupOrdered(slot, short_id, False, effect.up_to_base_offset, log_end, effect.reason)

@@ -1,6 +1,8 @@
 """The cleaner process's loop: a round from time to time, in chunks that keep no worker busy for long."""
 
 import logging
+from collections.abc import Callable
+from uuid import UUID
 
 from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
@@ -12,22 +14,35 @@ from kafkad.core.controller.deltas import (
     MetadataDelta,
     MetadataGap,
     Snapshot,
+    TopicConfigChanged,
+    TopicDeleted,
     apply,
     decode,
 )
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+from kafkad.processes.cleaner.compactor import Compactor
 from kafkad.processes.cleaner.early_looks import EarlyLooks
-from kafkad.processes.cleaner.planning import Planner
+from kafkad.processes.cleaner.planning import PlannedRewrite, Planner
 from kafkad.processes.cleaner.rounds import Rounds
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.peers import Peers
+from kafkad.wire.processes.cleaning_messages import (
+    CleaningGranted,
+    Swapped,
+)
 from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
-from kafkad.wire.processes.descriptors import RoomWanted, SegmentsDescribed, pack_control, unpack_control
+from kafkad.wire.processes.descriptors import (
+    ControlMessage,
+    RoomWanted,
+    SegmentsDescribed,
+    pack_control,
+    unpack_control,
+)
 
 log = logging.getLogger(__name__)
 
-
+_LEAST_BACKOFF_MS = 10
 
 def main(context: ChildContext) -> None:
     CleanerProcess(context).run()
@@ -55,24 +70,52 @@ class CleanerProcess:
         self._peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames)
         self._rounds = Rounds(self._peers.send)
         self._looks = EarlyLooks()
+        self._compactor = Compactor(lambda: self._config, cleaners, self._peers.send)
+        self._next_compaction_ms: int | None = self._next_round_ms
+        """When to look for something to compact; never while no topic is compacted."""
+        self.loop.watch(self._compactor.doorbell, self._compactor.rung)
 
     def run(self) -> None:
         self._follow_registry()
         self._context.channel.send(Ready())
         while not self._is_stopping:
-            self.loop.run_once(max(0, self._due_ms() - monotonic_ms()))
+            self.loop.run_once(self._timeout_ms())
             now_ms = monotonic_ms()
+            self._compactor.work(now_ms)
             if now_ms >= self._next_round_ms:
                 self._next_round_ms = now_ms + self._config.log_dirs.log_retention_check_interval_ms
                 self._looks.take(now_ms)
                 self._rounds.begin(self._planner.begin_round(self._config))
             elif now_ms >= self._due_ms():
                 self._rounds.add(self._planner.begin_look(self._config, *self._looks.take(now_ms)))
+            self._look_for_dirty_logs(now_ms)
+        self._compactor.close()
         self._peers.close()
         try:
             self._context.channel.send(Stopped())
         except ChannelClosed:
             log.warning("ends: the supervisor has died")
+
+    def _look_for_dirty_logs(self, now_ms: int) -> None:
+        """Every log.cleaner.backoff.ms, and at once after a log was compacted (as in Apache Kafka)."""
+        due_ms = self._compaction_due_ms()
+        if due_ms is None or now_ms < due_ms:
+            return
+        self._compactor.has_finished = False
+        wanted = self._planner.begin_compaction_look(self._config)
+        backoff_ms = max(self._config.log_cleaner.log_cleaner_backoff_ms, _LEAST_BACKOFF_MS)
+        self._next_compaction_ms = now_ms + backoff_ms if self._planner.has_compacted else None
+        self._rounds.add(wanted)
+
+    def _compaction_due_ms(self) -> int | None:
+        if not self._rounds.is_over or not self._compactor.is_idle:
+            return None
+        return 0 if self._compactor.has_finished else self._next_compaction_ms
+
+    def _timeout_ms(self) -> int:
+        now_ms = monotonic_ms()
+        looks = [self._due_ms(), self._compaction_due_ms(), self._compactor.next_step_ms]
+        return max(0, min(due_ms for due_ms in looks if due_ms is not None) - now_ms)
 
     def _due_ms(self) -> int:
         look_ms = self._looks.due_ms
@@ -94,6 +137,7 @@ class CleanerProcess:
                     self._config = with_static(self._config, static)
                     self._planner.reconfigured()
                     self._looks.all_changed(self._image)
+                    self._compactor.topics_changed(lambda _: True)
                     interval_ms = self._config.log_dirs.log_retention_check_interval_ms
                     self._next_round_ms = min(self._next_round_ms, monotonic_ms() + interval_ms)
                 case _:
@@ -104,6 +148,7 @@ class CleanerProcess:
         for change in changes:
             if change.peer.role == "worker" and isinstance(change, PeerGone | PeerReplaced):
                 self._rounds.worker_ended(change.peer.index)
+                self._compactor.worker_ended(change.peer.index)
             if change.peer == CONTROLLER and not isinstance(change, PeerGone):
                 self._peers.send(CONTROLLER, pack_message(SnapshotWanted(self._image.version)))
         self._peers.settle(changes)
@@ -113,7 +158,7 @@ class CleanerProcess:
             if peer == CONTROLLER:
                 self._on_delta(frame)
             else:
-                self._on_described(peer, frame)
+                self._on_control(peer, unpack_control(frame))
 
     def _on_delta(self, frame: bytes) -> None:
         assert frame[0] == DELTA, f"a controller does not send frames of kind {frame[0]} to a cleaner"
@@ -128,10 +173,14 @@ class CleanerProcess:
         before, self._image = self._image, image
         self._planner.apply(image, delta)
         self._looks.topics_changed(before, image, delta)
+        self._compactor.topics_changed(_changed_in(before, delta))
+        if self._next_compaction_ms is None:
+            self._next_compaction_ms = monotonic_ms()
         defaults = self._config.log
         self._overlay(delta)
         if before.version and self._config.log != defaults:
             self._looks.all_changed(image)
+            self._compactor.topics_changed(lambda _: True)
         self._context.registry.set_applied_version(self._context.key, image.version)
 
     def _overlay(self, delta: MetadataDelta) -> None:
@@ -141,8 +190,10 @@ class CleanerProcess:
             own = configs.get(str(self._config.node_id), {})
             self._config = apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own)
 
-    def _on_described(self, worker: ProcessKey, frame: bytes) -> None:
-        message = unpack_control(frame)
+    def _on_control(self, worker: ProcessKey, message: ControlMessage) -> None:
+        if isinstance(message, CleaningGranted | Swapped):
+            self._compactor.hear(worker, message)
+            return
         if isinstance(message, RoomWanted):
             self._looks.needs_room(message.log_dir)
             return
@@ -152,4 +203,16 @@ class CleanerProcess:
         wall_ms = wall_clock_ms()
         for described in message.partitions:
             for order in self._planner.plan(described, self._config, wall_ms):
-                self._peers.send(worker, pack_control(order))
+                if isinstance(order, PlannedRewrite):
+                    self._compactor.plan(order)
+                else:
+                    self._peers.send(worker, pack_control(order))
+
+
+def _changed_in(image: MetadataImage, delta: MetadataDelta) -> Callable[[UUID], bool]:
+    """Which topics are deleted, or have another configuration than in `image`."""
+    if any(isinstance(change, Snapshot) for change in delta.changes):
+        return lambda _: True
+    changed = {image.topics[each.name].id for each in delta.changes if isinstance(each, TopicConfigChanged)}
+    changed |= {each.id for each in delta.changes if isinstance(each, TopicDeleted)}
+    return lambda topic_id: topic_id in changed

@@ -1,4 +1,5 @@
-"""Checkpoints of recovery points, log start offsets and high watermarks: one file of each kind in each log directory.
+"""Checkpoints of recovery points, log start offsets, high watermarks and cleaned offsets: one file of each kind in each
+log directory.
 
 They are written from the slots of the workers, and only while logs change: a worker reports changes at most every few
 seconds, and no timer runs in an idle broker. A partition that is not online keeps its value on disk. The files name
@@ -13,7 +14,13 @@ from kafkad.adapters.files.checkpoint_files import read_offsets, write_offsets
 from kafkad.adapters.files.reserved_room import ReservedRoom
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.core.controller.image import MetadataImage
-from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
+from kafkad.core.log.recovery.checkpoints import (
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CheckpointCorrupt,
+)
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition
@@ -28,7 +35,9 @@ _FIELDS: dict[str, Callable[[PartitionSlot], int]] = {
     HIGH_WATERMARKS: lambda slot: slot.hw_offset,
     RECOVERY_POINTS: lambda slot: slot.recovery_point,
     LOG_START_OFFSETS: lambda slot: slot.log_start,
+    CLEANED_OFFSETS: lambda slot: slot.cleaned_offset,
 }
+"""A negative value stands for none, and is not written."""
 
 
 class Checkpoints:
@@ -140,7 +149,8 @@ class Checkpoints:
                 partition = TopicPartition(topic.name, row.index)
                 for name, field in fields:
                     if is_online:
-                        found[row.log_dir, name][partition] = field(slot)
+                        if (offset := field(slot)) >= 0:
+                            found[row.log_dir, name][partition] = offset
                     elif partition in (written := self._written[row.log_dir, name]):
                         found[row.log_dir, name][partition] = written[partition]
         return found

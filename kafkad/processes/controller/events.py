@@ -11,7 +11,12 @@ from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
-from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from kafkad.core.log.recovery.checkpoints import (
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+)
 from kafkad.core.metrics.catalogue import (
     ACTIVE_CONTROLLER,
     GLOBAL_PARTITIONS,
@@ -326,5 +331,6 @@ def _intervals_ms(context: ChildContext) -> dict[str, int]:
         HIGH_WATERMARKS: config.replica_high_watermark_checkpoint_interval_ms,
         RECOVERY_POINTS: config.log_flush_offset_checkpoint_interval_ms,
         LOG_START_OFFSETS: config.log_flush_start_offset_checkpoint_interval_ms,
+        CLEANED_OFFSETS: config.replica_high_watermark_checkpoint_interval_ms,
     }
     return {name: interval_ms for name, interval_ms in intervals.items() if interval_ms > 0}

@@ -85,7 +85,13 @@ class Assembly:
         self._threads: list[ReadingThreads] = []
         self._cold_reads = self._reading_threads("cold-read")
         look_ahead = self._searches(self._cold_reads).begin
-        self.logs = LogReaders(files, shell.directory_of, shell.ask_owner, look_ahead)
+        self.logs = LogReaders(
+            files,
+            shell.directory_of,
+            shell.ask_owner,
+            look_ahead,
+            lambda slot: context.table.read(slot).generation,
+        )
         self._ready = ReadyConnections()
         self.clients = self._clients(shell, context)
         self.admission = Admission(context, self.acceptor, self.clients)

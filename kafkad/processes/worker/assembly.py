@@ -9,6 +9,7 @@ from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker.appending import Appender
+from kafkad.processes.worker.cleaning.passes import Cleanings
 from kafkad.processes.worker.coordinators.lags import Lags
 from kafkad.processes.worker.coordinators.marker_channel import TxnMarkerChannel
 from kafkad.processes.worker.coordinators.marker_writer import TxnMarkerWriter
@@ -95,6 +96,7 @@ class Assembly:
             failed_partitions=failed_partitions,
             write_markers=self.marker_writer.write,
         )
+        self.cleanings = self._assemble_cleanings(shell, context, failed_partitions)
         self.periodic = Periodic(
             self.partitions.by_slot,
             now_ms=now_ms,
@@ -112,6 +114,20 @@ class Assembly:
             send=shell.send_to,
             advanced=shell.advanced,
             published=shell.published,
+        )
+
+    def _assemble_cleanings(
+        self, shell: Shell, context: ChildContext, failed_partitions: FailedPartitions
+    ) -> Cleanings:
+        return Cleanings(
+            self.partitions.by_slot,
+            context.registry,
+            send=shell.send_to,
+            publish=shell.publish,
+            touched=shell.touched,
+            remove_later=shell.remove_later,
+            answer_waiting=self.questions.answer_waiting,
+            failed_partitions=failed_partitions,
         )
 
     def _assemble_partitions(self, shell: Shell, context: ChildContext) -> None:

@@ -24,7 +24,12 @@ from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.records.old_formats import OldMessageFormat
-from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointCorrupt
+from kafkad.core.log.recovery.checkpoints import (
+    CLEANED_OFFSETS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    CheckpointCorrupt,
+)
 from kafkad.core.log.recovery.crash_recovery import Progress
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.segments.layout import PARTITION_METADATA
@@ -32,7 +37,7 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.metrics.catalogue import Block, remaining_logs_index, remaining_segments_index
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
-from kafkad.core.types import TopicPartition
+from kafkad.core.types import NOT_CLEANED, TopicPartition
 from kafkad.processes.worker.disks.recovery_read_ahead import RecoveryReadAhead
 from kafkad.processes.worker.owned import OwnedPartition
 
@@ -59,11 +64,13 @@ class DirectoryState:
         self.was_clean = was_clean
         self.recovery_points = _offsets(directory, RECOVERY_POINTS)
         self.log_starts = _offsets(directory, LOG_START_OFFSETS)
+        self.cleaned = _offsets(directory, CLEANED_OFFSETS)
 
     def begin_anew(self, partition: TopicPartition) -> None:
         """The checkpoints are of a deleted topic's partition with this name: forget them."""
         self.recovery_points.pop(partition, None)
         self.log_starts.pop(partition, None)
+        self.cleaned.pop(partition, None)
 
 
 def _offsets(directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
@@ -186,6 +193,7 @@ class Loader:
             state.begin_anew(owned.name)
         follows_a_dead_worker = before.topic_id == owned.topic_id
         recovery_point = state.recovery_points.get(owned.name, 0)
+        cleaned_offset = state.cleaned.get(owned.name, NOT_CLEANED)
         was_clean = is_new or (state.was_clean and not follows_a_dead_worker)
         owned.needs_recovery = not was_clean
         request = LoadRequest(
@@ -197,6 +205,7 @@ class Loader:
             log_start_offset=max(
                 state.log_starts.get(owned.name, 0), before.log_start if follows_a_dead_worker else 0
             ),
+            cleaned_offset=max(before.cleaned_offset if follows_a_dead_worker else NOT_CLEANED, cleaned_offset),
             roll_jitter=random.random(),
             producer_expiration_ms=self.producer_expiration_ms,
             verifies_transactions=self.verifies_transactions,

@@ -20,6 +20,7 @@ class OwnedPartition:
         "generation_base",
         "in_sync",
         "is_dirty",
+        "is_swapping",
         "leader_epoch",
         "log",
         "log_dir",
@@ -70,6 +71,8 @@ class OwnedPartition:
         """Appended since the slot was published last."""
         self.is_dirty = False
         """Whether the slot is behind the log; published at the end of the loop pass."""
+        self.is_swapping = False
+        """Whether segments are about to be replaced: until then nobody gets a manifest, so nobody opens them."""
 
     @property
     def is_online(self) -> bool:
@@ -130,4 +133,5 @@ class OwnedPartition:
             log.size_bytes,
             len(log.segments),
             log.recovery_point,
+            log.cleaned_offset,
         )

@@ -13,6 +13,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.entry import ProducerEntry
 from kafkad.core.log.segments.removal import (
     AT_ONCE,
+    cleanable_end_of,
     delete_records_before,
     delete_segments,
     each_segment,
@@ -20,6 +21,7 @@ from kafkad.core.log.segments.removal import (
     remove_passed,
 )
 from kafkad.core.ports import NoSpaceLeft
+from kafkad.core.types import NOT_CLEANED
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.marker_channel import WriteTxnMarker
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
@@ -89,7 +91,7 @@ class Questions:
         match message:
             case ManifestWanted():
                 owned = self._owned(message.slot, message.short_id)
-                if owned is not None and owned.is_recovering:
+                if owned is not None and (owned.is_recovering or owned.is_swapping):
                     owned.waiting_questions.append((peer, message))
                     return
                 answer = self._manifest(message)
@@ -143,7 +145,13 @@ class Questions:
         manifest = owned.log.manifest()
         generation = owned.generation_base + manifest.generation
         return Manifest(
-            message.slot, message.short_id, True, generation, list(manifest.segment_bases), list(manifest.epochs)
+            message.slot,
+            message.short_id,
+            True,
+            generation,
+            list(manifest.segment_bases),
+            list(manifest.epochs),
+            manifest.rewrites,
         )
 
     def low_watermark_of(self, slot: int) -> int | ErrorCode:
@@ -261,13 +269,14 @@ class Questions:
 
     def _segments(self, slot: int, short_id: int) -> Generator[None, None, SegmentsOf]:
         owned = self._owned(slot, short_id)
-        nothing = SegmentsOf(slot, 0, 0, 0, [])
+        nothing = SegmentsOf(slot, 0, 0, 0, 0, NOT_CLEANED, [])
         if owned is None or owned.log is None or not owned.is_online:
             return nothing
         partition_log = owned.log
         # Read before the segments, so that no decision is made about later batches.
         start = partition_log.log_start_offset
         high_watermark, end = partition_log.high_watermark.offset, partition_log.log_end_offset
+        cleanable_end, cleaned_offset = cleanable_end_of(partition_log), partition_log.cleaned_offset
         rows: list[SegmentRow] = []
         try:
             for row in each_segment(partition_log):
@@ -279,7 +288,7 @@ class Questions:
         except FAILURES as error:
             self._failed_partitions.failed(owned, error)
             return nothing
-        return SegmentsOf(slot, start, high_watermark, end, rows)
+        return SegmentsOf(slot, start, high_watermark, end, cleanable_end, cleaned_offset, rows)
 
     def _clean_up(self, order: CleanupOrdered) -> None:
         """Perform a policy's plan, after checking it against the present log."""
@@ -310,7 +319,12 @@ class Questions:
 
 def _segment_row(row: SegmentSummary) -> SegmentRow:
     return SegmentRow(
-        row.base_offset, row.size_bytes, row.largest_timestamp_ms, row.last_modified_ms, row.is_active
+        row.base_offset,
+        row.size_bytes,
+        row.largest_timestamp_ms,
+        row.last_modified_ms,
+        row.is_active,
+        row.first_timestamp_ms,
     )
 
 

@@ -24,6 +24,7 @@ class PassWork:
         self._appender = assembly.appender
         self._upkeep = assembly.upkeep
         self._questions = assembly.questions
+        self._cleanings = assembly.cleanings
         self._periodic = assembly.periodic
         self._coordinator_shards = assembly.coordinator_shards
         self._marker_writer = assembly.marker_writer
@@ -49,6 +50,8 @@ class PassWork:
             self._progress(*self._loader.progress)
         self._appender.go_on()
         self._questions.go_on()
+        self._cleanings.go_on()
+        self._cleanings.work(now_ms)
         if self._coordinator_messages.has_turns:
             self._coordinator_messages.take_turns()
         if self._marker_writer.is_busy:
@@ -88,10 +91,11 @@ class PassWork:
             self._coordinator_messages.next_deadline_ms,
             self._partitions.removal_due_ms,
             self._upkeep.next_deadline_ms,
+            self._cleanings.next_deadline_ms,
         ]
         return min([deadline for deadline in deadlines if deadline is not None], default=_NEVER_MS)
 
     def _is_busy(self) -> bool:
         coordinates = self._coordinator_shards.is_busy or self._coordinator_messages.is_busy
         appends = self._slot_publisher.has_dirty or self._appender.is_busy or self._marker_writer.is_busy
-        return appends or coordinates or self._questions.is_busy or not self._loader.is_idle
+        return appends or coordinates or self._questions.is_busy or self._cleanings.is_busy or not self._loader.is_idle

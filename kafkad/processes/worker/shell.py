@@ -32,6 +32,7 @@ from kafkad.processes.worker.assembly import Assembly
 from kafkad.processes.worker.closing import close_logs
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.pass_work import PassWork
+from kafkad.wire.processes.cleaning_messages import CleaningEnded, CleaningWanted, SwapWanted
 from kafkad.wire.processes.controller_messages import (
     DELTA,
     Applied,
@@ -80,6 +81,7 @@ class WorkerProcess:
         self.appender = assembly.appender
         self.upkeep = assembly.upkeep
         self.questions = assembly.questions
+        self.cleanings = assembly.cleanings
         self.periodic = assembly.periodic
         self.coordinator_shards = assembly.coordinator_shards
         self.marker_writer = assembly.marker_writer
@@ -125,8 +127,10 @@ class WorkerProcess:
         self._work.has_news = True
         if frame[0] == COORDINATION:
             self.coordinator_messages.hear(peer, unpack_coordination(frame))
+        elif isinstance(message := unpack_control(frame), CleaningWanted | SwapWanted | CleaningEnded):
+            self.cleanings.hear(peer, message)
         else:
-            self.questions.answer(peer, unpack_control(frame))
+            self.questions.answer(peer, message)
 
     def _on_controller(self, frame: bytes) -> None:
         self._work.has_news = True
@@ -191,6 +195,8 @@ class WorkerProcess:
             self._early = [row for row in self._early if row[0] != change.peer]
             for owned in self.partitions.by_slot.values():
                 owned.forget_network(change.peer.index)
+        elif change.peer.role == "cleaner":
+            self.cleanings.cleaner_lost(change.peer)
         elif change.peer == CONTROLLER and not isinstance(change, PeerGone):
             self.coordinator_messages.controller_linked()
             self.tell(SnapshotWanted(self.partitions.image.version))

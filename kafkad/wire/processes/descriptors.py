@@ -9,6 +9,14 @@ from struct import Struct
 
 import msgspec
 
+from kafkad.wire.processes.cleaning_messages import (
+    CleaningEnded,
+    CleaningGranted,
+    CleaningWanted,
+    Swapped,
+    SwapWanted,
+)
+
 APPEND = 0x01
 WATCH = 0x02
 APPENDED = 0x03
@@ -174,6 +182,7 @@ class Manifest(msgspec.Struct, tag="manifest", array_like=True):
     segment_bases: list[int]
     epochs: list[tuple[int, int]]
     """(leader epoch, start offset), both ascending."""
+    rewrites: int = 0
 
 
 class FilesRemoved(msgspec.Struct, tag="files_removed", array_like=True):
@@ -252,6 +261,7 @@ class SegmentRow(msgspec.Struct, array_like=True):
     largest_timestamp_ms: int
     last_modified_ms: int
     is_active: bool
+    first_timestamp_ms: int
 
 
 class SegmentsOf(msgspec.Struct, array_like=True):
@@ -261,6 +271,8 @@ class SegmentsOf(msgspec.Struct, array_like=True):
     log_start_offset: int
     high_watermark: int
     log_end_offset: int
+    cleanable_end: int
+    cleaned_offset: int
     segments: list[SegmentRow]
 
 
@@ -294,6 +306,13 @@ ControlMessage = (
     | SegmentsDescribed
     | CleanupOrdered
     | RoomWanted
+
+
+    | CleaningWanted
+    | CleaningGranted
+    | SwapWanted
+    | Swapped
+    | CleaningEnded
     | RecordErrors
     | ManifestWanted
     | Manifest

@@ -3,7 +3,6 @@
 from random import Random
 
 from kafkad.core.cleaning.batch_retention import LastRecord
-from kafkad.core.cleaning.cleaned_segment import CleanedFiles
 from kafkad.core.cleaning.cleaning_pass import CleaningPass
 from kafkad.core.cleaning.record_filter import LatestOfEachKey
 from kafkad.core.cleaning.sources import SourceSegment
@@ -13,6 +12,7 @@ from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.layout import CLEANED, LOG, TXN_INDEX, file_name
+from kafkad.core.log.segments.replacement import CleanedFiles
 from kafkad.core.log.segments.transaction_index import AbortedTransaction, unpack_entries
 from kafkad.core.log.settings import LogConfig
 from tests.core.cleaning.naive import Batch, read_batches
@@ -94,14 +94,22 @@ class Writer:
         self.open.discard(producer)
 
 
+def compacted(*batches: list[NewRecord], codec: Codec = Codec.NONE) -> Writer:
+    writer = Writer(0)
+    for records in batches:
+        data = build_batch(records, base_offset=writer.log.log_end_offset, codec=codec)
+        append_as_follower(writer.log, memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
+    writer.write(0)
+    return writer
+
+
 def sources_of(log: PartitionLog, end: int) -> list[SourceSegment]:
     return [
         SourceSegment(
             base_offset=segment.base_offset,
             size=segment.size,
-            index_bytes=segment.offset_index.entries * 8,
-            time_index_bytes=segment.time_index.entries * 12,
-            inode=0,
+            index_bytes=segment.index_bytes[0],
+            time_index_bytes=segment.index_bytes[1],
         )
         for segment in log.segments
         if segment.base_offset < end

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkad.core.cleaning.cleaning_pass import UncleanableLog
+from kafkad.core.cleaning.uncleanable import UncleanableLog
 from kafkad.core.log.records.batch import Codec, has_valid_crc, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
@@ -18,6 +18,7 @@ from tests.core.cleaning.cleaned_log import (
     batches_of,
     begin_pass,
     cleaned_batches,
+    compacted,
     last_records_of,
     run_pass,
 )
@@ -59,15 +60,6 @@ def test_what_is_written_has_right_checksums(seed: int) -> None:
             assert has_valid_crc(data, position, header)
             position += header.size
         assert position == files.size
-
-
-def compacted(*batches: list[NewRecord], map_bytes: int = 1 << 20, codec: Codec = Codec.NONE) -> Writer:
-    writer = Writer(0)
-    for records in batches:
-        data = build_batch(records, base_offset=writer.log.log_end_offset, codec=codec)
-        append_as_follower(writer.log, memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
-    writer.write(0)
-    return writer
 
 
 def test_a_batch_that_keeps_all_its_records_is_copied_as_it_lies() -> None:

@@ -3,7 +3,8 @@
 from random import Random
 from typing import Any
 
-from kafkad.core.log.partition_log import AppendInfo, PartitionLog
+from kafkad.core.log.append_info import AppendInfo
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.settings import LogConfig

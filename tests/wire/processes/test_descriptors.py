@@ -6,6 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkad.wire.processes.cleaning_messages import (
+    CleaningEnded,
+    CleaningGranted,
+    CleaningWanted,
+    SourceRow,
+    Swapped,
+    SwapWanted,
+    pack_last_records,
+)
 from kafkad.wire.processes.descriptors import (
     APPEND,
     APPENDED,
@@ -97,8 +106,13 @@ def test_slots_that_moved_share_a_frame(slots: list[int]) -> None:
         ProducersWanted(7, [(1, 2)]),
         Producers(7, [(0, 2, b"rows"), (6, 0, b"")]),
         SegmentsWanted(7, [(1, 2)]),
-        SegmentsDescribed(7, [SegmentsOf(1, 0, 10, 12, [SegmentRow(0, 500, 1, 2, True)])]),
+        SegmentsDescribed(7, [SegmentsOf(1, 0, 10, 12, 9, -1, [SegmentRow(0, 500, 1, 2, True, 1)])]),
         CleanupOrdered(1, 2, True, -1, 9, "retention"),
+        CleaningWanted(1, 2, "compact", 500),
+        CleaningGranted(1, 7, 100, [SourceRow(0, 500, 8, 12)], [500], pack_last_records([(1, -1, 0)])),
+        SwapWanted(1, 7, [0, 200], 400, 8, 12, 34, 1000, 250, 900),
+        Swapped(1, 7, True),
+        CleaningEnded(1, 7, 500),
     ],
     ids=lambda message: type(message).__name__,
 )

@@ -14,6 +14,7 @@ from kafkad.core.types import LARGEST_OFFSET, LARGEST_PARTITION, TopicPartition
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
 _MOST_DIGITS = 20

@@ -32,7 +32,7 @@ from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import SegmentStore
-from kafkad.core.types import TopicPartition
+from kafkad.core.types import NOT_CLEANED, TopicPartition
 
 SEGMENTS_A_STEP = 64
 _BEGUN = Progress(0, 1)
@@ -49,6 +49,7 @@ class LoadRequest:
     now_ms: int
     recovery_point: int = 0
     log_start_offset: int = 0
+    cleaned_offset: int = NOT_CLEANED
     roll_jitter: float = 0.0
     """By which share of the current `segment.jitter.ms` the log's segments roll earlier: 0 to 1."""
     producer_expiration_ms: int = field(default=86_400_000)
@@ -56,9 +57,7 @@ class LoadRequest:
 
 
 def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress, None, PartitionLog]:
-    """Load in steps: of about a megabyte of recovery, of some dozens of segments otherwise.
-    Raises `OldMessageFormat`, before anything is changed.
-    """
+    """Load in steps: a megabyte of recovery, or some dozens of segments. `OldMessageFormat` comes before any change."""
     sizes = store.sizes()
     if len(sizes) > SEGMENTS_A_STEP:
         yield _BEGUN
@@ -104,6 +103,7 @@ def load_steps(store: SegmentStore, request: LoadRequest) -> Generator[Progress,
         epochs=epochs,
         producers=producers,
         snapshot_offset=_snapshot_offset(request, snapshots, log_start, end),
+        cleaned_offset=min(request.cleaned_offset, end),
     )
 
 

@@ -5,9 +5,9 @@ later. Retention removes from the front, truncation from the back: what is left 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from kafkad.core.log.segments.layout import DELETED
+from kafkad.core.log.segments.layout import DELETED, PRODUCER_SNAPSHOT, file_name
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft, SegmentStore
 
@@ -76,6 +76,35 @@ class Segments:
         del self._segments[keep:], self._bases[keep:]
         self._sealed_bytes = None
         return self._rename(reversed(removed))
+
+    def replace(self, sources: Sequence[Segment], cleaned: Segment) -> tuple[str, ...]:
+        """`cleaned` takes the place of neighbours; returns the new names of their files.
+
+        The first one's producer snapshot stays: it says what was before the segment.
+        """
+        first = self._segments.index(sources[0])
+        after = first + len(sources)
+        self._segments[first:after] = [cleaned]
+        self._bases[first:after] = [cleaned.base_offset]
+        self._sealed_bytes = None
+        waiting: list[str] = []
+        for segment in sources:
+            segment.close()
+            for name in segment.file_names():
+                if name != file_name(cleaned.base_offset, PRODUCER_SNAPSHOT) and self._set_aside(name):
+                    waiting.append(name + DELETED)
+        return tuple(waiting)
+
+    def _set_aside(self, name: str) -> bool:
+        """False if there is no such file, or not any more: without room for the longer name it goes at once."""
+        try:
+            self._store.rename(name, name + DELETED)
+        except FileNotFoundError:
+            return False
+        except NoSpaceLeft:
+            self._store.unlink(name)
+            return False
+        return True
 
     def _rename(self, removed: Iterable[Segment], *, may_keep_names: bool = False) -> tuple[str, ...]:
         """The longer name may need room in the directory. Without it, files whose names are never used again keep

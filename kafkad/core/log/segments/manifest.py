@@ -12,6 +12,8 @@ class LogManifest:
     segment_bases: tuple[int, ...]
     epochs: tuple[tuple[int, int], ...]
     """(epoch, start offset), both ascending."""
+    rewrites: int = 0
+    """How often segments were replaced by cleaned ones: the same name is then another file."""
     directory: str = ""
     """The directory of the files, set by the owner's process; the core never reads it."""
 
@@ -29,6 +31,8 @@ class LogManifest:
 
     def goes_on(self, before: "LogManifest") -> bool:
         """Whether this is the log of `before` with segments added or removed, but none rewritten."""
+        if self.rewrites != before.rewrites:
+            return False
         count = min(len(self.epochs), len(before.epochs))
         if count == 0:
             return len(self.epochs) == len(before.epochs)

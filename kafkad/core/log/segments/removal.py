@@ -18,10 +18,17 @@ from kafkad.core.log.segments.layout import LOG, PRODUCER_SNAPSHOT, file_name
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.core.types import LogPosition
+from kafkad.core.types import NO_TIMESTAMP, LogPosition
 
 AT_ONCE = 64
 """Segments removed in one step, which takes a few milliseconds."""
+
+
+def cleanable_end_of(log: PartitionLog) -> int:
+    """What lies before may be compacted: it is stable, and on disk. A record of which the later one with its key is not
+    on disk has to stay.
+    """
+    return min(log.last_stable.offset, log.recovery_point)
 
 
 def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
@@ -30,7 +37,7 @@ def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
     The modification time of the file is read only where no record has a timestamp.
     """
     for segment in tuple(log.segments):
-        if segment.base_offset < log.segments[0].base_offset:
+        if log.segments.holding(segment.base_offset) is not segment:
             continue
         largest = segment.load_max_timestamp()
         modified = log.store.modified_ms(file_name(segment.base_offset, LOG)) if largest < 0 else largest
@@ -40,6 +47,7 @@ def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
             largest_timestamp_ms=largest,
             last_modified_ms=modified,
             is_active=segment is log.segments.active,
+            first_timestamp_ms=segment.load_first_timestamp() if log.config.is_compacted else NO_TIMESTAMP,
         )
 
 

@@ -100,7 +100,7 @@ class Segment:
         if self.size > config.segment_bytes - size:
             return True
         waited = max_timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
-        most_ms = config.segment_ms
+        most_ms = config.most_segment_ms
         if config.segment_jitter_ms:
             most_ms -= int(self.roll_jitter * min(config.segment_jitter_ms, most_ms))
         return waited > most_ms
@@ -162,10 +162,16 @@ class Segment:
     def prepare_append(self) -> None:
         """Learn from disk what a segment written by an earlier process holds (its first and largest timestamp)."""
         self.is_prepared = True
-        first = next(walk_batches(self.log.read_at, 0, self.size), None)
-        if first is not None:
-            self.first_timestamp = first[1].largest_timestamp
+        self.load_first_timestamp()
         self.load_max_timestamp()
+
+    def load_first_timestamp(self) -> int:
+        """The largest timestamp of the first batch."""
+        if self.first_timestamp == NO_TIMESTAMP:
+            first = next(walk_batches(self.log.read_at, 0, self.size), None)
+            if first is not None:
+                self.first_timestamp = first[1].largest_timestamp
+        return self.first_timestamp
 
     def load_max_timestamp(self) -> int:
         """The largest timestamp, from the last time index entry and the batches after it."""
@@ -254,6 +260,15 @@ class Segment:
             self.created_ms = now_ms
             self.first_timestamp = NO_TIMESTAMP
         self.load_max_timestamp()
+
+    @property
+    def index_bytes(self) -> tuple[int, int]:
+        """The bytes of both indexes of a sealed segment; nothing is read for it."""
+        offsets, times = self._offsets, self._times
+        return (
+            self._index_sizes[0] if offsets is None else offsets.entries * OFFSET_ENTRY.size,
+            self._index_sizes[1] if times is None else times.entries * TIME_ENTRY.size,
+        )
 
     def sync_files(self) -> tuple[LogFile, ...]:
         """The files that must be synced so that this segment survives a power loss."""

@@ -42,7 +42,8 @@ class LogReaders:
     """Implements the `Logs` port of the fetch handler, and hands readers to the look-ups by time and epoch.
 
     `directory_of` names the directory of a slot's partition, None when the metadata has none in that slot any more;
-    `ask` sends a control frame to an owner; `look_ahead` has a thread look into a log, and says when it has.
+    `ask` sends a control frame to an owner; `look_ahead` has a thread look into a log, and says when it has;
+    `generation_of` is what a slot says now.
     """
 
     def __init__(
@@ -51,10 +52,12 @@ class LogReaders:
         directory_of: Callable[[int, PartitionSlot], str | None],
         ask: Callable[[int, bytes], bool],
         look_ahead: LookAhead,
+        generation_of: Callable[[int], int],
     ) -> None:
         files.may_wait = False
         self._files = files
         self._look_ahead = look_ahead
+        self._generation_of = generation_of
         self.has_news = False
         """A manifest or pages of an index have come, which requests may wait for."""
         self._segments = 0
@@ -164,7 +167,7 @@ class LogReaders:
 
     def open(self, slot: int, published: PartitionSlot, place: Place) -> FileSlice | None:
         handle = self._handles.get(slot)
-        if handle is None:
+        if handle is None or self._was_replaced(slot, handle, published, place):
             return None
         try:
             file = handle.reader.log_file(place.segment_base)
@@ -177,6 +180,14 @@ class LogReaders:
             self.unreadable(slot, published, error)
             return None
         return FileSlice(fd, place.position, place.length, file.unpin)
+
+    def _was_replaced(self, slot: int, handle: LogHandle, published: PartitionSlot, place: Place) -> bool:
+        """Whether the place may be in another file of the same name: it was found in an earlier pass of the loop, and
+        compaction has replaced sealed segments since.
+        """
+        if handle.reader.manifest.segment_bases[-1] == place.segment_base:
+            return False
+        return not handle.generation == published.generation == self._generation_of(slot)
 
     def arrived(self, message: Manifest, published: PartitionSlot) -> None:
         """Take the owner's answer. If it is outdated, it is requested again when needed."""
@@ -262,4 +273,5 @@ def _unpack(message: Manifest) -> LogManifest:
         generation=message.generation,
         segment_bases=tuple(bases),
         epochs=tuple((epoch, start) for epoch, start in epochs),
+        rewrites=message.rewrites,
     )

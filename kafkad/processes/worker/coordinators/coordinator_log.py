@@ -10,7 +10,7 @@ from kafkad.core.coordinator.shard import Moment
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.coordinated import append_coordinated
 from kafkad.core.log.producers.verification import NO_GUARD
-from kafkad.core.log.records.batch import HEADER_SIZE, CorruptBatch, read_size
+from kafkad.core.log.records.batch import HEADER_SIZE, CorruptBatch, read_header, read_size
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
@@ -80,33 +80,42 @@ class CoordinatorPartition:
         return info.base_offset
 
     def batches(self) -> Iterator[memoryview]:
+        """All batches, also those appended meanwhile. Compaction may replace segments in between: then the place of the
+        next batch is looked up. Raises `CorruptBatch`.
+        """
         partition_log = self.owned.log
         assert partition_log is not None
-        segment: Segment | None = partition_log.segments[0]
+        segments = partition_log.segments
+        segment: Segment | None = segments[0]
+        position, next_offset = 0, segments[0].base_offset
         while segment is not None:
-            yield from _batches_of(segment)
-            segment = _following(partition_log.segments, segment)
+            if segments.holding(segment.base_offset) is not segment:
+                segment = segments.holding(next_offset) or segments[0]
+                position = segment.position_of(next_offset)
+            if position >= segment.size:
+                segment, position = _following(segments, segment), 0
+                continue
+            for batch in _batches_at(segment, position):
+                next_offset = read_header(batch).next_offset
+                position += len(batch)
+                yield batch
 
 
-def _batches_of(segment: Segment) -> Iterator[memoryview]:
-    """Yields all batches, also those appended meanwhile. Raises `CorruptBatch`."""
-    position, wanted = 0, LOAD_BYTES
-    while position < segment.size:
-        left = segment.size - position
-        window = memoryview(segment.log.read_at(min(wanted, left), position))
-        at, wanted = 0, LOAD_BYTES
-        while len(window) - at >= HEADER_SIZE:
-            size = read_size(window, at)
-            if at + size > len(window):
-                wanted = max(LOAD_BYTES, size)
-                break
-            if size < HEADER_SIZE:
-                break
-            yield window[at : at + size]
-            at += size
-        if at == 0 and (len(window) == left or wanted <= len(window)):
-            raise CorruptBatch(position, f"no batch of the segment from offset {segment.base_offset}")
-        position += at
+def _batches_at(segment: Segment, position: int) -> Iterator[memoryview]:
+    """The whole batches of one read from byte `position`, at least one. Raises `CorruptBatch`."""
+    left = segment.size - position
+    window = memoryview(segment.log.read_at(min(LOAD_BYTES, left), position))
+    if len(window) >= HEADER_SIZE and len(window) < (size := read_size(window)) <= left:
+        window = memoryview(segment.log.read_at(size, position))
+    at = 0
+    while len(window) - at >= HEADER_SIZE:
+        size = read_size(window, at)
+        if size < HEADER_SIZE or at + size > len(window):
+            break
+        yield window[at : at + size]
+        at += size
+    if at == 0:
+        raise CorruptBatch(position, f"no batch of the segment from offset {segment.base_offset}")
 
 
 def _following(segments: Segments, segment: Segment) -> Segment | None:

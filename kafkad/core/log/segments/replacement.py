@@ -1,0 +1,127 @@
+"""How does a cleaned segment take the place of those that it was made of? (UnifiedLog.replaceSegments)
+
+Nobody may have a position in these files, or open them by name, while this happens: the caller has told the readers,
+and has waited for them. A crash before the second step leaves the log as it was; after it, loading finishes what was
+begun (`recovery.leftovers`). What the cleaned files hold is on disk before.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.segments.layout import (
+    CLEANED,
+    LOG,
+    OFFSET_INDEX,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    file_name,
+    parse_file_name,
+)
+from kafkad.core.log.segments.segment import Segment
+from kafkad.core.ports import NoSpaceLeft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanedFiles:
+    """A segment that was written under names that end in `.cleaned`. `.txnindex` only with aborted transactions."""
+
+    base_offset: int
+    size: int
+    index_bytes: int
+    time_index_bytes: int
+    txn_index_bytes: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    first_timestamp: int
+
+    def kinds(self) -> tuple[str, ...]:
+        kinds = (LOG, OFFSET_INDEX, TIME_INDEX)
+        return (*kinds, TXN_INDEX) if self.txn_index_bytes else kinds
+
+
+def are_still_there(log: PartitionLog, sources: Sequence[Segment]) -> bool:
+    """Whether these are segments of the log, one after the other, and none of them is active."""
+    if not sources:
+        return False
+    bases = log.segments.base_offsets
+    if sources[0].base_offset not in bases:
+        return False
+    first = bases.index(sources[0].base_offset)
+    present = [log.segments[number] for number in range(first, min(first + len(sources), len(bases) - 1))]
+    return len(present) == len(sources) and all(mine is other for mine, other in zip(sources, present, strict=True))
+
+
+def replace_segments(log: PartitionLog, sources: Sequence[Segment], cleaned: CleanedFiles) -> UnlinkFiles:
+    """Put `cleaned` in the place of `sources`, which begin with the same offset; returns the files to remove later.
+
+    Raises `NoSpaceLeft` with the log as it was, and `StorageFailed`.
+    """
+    assert are_still_there(log, sources) and cleaned.base_offset == sources[0].base_offset
+    store = log.store
+    if _remove_other_cleaned(log, cleaned):
+        # They must not come back: to loading, an older one would say that the swap was only begun.
+        store.sync_directory()
+    _make_swap(log, cleaned)
+    waiting = log.segments.replace(sources, _segment(log, sources[0], cleaned))
+    for kind in cleaned.kinds():
+        store.rename(file_name(cleaned.base_offset, kind, SWAP), file_name(cleaned.base_offset, kind))
+    store.sync_directory()
+    log.rewrites += 1
+    log.generation += 1
+    log.forget_positions()
+    if log.high_watermark.segment_base in {segment.base_offset for segment in sources}:
+        log.high_watermark = log.position_of(log.high_watermark.offset)
+    return UnlinkFiles(names=waiting, delay_ms=log.config.file_delete_delay_ms, generation=log.generation)
+
+
+def _make_swap(log: PartitionLog, cleaned: CleanedFiles) -> None:
+    """From here on there is no way back. Without room for another name, the files are removed."""
+    store = log.store
+    try:
+        for kind in cleaned.kinds():
+            store.rename(file_name(cleaned.base_offset, kind, CLEANED), file_name(cleaned.base_offset, kind, SWAP))
+    except NoSpaceLeft:
+        # The log's first: a swap without it is none.
+        for kind in cleaned.kinds():
+            store.unlink(file_name(cleaned.base_offset, kind, SWAP))
+            store.unlink(file_name(cleaned.base_offset, kind, CLEANED))
+        raise
+    store.sync_directory()
+
+
+def _remove_other_cleaned(log: PartitionLog, cleaned: CleanedFiles) -> bool:
+    """Remove what passes have left that did not come to their end."""
+    wanted = {file_name(cleaned.base_offset, kind, CLEANED) for kind in cleaned.kinds()}
+    parsed = ((name, parse_file_name(name)) for name in log.store.sizes())
+    others = [name for name, file in parsed if file is not None and file.suffix == CLEANED and name not in wanted]
+    for name in others:
+        log.store.unlink(name)
+    return bool(others)
+
+
+def remove_cleaned(log: PartitionLog) -> None:
+    """A pass was given up: remove what it has written."""
+    for name in log.store.sizes():
+        file = parse_file_name(name)
+        if file is not None and file.suffix == CLEANED:
+            log.store.unlink(name)
+
+
+def _segment(log: PartitionLog, first: Segment, cleaned: CleanedFiles) -> Segment:
+    segment = Segment(
+        log.store,
+        log.config,
+        cleaned.base_offset,
+        size=cleaned.size,
+        now_ms=first.created_ms,
+        roll_jitter=first.roll_jitter,
+        index_sizes=(cleaned.index_bytes, cleaned.time_index_bytes),
+        txn_index_size=cleaned.txn_index_bytes or None,
+    )
+    segment.first_timestamp = cleaned.first_timestamp
+    segment.max_timestamp = cleaned.max_timestamp
+    segment.offset_of_max_timestamp = cleaned.offset_of_max_timestamp
+    return segment

@@ -1,0 +1,266 @@
+"""Which log does this cleaner write anew, and how far is it? One log at a time, the most urgent first.
+
+A pass is done in steps of some ten milliseconds, so the process answers in between. What fails costs its own partition
+only: it is told in one line, and tried again after pauses that grow, or when the topic's configuration changes.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.config import BrokerConfig
+from kafkad.core.cleaning.quarantine import Quarantine
+from kafkad.core.cleaning.uncleanable import PassAbandoned, UncleanableLog
+from kafkad.core.ports import StorageFailed
+from kafkad.processes.cleaner.planning import PlannedRewrite
+from kafkad.wire.processes.cleaning_messages import (
+    NO_GRANT,
+    CleaningEnded,
+    CleaningGranted,
+    CleaningWanted,
+    Swapped,
+    SwapWanted,
+)
+from kafkad.wire.processes.descriptors import (
+    pack_control,
+)
+
+if TYPE_CHECKING:
+    from kafkad.core.cleaning.cleaning_pass import PassFigures
+    from kafkad.processes.cleaner.rewriting import Steps
+
+log = logging.getLogger(__name__)
+
+_UNTHROTTLED = 1e15
+_SMALLEST_WINDOW = 65_536
+_NOT_COMPACTED = "%s can't be compacted, and is tried again in %d s, or when its configuration changes: %s"
+
+_LogKey = tuple[UUID, int]
+
+
+class _Pass:
+    """The log that is written anew now."""
+
+    __slots__ = ("begun_ms", "granted", "planned", "steps", "waits")
+
+    def __init__(self, planned: PlannedRewrite) -> None:
+        self.planned = planned
+        self.granted: CleaningGranted | None = None
+        self.steps: Steps | None = None
+        self.waits = False
+        """For a sync, or the owner."""
+        self.begun_ms = monotonic_ms()
+
+    @property
+    def number(self) -> int:
+        return NO_GRANT if self.granted is None else self.granted.grant
+
+    @property
+    def owner(self) -> ProcessKey:
+        return ProcessKey("worker", self.planned.partition.owner)
+
+    @property
+    def name(self) -> str:
+        return f"{self.planned.topic.name}-{self.planned.partition.index}"
+
+
+class Compactor:
+    """`cleaners` processes share what the configuration gives to compaction. `doorbell` rings when a sync has ended."""
+
+    def __init__(
+        self, config: Callable[[], BrokerConfig], cleaners: int, send: Callable[[ProcessKey, bytes], bool]
+    ) -> None:
+        self._config = config
+        self._cleaners = cleaners
+        self._send = send
+        self._planned: dict[int, PlannedRewrite] = {}
+        self._quarantine: Quarantine[_LogKey] = Quarantine()
+        self._pass: _Pass | None = None
+        self._next_step_ms = 0
+        self._threads = HelperThreads(1, "sync")
+        self._sync: Future[None] | None = None
+        self.has_finished = False
+        """Whether a log was cleaned since somebody has looked: there may be more to do at once."""
+        self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def plan(self, planned: PlannedRewrite) -> None:
+        """A policy wants this log to be written anew."""
+        if not self._quarantine.is_closed(_key(planned), monotonic_ms()):
+            self._planned[planned.slot] = planned
+
+    def topics_changed(self, is_meant: Callable[[UUID], bool]) -> None:
+        """Their configuration has changed: they are tried again at once, if a policy still wants it."""
+        self._quarantine.release(lambda key: is_meant(key[0]))
+        self._planned = {slot: row for slot, row in self._planned.items() if not is_meant(row.topic.id)}
+
+    def worker_ended(self, worker: int) -> None:
+        """What was asked of it is lost, and so are its grants."""
+        self._planned = {slot: row for slot, row in self._planned.items() if row.partition.owner != worker}
+        if self._pass is not None and self._pass.planned.partition.owner == worker:
+            self._close()
+
+    @property
+    def is_idle(self) -> bool:
+        return self._pass is None and not self._planned
+
+    @property
+    def next_step_ms(self) -> int | None:
+        """When the next step is due; None while nothing can be done."""
+        if self._pass is None:
+            return 0 if self._planned else None
+        return None if self._pass.steps is None or self._pass.waits else self._next_step_ms
+
+    def work(self, now_ms: int) -> None:
+        """Take one step, or begin with the next log."""
+        current = self._pass
+        if current is None:
+            self._begin()
+        elif current.steps is not None and not current.waits and now_ms >= self._next_step_ms:
+            self._resume(partial(next, current.steps))
+
+    def rung(self, _events: int) -> None:
+        os.eventfd_read(self.doorbell)
+        sync, current = self._sync, self._pass
+        if sync is None or not sync.done():
+            return
+        self._sync = None
+        if current is not None and current.steps is not None:
+            error = sync.exception()
+            steps = current.steps
+            self._resume(partial(next, steps) if error is None else partial(steps.throw, error))
+
+    def close(self) -> None:
+        """The process stops: what was written of a segment is removed."""
+        self._close()
+        self._threads.close()
+
+    def hear(self, worker: ProcessKey, message: CleaningGranted | Swapped) -> None:
+        current = self._pass
+        if current is None or current.owner != worker or current.planned.slot != message.slot:
+            return
+        match message:
+            case CleaningGranted() if current.granted is None:
+                if message.grant == NO_GRANT:
+                    self._pass = None
+                    return
+                current.granted = message
+                current.steps = self._steps(current, message)
+            case Swapped() if current.steps is not None and message.grant == current.number:
+                self._resume(partial(current.steps.send, message.done))
+
+    def _begin(self) -> None:
+        if not self._planned:
+            return
+        planned = max(self._planned.values(), key=lambda row: row.effect.urgency)
+        del self._planned[planned.slot]
+        self._pass = _Pass(planned)
+        end = planned.effect.first_uncleanable_offset
+        wanted = CleaningWanted(planned.slot, planned.short_id, planned.policy, end)
+        if not self._send(self._pass.owner, pack_control(wanted)):
+            self._pass = None
+
+    def _steps(self, current: _Pass, granted: CleaningGranted) -> "Steps":
+        # numpy's own threads would only wait for each other here.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # It takes 15 MB that an idle broker does not pay.
+        rewriting = import_module("kafkad.processes.cleaner.rewriting")
+        config = self._config()
+        settings = config.log_cleaner
+        limits = rewriting.PassLimits(
+            map_bytes=settings.log_cleaner_dedupe_buffer_size // self._cleaners,
+            load_factor=settings.log_cleaner_io_buffer_load_factor,
+            # Kafka takes a buffer to read and one to write.
+            window_bytes=max(2 * settings.log_cleaner_io_buffer_size // self._cleaners, _SMALLEST_WINDOW),
+        )
+        directory = f"{config.log_dirs.log_dirs[current.planned.partition.log_dir]}/{current.name}"
+        steps: Steps = rewriting.rewrite_steps(
+            current.planned, granted, directory, limits, self._threads, wall_clock_ms()
+        )
+        return steps
+
+    def _resume(self, go_on: "Callable[[], int | Future[None] | SwapWanted]") -> None:
+        current = self._pass
+        assert current is not None
+        current.waits = False
+        try:
+            progress = go_on()
+        except StopIteration as finished:
+            self._finished(current, *finished.value)
+        except PassAbandoned as reason:
+            self._give_up(current)
+            log.debug("the compaction of %s is given up: %s", current.name, reason)
+        except (StorageFailed, UncleanableLog) as error:
+            log.error(_NOT_COMPACTED, current.name, self._failed(current), error)
+        except Exception:
+            # A plugin's filter may raise anything.
+            log.error(_NOT_COMPACTED, current.name, self._failed(current), "its policy failed", exc_info=True)
+        else:
+            self._wait_for(current, progress)
+
+    def _wait_for(self, current: _Pass, progress: "int | Future[None] | SwapWanted") -> None:
+        match progress:
+            case int():
+                rate = self._config().log_cleaner.log_cleaner_io_max_bytes_per_second / self._cleaners
+                self._next_step_ms = monotonic_ms() + (int(1000 * progress / rate) if rate < _UNTHROTTLED else 0)
+            case SwapWanted():
+                current.waits = True
+                if not self._send(current.owner, pack_control(progress)):
+                    self._close()
+            case Future():
+                current.waits = True
+                self._sync = progress
+                progress.add_done_callback(self._ring)
+
+    def _ring(self, _done: object) -> None:
+        """By a thread: the loop wakes up."""
+        os.eventfd_write(self.doorbell, 1)
+
+    def _finished(self, current: _Pass, cleaned_offset: int, figures: "PassFigures") -> None:
+        self._pass = None
+        self.has_finished = True
+        self._end(current, cleaned_offset)
+        key = _key(current.planned)
+        self._quarantine.release(lambda other: other == key)
+        log.info(
+            "%s is compacted up to offset %d, as %s: %d of %d records and %d of %d bytes stay, in %.1f s",
+            current.name,
+            cleaned_offset,
+            current.planned.effect.reason,
+            figures.records_written,
+            figures.records_read,
+            figures.bytes_written,
+            figures.bytes_read,
+            (monotonic_ms() - current.begun_ms) / 1000,
+        )
+
+    def _failed(self, current: _Pass) -> int:
+        """Returns the seconds until it is tried again."""
+        self._give_up(current)
+        return self._quarantine.failed(_key(current.planned), monotonic_ms()) // 1000
+
+    def _give_up(self, current: _Pass) -> None:
+        self._pass = None
+        self._end(current, NO_GRANT)
+
+    def _end(self, current: _Pass, cleaned_offset: int) -> None:
+        if current.granted is not None:
+            message = CleaningEnded(current.planned.slot, current.granted.grant, cleaned_offset)
+            self._send(current.owner, pack_control(message))
+
+    def _close(self) -> None:
+        """Give the pass up."""
+        current, self._pass = self._pass, None
+        if current is not None and current.steps is not None:
+            current.steps.close()
+
+
+def _key(planned: PlannedRewrite) -> _LogKey:
+    return planned.topic.id, planned.partition.index

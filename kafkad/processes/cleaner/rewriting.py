@@ -1,0 +1,163 @@
+"""One pass of this process over one log, from the grant to the last swap. Loaded when there is something to rewrite.
+
+A generator: it yields the bytes of each step, the future of a sync, or the swap that the owner has to make, and gets
+the answer to that. It returns the offset up to which the log is clean.
+"""
+
+import os
+from collections.abc import Generator
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.segment_files import SegmentFiles
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.core.cleaning.batch_retention import LastRecord
+from kafkad.core.cleaning.cleaned_segment import cleaned_files
+from kafkad.core.cleaning.cleaning_pass import CleaningPass, PassFigures
+from kafkad.core.cleaning.sources import SourceSegment
+from kafkad.core.cleaning.uncleanable import PassAbandoned
+from kafkad.core.cleanup import FilterLimits
+from kafkad.core.log.segments.layout import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
+from kafkad.core.log.segments.replacement import CleanedFiles
+from kafkad.core.log.segments.transaction_index import AbortedTransaction, unpack_entries
+from kafkad.core.ports import LogFile, SegmentStore
+from kafkad.processes.cleaner.planning import PlannedRewrite
+from kafkad.wire.processes.cleaning_messages import (
+    CleaningGranted,
+    SwapWanted,
+    unpack_last_records,
+)
+
+_OPEN_FILES = 16
+_NO_MORE_KEYS = 16
+
+
+class PassLimits(NamedTuple):
+    """The share of this process in what `log.cleaner.*` gives to all cleaners."""
+
+    map_bytes: int
+    load_factor: float
+    window_bytes: int
+
+
+Progress = int | Future[None] | SwapWanted
+Steps = Generator[Progress, bool | None, tuple[int, PassFigures]]
+
+
+def rewrite_steps(
+    planned: PlannedRewrite,
+    granted: CleaningGranted,
+    directory: str,
+    limits: PassLimits,
+    threads: HelperThreads,
+    wall_ms: int,
+) -> Steps:
+    """Raises `UncleanableLog`, `StorageFailed`, `PassAbandoned`, and what the policy's filter raises."""
+    reading, writing = FileCache(_OPEN_FILES, read_only=True), FileCache(_OPEN_FILES)
+    sources, destination = SegmentFiles(directory, reading), SegmentFiles(directory, writing)
+    try:
+        cleaning = _begin(planned, granted, sources, destination, limits, wall_ms)
+        yield from cleaning.learn()
+        for group in cleaning.groups():
+            cleaned = yield from _written(cleaning.clean(group), destination, group[0].base_offset)
+            writing.close_all()
+            yield threads.submit(_sync, cleaned_files(destination, cleaned))
+            done = yield _swap(granted, [source.base_offset for source in group], cleaned)
+            if not done:
+                raise PassAbandoned("the owner of the partition has something else to do with its segments")
+            reading.close_all()
+        return cleaning.end_offset, cleaning.figures
+    except FileNotFoundError as error:
+        raise PassAbandoned(f"{error} is gone") from error
+    finally:
+        reading.close_all()
+        writing.close_all()
+
+
+def _begin(
+    planned: PlannedRewrite,
+    granted: CleaningGranted,
+    sources: SegmentFiles,
+    destination: SegmentFiles,
+    limits: PassLimits,
+    wall_ms: int,
+) -> CleaningPass:
+    end = planned.effect.first_uncleanable_offset
+    keys = FilterLimits(
+        most_bytes=limits.map_bytes,
+        load_factor=limits.load_factor,
+        most_keys=end - granted.first_dirty_offset + _NO_MORE_KEYS,
+        seed=int.from_bytes(os.urandom(8), "little"),
+    )
+    rows = [
+        SourceSegment(
+            base_offset=row.base_offset,
+            size=row.size,
+            index_bytes=row.index_bytes,
+            time_index_bytes=row.time_index_bytes,
+        )
+        for row in granted.sources
+    ]
+    last_records = {
+        producer_id: LastRecord(None if last_offset < 0 else last_offset, epoch)
+        for producer_id, last_offset, epoch in unpack_last_records(granted.last_records)
+    }
+    return CleaningPass(
+        sources.open,
+        destination,
+        planned.settings,
+        rows,
+        planned.effect.record_filter(keys),
+        first_dirty_offset=granted.first_dirty_offset,
+        first_uncleanable_offset=end,
+        aborted=_aborted(sources, [*(row.base_offset for row in granted.sources), *granted.later]),
+        last_records=last_records,
+        now_ms=wall_ms,
+        window_bytes=limits.window_bytes,
+    )
+
+
+def _aborted(store: SegmentStore, bases: list[int]) -> list[AbortedTransaction]:
+    """The aborted transactions of all these segments: a marker may lie far behind its transaction."""
+    found: list[AbortedTransaction] = []
+    for base in bases:
+        name = file_name(base, TXN_INDEX)
+        if store.has(name):
+            found += unpack_entries(store.read(name))
+    return found
+
+
+def _written(
+    steps: Generator[int, None, CleanedFiles], destination: SegmentStore, base_offset: int
+) -> Generator[int, None, CleanedFiles]:
+    """Remove what was written if it is not written to its end."""
+    is_whole = False
+    try:
+        cleaned = yield from steps
+        is_whole = True
+        return cleaned
+    finally:
+        if not is_whole:
+            for kind in (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX):
+                destination.unlink(file_name(base_offset, kind, CLEANED))
+
+
+def _sync(files: tuple[LogFile, ...]) -> None:
+    for file in files:
+        file.sync()
+
+
+def _swap(granted: CleaningGranted, sources: list[int], cleaned: CleanedFiles) -> SwapWanted:
+    return SwapWanted(
+        granted.slot,
+        granted.grant,
+        sources,
+        cleaned.size,
+        cleaned.index_bytes,
+        cleaned.time_index_bytes,
+        cleaned.txn_index_bytes,
+        cleaned.max_timestamp,
+        cleaned.offset_of_max_timestamp,
+        cleaned.first_timestamp,
+    )

@@ -1,0 +1,1 @@
+"""The owner's part in the compaction of its logs."""

@@ -1,0 +1,257 @@
+"""Compaction, as the owner of the logs sees it: it grants passes to cleaners, and swaps in what they have written.
+
+A cleaner only reads sealed segments and writes files of its own. A grant ends with its log, its cleaner, or a change of
+the segments that it is about; the cleaner hears of it when it wants to swap. A swap has two phases: a new generation is
+published, and no manifest is given out until every reader has seen it; then the files change their names.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessKey, ProcessRegistry
+from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.producers.entry import ProducerEntry
+from kafkad.core.log.segments.removal import cleanable_end_of
+from kafkad.core.log.segments.replacement import CleanedFiles, are_still_there, replace_segments
+from kafkad.core.log.segments.segment import Segment
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.processes.runtime.turns import Turns
+from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.cleaning_messages import (
+    NO_GRANT,
+    CleaningEnded,
+    CleaningGranted,
+    CleaningWanted,
+    SourceRow,
+    Swapped,
+    SwapWanted,
+    pack_last_records,
+)
+from kafkad.wire.processes.descriptors import (
+    ControlMessage,
+    pack_control,
+)
+from kafkad.wire.steps import STEP
+
+log = logging.getLogger(__name__)
+
+LOOK_MS = 5
+"""How often it is asked whether all readers have seen the new generation."""
+
+
+class _Grant(NamedTuple):
+    number: int
+    cleaner: ProcessKey
+    owned: OwnedPartition
+    log: PartitionLog
+    truncations: int
+    policy: str
+    segments: dict[int, Segment]
+
+
+class _Swap(NamedTuple):
+    """A swap that waits for the readers."""
+
+    grant: _Grant
+    sources: list[Segment]
+    cleaned: CleanedFiles
+    marks: tuple[GraceMark, ...]
+
+
+class Cleanings:
+    """The passes over this worker's logs."""
+
+    def __init__(
+        self,
+        partitions: dict[int, OwnedPartition],
+        registry: ProcessRegistry,
+        *,
+        send: Callable[[ProcessKey, bytes], None],
+        publish: Callable[[OwnedPartition], None],
+        touched: Callable[[OwnedPartition], None],
+        remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
+        answer_waiting: Callable[[OwnedPartition], None],
+        failed_partitions: FailedPartitions,
+    ) -> None:
+        self._partitions = partitions
+        self._registry = registry
+        self._send = send
+        self._publish = publish
+        self._touched = touched
+        self._remove_later = remove_later
+        self._answer_waiting = answer_waiting
+        self._failed_partitions = failed_partitions
+        self._grants: dict[int, _Grant] = {}
+        self._last_number = 0
+        self._swaps: list[_Swap] = []
+        self._due_ms = 0
+        self._turns = Turns()
+
+    def hear(self, cleaner: ProcessKey, message: ControlMessage) -> None:
+        match message:
+            case CleaningWanted():
+                self._grant(cleaner, message)
+            case SwapWanted():
+                self._begin_swap(cleaner, message)
+            case CleaningEnded():
+                self._end(message)
+            case _:
+                raise AssertionError(f"{type(message).__name__} is not about a cleaning")
+
+    def cleaner_lost(self, cleaner: ProcessKey) -> None:
+        """What it has written is removed by the next pass, or before the next swap."""
+        self._grants = {slot: grant for slot, grant in self._grants.items() if grant.cleaner != cleaner}
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._turns)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._due_ms if self._swaps else None
+
+    def go_on(self) -> None:
+        if self._turns:
+            self._turns.work()
+
+    # Granting.
+
+    def _grant(self, cleaner: ProcessKey, message: CleaningWanted) -> None:
+        owned = self._partitions.get(message.slot)
+        known = self._grants.get(message.slot)
+        if known is not None and not _holds(known):
+            del self._grants[message.slot]
+            known = None
+        if owned is None or owned.short_id != message.short_id or not owned.is_online or known is not None:
+            self._refuse(cleaner, message.slot)
+            return
+        partition_log = owned.log
+        end = message.first_uncleanable_offset
+        if (
+            partition_log is None
+            or message.policy not in partition_log.config.cleanup_policy
+            or end > cleanable_end_of(partition_log)
+        ):
+            self._refuse(cleaner, message.slot)
+            return
+        segments = {each.base_offset: each for each in partition_log.segments if each.base_offset < end}
+        if end not in partition_log.segments.base_offsets or not segments:
+            self._refuse(cleaner, message.slot)
+            return
+        self._last_number += 1
+        truncations = partition_log.truncations
+        grant = _Grant(self._last_number, cleaner, owned, partition_log, truncations, message.policy, segments)
+        self._grants[message.slot] = grant
+        self._turns.add(len(partition_log.producers), self._tell_granted(grant))
+
+    def _refuse(self, cleaner: ProcessKey, slot: int) -> None:
+        self._send(cleaner, pack_control(CleaningGranted(slot, NO_GRANT, 0, [], [], b"")))
+
+    def _tell_granted(self, grant: _Grant) -> Iterator[None]:
+        """In steps: a partition may have hundreds of thousands of producers."""
+        entries = list(grant.log.producers.active())
+        packed = []
+        for first in range(0, len(entries), STEP):
+            packed.append(pack_last_records(map(_last_record, entries[first : first + STEP])))
+            yield
+        sources = [
+            SourceRow(each.base_offset, each.size, *each.index_bytes) for each in grant.segments.values()
+        ]
+        later = [base for base in grant.log.segments.base_offsets if base not in grant.segments]
+        message = CleaningGranted(
+            grant.owned.slot, grant.number, _first_dirty(grant.log), sources, later, b"".join(packed)
+        )
+        self._send(grant.cleaner, pack_control(message))
+
+    # Swapping.
+
+    def _begin_swap(self, cleaner: ProcessKey, message: SwapWanted) -> None:
+        grant = self._grants.get(message.slot)
+        if grant is None or grant.number != message.grant or not _holds(grant):
+            self._send(cleaner, pack_control(Swapped(message.slot, message.grant, False)))
+            return
+        sources = [grant.segments[base] for base in message.sources]
+        cleaned = CleanedFiles(
+            base_offset=message.sources[0],
+            size=message.size,
+            index_bytes=message.index_bytes,
+            time_index_bytes=message.time_index_bytes,
+            txn_index_bytes=message.txn_index_bytes,
+            max_timestamp=message.max_timestamp,
+            offset_of_max_timestamp=message.offset_of_max_timestamp,
+            first_timestamp=message.first_timestamp,
+        )
+        grant.owned.is_swapping = True
+        grant.log.generation += 1
+        self._publish(grant.owned)
+        self._swaps.append(_Swap(grant, sources, cleaned, self._registry.grace_marks()))
+        self._due_ms = 0
+
+    def work(self, now_ms: int) -> None:
+        """Make the swaps that no reader stands in the way of any more."""
+        if not self._swaps or now_ms < self._due_ms:
+            return
+        self._due_ms = now_ms + LOOK_MS
+        waiting, self._swaps = self._swaps, []
+        for swap in waiting:
+            if _holds(swap.grant) and not self._registry.is_grace_over(swap.marks):
+                self._swaps.append(swap)
+            else:
+                self._finish(swap)
+
+    def _finish(self, swap: _Swap) -> None:
+        grant = swap.grant
+        owned = grant.owned
+        done = False
+        if _holds(grant) and are_still_there(grant.log, swap.sources):
+            try:
+                self._swap(owned, grant.log, swap)
+                done = True
+            except NoSpaceLeft as error:
+                log.error("%s is not compacted: %s", owned.name, error)
+            except FAILURES as error:
+                self._failed_partitions.failed(owned, error)
+        owned.is_swapping = False
+        self._answer_waiting(owned)
+        if not done:
+            self._forget(grant)
+        self._send(grant.cleaner, pack_control(Swapped(owned.slot, grant.number, done)))
+
+    def _swap(self, owned: OwnedPartition, partition_log: PartitionLog, swap: _Swap) -> None:
+        removed = replace_segments(partition_log, swap.sources, swap.cleaned)
+        self._publish(owned)
+        self._touched(owned)
+        self._remove_later(owned, removed)
+
+    def _end(self, message: CleaningEnded) -> None:
+        grant = self._grants.get(message.slot)
+        if grant is None or grant.number != message.grant:
+            return
+        self._forget(grant)
+        if message.cleaned_offset != NO_GRANT and _holds(grant):
+            grant.log.cleaned_offset = message.cleaned_offset
+            self._touched(grant.owned)
+
+    def _forget(self, grant: _Grant) -> None:
+        if self._grants.get(grant.owned.slot) is grant:
+            del self._grants[grant.owned.slot]
+
+
+def _holds(grant: _Grant) -> bool:
+    """Whether the log is still the one that the grant is about, and its topic still has the policy."""
+    owned, partition_log = grant.owned, grant.log
+    is_same = owned.log is partition_log and owned.is_online and partition_log.truncations == grant.truncations
+    return is_same and grant.policy in partition_log.config.cleanup_policy
+
+
+def _first_dirty(partition_log: PartitionLog) -> int:
+    """Where the last pass ended, if that is in the log: the whole log is dirty otherwise."""
+    start, end = partition_log.log_start_offset, partition_log.log_end_offset
+    return partition_log.cleaned_offset if start <= partition_log.cleaned_offset <= end else start
+
+
+def _last_record(entry: ProducerEntry) -> tuple[int, int, int]:
+    return entry.producer_id, entry.last_offset, entry.producer_epoch

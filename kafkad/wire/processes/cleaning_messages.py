@@ -1,0 +1,85 @@
+"""What a cleaner and the owner of a log say to each other about a compaction, as control messages of `descriptors`."""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+
+import msgspec
+
+
+class CleaningWanted(msgspec.Struct, tag="cleaning_wanted", array_like=True):
+    """A cleaner wants to write the segments of a log anew that lie below `first_uncleanable_offset`, as `policy` of the
+    topic has planned it.
+    """
+
+    slot: int
+    short_id: int
+    policy: str
+    first_uncleanable_offset: int
+
+
+class SourceRow(msgspec.Struct, array_like=True):
+    """A sealed segment: sizes in bytes."""
+
+    base_offset: int
+    size: int
+    index_bytes: int
+    time_index_bytes: int
+
+
+class CleaningGranted(msgspec.Struct, tag="cleaning_granted", array_like=True):
+    """The owner's answer. `grant` numbers the pass, which no other cleaner may make meanwhile; NO_GRANT refuses it.
+
+    `later` are the base offsets of the segments behind `sources`; `last_records` is packed (`pack_last_records`).
+    """
+
+    slot: int
+    grant: int
+    first_dirty_offset: int
+    sources: list[SourceRow]
+    later: list[int]
+    last_records: bytes
+
+
+class SwapWanted(msgspec.Struct, tag="swap_wanted", array_like=True):
+    """The segments with the base offsets `sources` were written anew, and what was written is on disk."""
+
+    slot: int
+    grant: int
+    sources: list[int]
+    size: int
+    index_bytes: int
+    time_index_bytes: int
+    txn_index_bytes: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    first_timestamp: int
+
+
+class Swapped(msgspec.Struct, tag="swapped", array_like=True):
+    """The owner's answer; when it is not `done`, the pass is over."""
+
+    slot: int
+    grant: int
+    done: bool
+
+
+class CleaningEnded(msgspec.Struct, tag="cleaning_ended", array_like=True):
+    """The pass is over: the log is clean up to `cleaned_offset`, or (NO_GRANT) the pass was given up."""
+
+    slot: int
+    grant: int
+    cleaned_offset: int
+
+
+
+NO_GRANT = -1
+_LAST_RECORD = Struct("<qqh")
+
+
+def pack_last_records(rows: Iterable[tuple[int, int, int]]) -> bytes:
+    """(producer id, offset of its last data or -1, producer epoch) each."""
+    return b"".join([_LAST_RECORD.pack(*row) for row in rows])
+
+
+def unpack_last_records(packed: bytes) -> Iterator[tuple[int, int, int]]:
+    return _LAST_RECORD.iter_unpack(packed)

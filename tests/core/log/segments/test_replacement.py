@@ -1,0 +1,212 @@
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.records.record import NewRecord
+from kafkad.core.log.segments.layout import CLEANED, DELETED, LOG, OFFSET_INDEX, file_name
+from kafkad.core.log.segments.removal import delete_records_before, remove_files
+from kafkad.core.log.segments.replacement import CleanedFiles, are_still_there, replace_segments
+from kafkad.core.log.segments.segment import Segment
+from kafkad.core.ports import NoSpaceLeft
+from tests.core.cleaning.cleaned_log import CONFIG, Writer, aborted_in, batches_of, begin_pass, compacted
+from tests.core.cleaning.naive import Batch, read_batches
+from tests.core.log.batches import NOW, load
+from tests.core.log.fake_store import Crashed, FakeStore
+
+
+def written(store: FakeStore, log: PartitionLog) -> Iterator[tuple[list[Segment], CleanedFiles]]:
+    """The groups of a pass, one after the other, with what was written of them and is on disk."""
+    cleaning, _ = begin_pass(log, store, first_dirty=0, now_ms=NOW)
+    for _ in cleaning.learn():
+        continue
+    by_base = {segment.base_offset: segment for segment in log.segments}
+    for group in cleaning.groups():
+        steps = cleaning.clean(group)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as finished:
+                files: CleanedFiles = finished.value
+                break
+        for kind in files.kinds():
+            store.open(file_name(files.base_offset, kind, CLEANED)).sync()
+        yield [by_base[source.base_offset] for source in group], files
+
+
+def a_log(seed: int = 3) -> Writer:
+    """Its first half was compacted, so the next pass merges segments."""
+    writer = Writer(seed)
+    writer.write(60)
+    swap_all(writer)
+    writer.write(60)
+    writer.log.flush()
+    return writer
+
+
+def content(log: PartitionLog) -> list[Batch]:
+    return batches_of(log, log.log_end_offset + 1)
+
+
+def swap_all(writer: Writer) -> None:
+    for sources, files in written(writer.store, writer.log):
+        replace_segments(writer.log, sources, files)
+
+
+def test_the_log_holds_what_the_cleaned_files_hold() -> None:
+    writer = a_log()
+    before = writer.log.segments.base_offsets
+    expected: list[Batch] = []
+    for sources, files in written(writer.store, writer.log):
+        expected += naive_batches(writer.store, file_name(files.base_offset, LOG, CLEANED))
+        effect = replace_segments(writer.log, sources, files)
+        assert {name.removesuffix(DELETED) for name in effect.names} >= {
+            file_name(segment.base_offset, kind) for segment in sources for kind in (LOG, OFFSET_INDEX)
+        }
+        remove_files(writer.log, effect)
+    assert content(writer.log) == expected
+    assert len(writer.log.segments) < len(before)
+    assert not [name for name in writer.store.files if name.endswith((DELETED, CLEANED))]
+
+
+def naive_batches(store: FakeStore, name: str) -> list[Batch]:
+    return read_batches(store.read(name))
+
+
+def test_offsets_are_found_in_a_replaced_segment() -> None:
+    writer = a_log()
+    swap_all(writer)
+    log = writer.log
+    for segment in log.segments:
+        offset = segment.base_offset
+        for batch in batches_of(log, log.log_end_offset + 1):
+            if segment.base_offset <= batch.base_offset <= segment.next_offset() - 1:
+                place = log.position_of(batch.base_offset)
+                assert (place.segment_base, place.offset) == (segment.base_offset, batch.base_offset)
+                offset = batch.last_offset
+        assert offset < segment.next_offset() or segment.size == 0
+
+
+def test_a_loaded_log_is_the_one_that_was_replaced() -> None:
+    writer = a_log()
+    swap_all(writer)
+    expected, end = content(writer.log), writer.log.log_end_offset
+    writer.log.close()
+    loaded = load(writer.store, config=CONFIG, was_clean=True, recovery_point=end)
+    assert (content(loaded), loaded.log_end_offset) == (expected, end)
+
+
+@pytest.mark.parametrize("loses_power", [False, True])
+@pytest.mark.parametrize("seed", [3, 5])
+def test_a_swap_that_is_stopped_at_any_step_is_undone_or_finished(seed: int, loses_power: bool) -> None:
+    step = 1
+    while True:
+        writer = a_log(seed)
+        before = content(writer.log)
+        sources, files = next(written(writer.store, writer.log))
+        cleaned = naive_batches(writer.store, file_name(files.base_offset, LOG, CLEANED))
+        later = [batch for batch in before if batch.base_offset >= sources[-1].next_offset()]
+        # Of a source behind the last cleaned batch loading can't know that it was replaced, as in Apache Kafka: what is
+        # in it is older than what follows, and goes with the next pass.
+        end_of_cleaned = cleaned[-1].last_offset + 1 if cleaned else sources[0].base_offset
+        unknown = [source.base_offset for source in sources[1:] if source.base_offset >= end_of_cleaned]
+        left = [batch for batch in before if unknown and unknown[0] <= batch.base_offset < sources[-1].next_offset()]
+        end = writer.log.log_end_offset
+        writer.store.crash_at = writer.store.changes + step
+        try:
+            replace_segments(writer.log, sources, files)
+        except Crashed:
+            crashed = True
+        else:
+            crashed = False
+        if loses_power:
+            writer.store.lose_power(Random(step))
+        else:
+            writer.store.kill()
+        loaded = load(writer.store, config=CONFIG, recovery_point=end)
+        assert content(loaded) in (before, cleaned + later, cleaned + left + later)
+        assert loaded.log_end_offset == end
+        if not crashed:
+            return
+        step += 1
+
+
+def test_a_pass_that_was_given_up_does_not_undo_a_later_swap() -> None:
+    """Files of an older pass with a lower offset say to loading that a swap was not made in full."""
+    writer = a_log()
+    for kind in (LOG, OFFSET_INDEX):
+        writer.store.open(file_name(0, kind, CLEANED), create=True)
+    *_, (sources, files) = written(writer.store, writer.log)
+    assert sources[0].base_offset > 0
+    assert file_name(0, LOG, CLEANED) in writer.store.files
+    replace_segments(writer.log, sources, files)
+    assert file_name(0, LOG, CLEANED) not in writer.store.files
+
+
+def test_without_room_for_other_names_the_log_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = a_log()
+    before = content(writer.log)
+    sources, files = next(written(writer.store, writer.log))
+    rename = writer.store.rename
+
+    def full(old: str, new: str) -> None:
+        if old.endswith(OFFSET_INDEX + CLEANED):
+            raise NoSpaceLeft("no room for another name")
+        rename(old, new)
+
+    monkeypatch.setattr(writer.store, "rename", full)
+    with pytest.raises(NoSpaceLeft):
+        replace_segments(writer.log, sources, files)
+    assert content(writer.log) == before
+    loaded = load(writer.store, config=CONFIG, recovery_point=writer.log.log_end_offset)
+    assert content(loaded) == before
+
+
+def test_segments_that_were_removed_meanwhile_are_not_replaced() -> None:
+    writer = a_log()
+    (first, _), (other, _), *_ = written(writer.store, writer.log)
+    delete_records_before(writer.log, writer.log.segments[1].base_offset)
+    assert not are_still_there(writer.log, first)
+    assert are_still_there(writer.log, other)
+
+
+def test_positions_in_replaced_segments_are_looked_up_again() -> None:
+    writer = compacted([NewRecord(NOW, b"a", bytes(50))], [NewRecord(NOW, b"b", b"1")], [NewRecord(NOW, b"a", b"2")])
+    generation, log = writer.log.generation, writer.log
+    stale, before = log.position_of(1), log.manifest()
+    swap_all(writer)
+    assert log.position_of(1).position != stale.position
+    assert log.generation > generation
+    assert log.manifest().rewrites == 1
+    assert not log.manifest().goes_on(before)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_nothing_of_a_key_but_its_last_value_is_lost(seed: int) -> None:
+    writer = Writer(seed)
+    writer.write(40)
+    before = latest_values(writer)
+    swap_all(writer)
+    assert latest_values(writer) == before
+
+
+def latest_values(writer: Writer) -> dict[bytes, bytes | None]:
+    """What a consumer with read_committed knows at the end."""
+    aborted = aborted_in(writer.store)
+    return {
+        row.key: row.value
+        for batch in content(writer.log)
+        if not batch.is_control
+        and not any(
+            batch.is_transactional
+            and batch.producer_id == entry.producer_id
+            and entry.first_offset <= batch.base_offset <= entry.last_offset
+            for entry in aborted
+        )
+        for row in batch.rows
+        if row.key is not None
+    }

@@ -1,0 +1,196 @@
+"""A real broker compacts the logs of its topics, while clients read and write them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from bench.brokers.processes import eventually
+from kafkad.adapters.files.checkpoint_files import read_offsets
+from kafkad.core.log.recovery.checkpoints import CLEANED_OFFSETS
+from kafkad.core.types import TopicPartition as Partition
+from tests.daemon.served import WITHIN_S, Served
+
+KEYS = 40
+SETTINGS = {
+    "log.cleaner.backoff.ms": "50",
+    "log.initial.task.delay.ms": "0",
+    "log.segment.delete.delay.ms": "50",
+    "replica.high.watermark.checkpoint.interval.ms": "100",
+}
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1 << 20),
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "0",
+}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path, SETTINGS) as running:
+        yield running
+
+
+def create(served: Served, name: str, **changes: str) -> None:
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{served.broker.port}"})
+    topic = NewTopic(name, num_partitions=1, replication_factor=1, config=COMPACTED | changes)
+    admin.create_topics([topic])[name].result(WITHIN_S)
+
+
+def producer(served: Served, **settings: str | int) -> Producer:
+    return Producer({"bootstrap.servers": f"127.0.0.1:{served.broker.port}", "linger.ms": 5, **settings})
+
+
+def write(writer: Producer, topic: str, count: int, seed: int) -> dict[bytes, bytes | None]:
+    """The last value of each key."""
+    random = Random(seed)
+    last: dict[bytes, bytes | None] = {}
+    for number in range(count):
+        key = b"key-%d" % random.randrange(KEYS)
+        value = b"%d-%d-" % (seed, number) + random.randbytes(600)
+        writer.produce(topic, key=key, value=value)
+        last[key] = value
+        if number % 500 == 0:
+            writer.poll(0)
+    assert writer.flush(WITHIN_S) == 0
+    return last
+
+
+def read_all(served: Served, topic: str, isolation: str = "read_committed") -> list[Message]:
+    """Everything from the first record to what is the end now."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": f"127.0.0.1:{served.broker.port}",
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[Message] = []
+        while True:
+            message = consumer.poll(WITHIN_S)
+            assert message is not None, "the broker sends nothing"
+            error = message.error()
+            if error is not None:
+                assert error.name() == "_PARTITION_EOF", error
+                return found
+            found.append(message)
+    finally:
+        consumer.close()
+
+
+def compactions(served: Served, topic: str) -> int:
+    return len(served.lines(f"{topic}-0 is compacted"))
+
+
+def values(messages: list[Message]) -> dict[bytes, bytes | None]:
+    return {message.key() or b"": message.value() for message in messages}
+
+
+def offsets_of(messages: list[Message]) -> list[int]:
+    return [message.offset() or 0 for message in messages]
+
+
+def segment_files(served: Served, topic: str) -> list[str]:
+    return [path.name for path in (served.broker.log_dir / f"{topic}-0").iterdir()]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_of_each_key_the_last_value_stays(served: Served, codec: str) -> None:
+    create(served, "c")
+    writer = producer(served, **{"compression.type": codec})
+    last = write(writer, "c", 6000, 1)
+    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the log is compacted")
+    # What lies behind the begin of the active segment is not compacted.
+    eventually(lambda: len(read_all(served, "c")) < 2500, within=WITHIN_S, what="all but the end is compacted")
+    messages = read_all(served, "c")
+    assert values(messages) == last
+    offsets = offsets_of(messages)
+    assert offsets == sorted(set(offsets)) and offsets[-1] == 5999
+    eventually(
+        lambda: not [name for name in segment_files(served, "c") if name.endswith((".deleted", ".swap", ".cleaned"))],
+        within=WITHIN_S,
+        what="replaced files are removed",
+    )
+    eventually(
+        lambda: read_offsets(served.broker.log_dir, CLEANED_OFFSETS).get(Partition("c", 0), 0) > 3000,
+        within=WITHIN_S,
+        what="the cleaned offset is written down",
+    )
+
+
+def test_consumers_read_on_through_many_swaps(served: Served) -> None:
+    create(served, "c")
+    writer = producer(served)
+    last: dict[bytes, bytes | None] = {}
+    seed = 0
+    while compactions(served, "c") < 5:
+        seed += 1
+        last |= write(writer, "c", 2500, seed)
+        messages = read_all(served, "c", "read_uncommitted" if seed % 2 else "read_committed")
+        assert values(messages) == last
+        offsets = offsets_of(messages)
+        assert offsets == sorted(set(offsets))
+        assert seed < 200, served.broker.tail()
+    assert not served.lines("can't read")
+    assert not served.lines("Traceback")
+
+
+def test_aborted_records_are_seen_by_nobody_after_a_compaction(served: Served) -> None:
+    create(served, "c")
+    writer = producer(served, **{"transactional.id": "writer"})
+    writer.init_transactions(WITHIN_S)
+    last: dict[bytes, bytes | None] = {}
+    for seed in range(6):
+        writer.begin_transaction()
+        found = write(writer, "c", 1200, seed)
+        if seed % 2:
+            writer.abort_transaction(WITHIN_S)
+        else:
+            writer.commit_transaction(WITHIN_S)
+            last |= found
+    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the log is compacted")
+    assert values(read_all(served, "c")) == last
+
+
+def test_a_restart_goes_on_where_the_last_compaction_ended(served: Served) -> None:
+    create(served, "c")
+    last = write(producer(served), "c", 4000, 1)
+    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the log is compacted")
+    before = [(message.offset(), message.key(), message.value()) for message in read_all(served, "c")]
+    assert served.broker.stop() == 0
+    served.broker.start()
+    after = [(message.offset(), message.key(), message.value()) for message in read_all(served, "c")]
+    assert after == before
+    assert {key: value for _, key, value in after} == last
+
+
+def test_a_topic_that_gets_the_policy_later_loses_records_without_a_key(served: Served) -> None:
+    create(served, "c", **{"cleanup.policy": "delete"})
+    writer = producer(served)
+    writer.produce("c", value=b"without a key")
+    last = write(writer, "c", 4000, 1)
+    assert read_all(served, "c")[0].key() is None
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{served.broker.port}"})
+
+
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    change = ConfigResource(ResourceType.TOPIC, "c", incremental_configs=[entry])
+    admin.incremental_alter_configs([change])[change].result(WITHIN_S)
+    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the log is compacted")
+    assert values(read_all(served, "c")) == last

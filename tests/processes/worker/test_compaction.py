@@ -1,0 +1,302 @@
+"""A log that is compacted while network processes read it: who sees which files, and what ends a pass."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import pytest
+
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
+from kafkad.core.cleaning.uncleanable import PassAbandoned
+from kafkad.core.cleanup import RewriteSegments
+from kafkad.core.controller.deltas import TopicConfigChanged
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.segments.removal import delete_records_before
+from kafkad.processes.cleaner.planning import PlannedRewrite
+from kafkad.processes.cleaner.rewriting import PassLimits, Steps, rewrite_steps
+from kafkad.wire.processes.cleaning_messages import (
+    NO_GRANT,
+    CleaningEnded,
+    CleaningGranted,
+    CleaningWanted,
+    Swapped,
+    SwapWanted,
+)
+from kafkad.wire.processes.descriptors import (
+    ControlMessage,
+    unpack_control,
+)
+from tests.core.cleaning.naive import read_batches
+from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
+from tests.tools.raw_requests import fetch, list_offsets, produce, read_fetched, read_produced
+
+CLEANER = ProcessKey("cleaner", 0)
+LIMITS = PassLimits(1 << 20, 0.9, 1 << 20)
+NOW = 1_700_000_000_000
+
+
+class Cleaner:
+    """Plays a cleaner process: what it asks is heard by the worker at once, answers are collected."""
+
+    def __init__(self, pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._pieces = pieces
+        self._threads = HelperThreads(1, "sync")
+        self.answers: list[ControlMessage] = []
+        monkeypatch.setattr(pieces.worker.cleanings, "_send", self._hear)
+
+    def _hear(self, _peer: ProcessKey, frame: bytes) -> None:
+        self.answers.append(unpack_control(frame))
+
+    def ask(self, end: int) -> CleaningGranted:
+        owned = self._pieces.worker.partitions.by_slot[self._pieces.slot()]
+        self._say(CleaningWanted(owned.slot, owned.short_id, "compact", end))
+        self._pieces.run(lambda: self.answers, "the owner answers")
+        answer = self.answers.pop()
+        assert isinstance(answer, CleaningGranted)
+        return answer
+
+    def steps(self, granted: CleaningGranted, end: int) -> Steps:
+        topic = self._pieces.image.topics[TOPIC]
+        effect = RewriteSegments(
+            first_dirty_offset=0,
+            first_uncleanable_offset=end,
+            urgency=1.0,
+            record_filter=latest_of_each_key,
+            reason="a test",
+        )
+        settings = log_of(self._pieces).config
+        planned = PlannedRewrite(granted.slot, 0, topic, topic.partitions[0], settings, "compact", effect)
+        return rewrite_steps(planned, granted, str(self._pieces.directory()), LIMITS, self._threads, NOW)
+
+    def until_written(self, steps: Steps) -> None:
+        """Go on until what was written is synced."""
+        progress = next(steps)
+        while not isinstance(progress, Future):
+            progress = next(steps)
+        progress.result()
+
+    def until_swap(self, steps: Steps) -> SwapWanted:
+        """Go on up to the first swap, and ask for it."""
+        progress = next(steps)
+        while not isinstance(progress, SwapWanted):
+            if isinstance(progress, Future):
+                progress.result()
+            progress = next(steps)
+        self._say(progress)
+        return progress
+
+    def run(self, end: int) -> None:
+        """A whole pass."""
+        granted = self.ask(end)
+        steps = self.steps(granted, end)
+        answer: bool | None = None
+        while True:
+            try:
+                progress = steps.send(answer)
+            except StopIteration as finished:
+                self._say(CleaningEnded(granted.slot, granted.grant, finished.value[0]))
+                return
+            answer = None
+            if isinstance(progress, Future):
+                progress.result()
+            elif isinstance(progress, SwapWanted):
+                self._say(progress)
+                answer = self.swapped()
+
+    def swapped(self) -> bool:
+        self._pieces.run(lambda: self.answers, "the owner has swapped")
+        answer = self.answers.pop()
+        assert isinstance(answer, Swapped)
+        return answer.done
+
+    def end(self, granted: CleaningGranted) -> None:
+        self._say(CleaningEnded(granted.slot, granted.grant, NO_GRANT))
+
+    def _say(self, message: ControlMessage) -> None:
+        self._pieces.worker._work.has_news = True
+        self._pieces.worker.cleanings.hear(CLEANER, message)
+
+    def close(self) -> None:
+        self._threads.close()
+
+
+@pytest.fixture
+def pieces(make_pieces: Callable[..., Pieces]) -> Pieces:
+    return make_pieces(log_cleanup_policy="compact")
+
+
+@pytest.fixture
+def cleaner(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cleaner]:
+    played = Cleaner(pieces, monkeypatch)
+    yield played
+    played.close()
+
+
+def log_of(pieces: Pieces) -> PartitionLog:
+    partition_log = pieces.worker.partitions.by_slot[pieces.slot()].log
+    assert partition_log is not None
+    return partition_log
+
+
+def write(pieces: Pieces, client: Client, *values: str) -> None:
+    """A batch for each value, whose key is its first letter; then a new segment, and all is synced."""
+    for value in values:
+        data = build_batch([NewRecord(NOW, value[:1].encode(), value.encode())])
+        assert read_produced(client.ask(produce({(TOPIC, 0): data})))[TOPIC, 0].error == 0
+    partition_log = log_of(pieces)
+    partition_log.roll(partition_log.log_end_offset, NOW)
+    partition_log.flush()
+    pieces.worker.touched(pieces.worker.partitions.by_slot[pieces.slot()])
+    pieces.settle()
+
+
+def read(client: Client, offset: int) -> list[str]:
+    """The values of all that one fetch brings; an empty answer while files change their names is asked again."""
+    records = b""
+    for _ in range(20):
+        records = read_fetched(client.ask(fetch({(TOPIC, 0): offset})))[TOPIC, 0].records
+        if records:
+            break
+    return [(row.value or b"").decode() for batch in read_batches(records) for row in batch.rows]
+
+
+def read_to(client: Client, end: int) -> list[str]:
+    """From the beginning, fetch by fetch."""
+    values: list[str] = []
+    offset = 0
+    while offset < end:
+        records = read_fetched(client.ask(fetch({(TOPIC, 0): offset})))[TOPIC, 0].records
+        for batch in read_batches(records):
+            values += [(row.value or b"").decode() for row in batch.rows if row.offset >= offset]
+            offset = batch.last_offset + 1
+    return values
+
+
+def test_clients_read_what_stays(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1", "a2")
+    write(pieces, client, "c1", "b2")
+    assert read_to(client, 5) == ["a1", "b1", "a2", "c1", "b2"]
+    cleaner.run(5)
+    assert read_to(client, 5) == ["a2", "c1", "b2"]
+    assert log_of(pieces).cleaned_offset == 5
+    pieces.settle()
+    assert pieces.published().cleaned_offset == 5
+
+
+def test_readers_that_are_in_a_pass_hold_up_the_swap(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1", "a2")
+    write(pieces, client, "a3")
+    generation = pieces.published().generation
+    granted = cleaner.ask(4)
+    cleaner.until_swap(cleaner.steps(granted, 4))
+    # The new generation is published at once; the files wait until the network process has gone round.
+    assert pieces.published().generation == generation + 1
+    assert log_of(pieces).rewrites == 0
+    assert cleaner.swapped()
+    assert log_of(pieces).rewrites == 1
+    assert pieces.published().generation == generation + 2
+    assert read_to(client, 4) == ["b1", "a3"]
+
+
+def test_nobody_gets_a_manifest_until_the_files_have_their_names(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1", "a2")
+    write(pieces, client, "a3")
+    cleaner.until_swap(cleaner.steps(cleaner.ask(4), 4))
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
+    assert owned.is_swapping
+    client.send(fetch({(TOPIC, 0): 0}))
+    assert cleaner.swapped()
+    assert not owned.is_swapping
+    pieces.run(lambda: client.replies, "the fetch is answered")
+    assert not owned.waiting_questions
+    client.replies.clear()
+    assert read_to(client, 4) == ["b1", "a3"]
+
+
+def test_segments_that_are_deleted_in_mid_pass_end_it(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1")
+    write(pieces, client, "a2", "c1")
+    steps = cleaner.steps(cleaner.ask(4), 4)
+    cleaner.until_swap(steps)
+    delete_records_before(log_of(pieces), 2)
+    assert not cleaner.swapped()
+    with pytest.raises(PassAbandoned):
+        steps.send(False)
+    pieces.worker.touched(pieces.worker.partitions.by_slot[pieces.slot()])
+    pieces.settle()
+    assert read(client, 2) == ["a2", "c1"]
+
+
+def test_a_topic_that_is_deleted_in_mid_pass_ends_it(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "a2")
+    steps = cleaner.steps(cleaner.ask(2), 2)
+    cleaner.until_written(steps)
+    pieces.delete_topic(TOPIC)
+    pieces.run_until_known()
+    cleaner.until_swap(steps)
+    assert not cleaner.swapped()
+
+
+def test_another_policy_in_mid_pass_ends_it(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "a2")
+    steps = cleaner.steps(cleaner.ask(2), 2)
+    pieces.publish(TopicConfigChanged(TOPIC, {"cleanup.policy": "delete"}))
+    pieces.run_until_known()
+    cleaner.until_swap(steps)
+    assert not cleaner.swapped()
+    assert read(client, 0) == ["a1", "a2"]
+
+
+def test_one_pass_at_a_time_is_granted_and_none_for_what_may_not_be_cleaned(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "a2")
+    write(pieces, client, "a3")
+    # In the middle of a segment, and beyond the last stable offset.
+    assert cleaner.ask(1).grant == NO_GRANT
+    assert cleaner.ask(100).grant == NO_GRANT
+    first = cleaner.ask(3)
+    assert first.grant != NO_GRANT
+    assert [row.base_offset for row in first.sources] == [0, 2]
+    assert cleaner.ask(3).grant == NO_GRANT
+    cleaner.end(first)
+    assert cleaner.ask(3).grant != NO_GRANT
+
+
+def test_a_cleaner_that_died_loses_its_grant(pieces: Pieces, cleaner: Cleaner) -> None:
+    write(pieces, pieces.connect(), "a1", "a2")
+    assert cleaner.ask(2).grant != NO_GRANT
+    pieces.worker.cleanings.cleaner_lost(CLEANER)
+    assert cleaner.ask(2).grant != NO_GRANT
+
+
+def test_a_worker_that_dies_after_a_swap_leaves_the_compacted_log(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1", "a2")
+    cleaner.run(3)
+    pieces.settle()
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    assert log_of(pieces).cleaned_offset == 3
+    assert read_to(client, 3) == ["b1", "a2"]
+
+
+def test_a_search_by_time_finds_what_is_there_after_a_swap(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1", "a2")
+    write(pieces, client, "c1")
+
+    def first_from(timestamp: int) -> int:
+        return int.from_bytes(client.ask(list_offsets(TOPIC, 0, timestamp))[-8:], "big")
+
+    assert first_from(NOW) == 0
+    cleaner.run(4)
+    assert first_from(NOW) == 1
