@@ -39,6 +39,8 @@ _CLEANER = {
     "log.cleaner.backoff.ms": "100",
     # What compaction has replaced stays, with its suffix.
     "log.segment.delete.delay.ms": "3600000",
+    # A snapshot of the metadata is there soon.
+    "metadata.log.max.snapshot.interval.ms": "1000",
 }
 _HALF = ("half-compacted", 0)
 _COMPACTED = ("half-compacted-0", "compacted-0")
@@ -124,7 +126,9 @@ def _assert_nothing_to_complain_about(log_dir: Path) -> None:
 
 
 def _adopt(log_dir: Path) -> None:
-    """The configs come from the metadata log that Apache Kafka wrote."""
+    """The configs come from the metadata log that Apache Kafka wrote, and from a snapshot of it."""
+    snapshots = sorted(path.name for path in (log_dir / "__cluster_metadata-0").glob("*.checkpoint"))
+    assert int(snapshots[-1].split("-")[0]) > 0
     done = CliRunner().invoke(adopt, ["--yes", "--json", str(log_dir)])
     assert done.exit_code == 0, done.output
     topics = {topic["topic"]: topic for topic in json.loads(done.stdout)["topics"]}

@@ -156,7 +156,8 @@ def read_meta_properties(path: Path) -> MetaProperties | None:
         return None
     lines = (line.partition("=") for line in text.splitlines() if not line.lstrip().startswith("#"))
     fields = {key.strip(): value.strip() for key, equals, value in lines if equals}
-    version = fields.get("version")
+    # Without a version it is 0, as in Apache Kafka.
+    version = fields.get("version", "0" if "broker.id" in fields else None)
     if version not in ("0", "1"):
         raise LogDirectoryUnusable(f"{path / META_PROPERTIES}: expected version 0 or 1, found {version!r}")
     node_id = fields.get("node.id" if version == "1" else "broker.id")

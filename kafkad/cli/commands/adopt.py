@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -119,10 +118,13 @@ def _sources(
 
 def _read_all(found: FoundLogs) -> None:
     total = sum(path.stat().st_size for each in found.partitions for _, path in each.logs)
-    with click.progressbar(length=total, label="Reading", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-        progress: Callable[[int], None] = bar.update
+    if not sys.stderr.isatty():
         for partition in found.partitions:
-            read_records(partition, progress)
+            read_records(partition, lambda _: None)
+        return
+    with click.progressbar(length=total, label="Reading", file=sys.stderr) as bar:
+        for partition in found.partitions:
+            read_records(partition, bar.update)
 
 
 def _refuse_duplicates(plans: list[TopicPlan]) -> None:

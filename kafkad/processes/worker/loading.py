@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 Loaded = Callable[[OwnedPartition], None]
 
 TRY_AGAIN_MS = 5_000
+READ_AHEAD_FROM_BYTES = 4 << 20
+"""While a log with so much to check is recovered, others are read. It would only slow down ten thousand small ones."""
 
 
 class _Task(NamedTuple):
@@ -97,7 +99,7 @@ class Loader:
         read_ahead: RecoveryReadAhead,
     ) -> None:
         self._block = block
-        self._read_ahead = read_ahead
+        self.read_ahead = read_ahead
         self._directories = directories
         self._files = files
         self.producer_expiration_ms = producer_expiration_ms
@@ -134,14 +136,14 @@ class Loader:
         state = self._directories[owned.log_dir]
         if not state.was_clean:
             recovery_point = state.recovery_points.get(owned.name, 0)
-            self._read_ahead.add(owned, owned.log_dir, state.path / str(owned.name), recovery_point)
+            self.read_ahead.add(owned, owned.log_dir, state.path / str(owned.name), recovery_point)
 
     def discard(self, owned: OwnedPartition) -> None:
         """The topic was deleted before its partition was loaded."""
         self._without_room.pop(owned.slot, None)
         if self._waiting.pop(owned, None) is not None:
             self._left(owned)
-            self._read_ahead.passed(owned)
+            self.read_ahead.passed(owned)
         elif self._current is not None and self._current[0].owned is owned:
             self._current = None
             self._left(owned)
@@ -167,13 +169,12 @@ class Loader:
     def work(self, budget_s: float, loaded: Loaded) -> None:
         """Load for about `budget_s` seconds; `loaded` is called with each partition that is online or given up."""
         until = time.monotonic() + budget_s
-        self._read_ahead.go_on()
         while not self.is_idle and time.monotonic() < until:
             if self._current is None:
                 _, task = self._waiting.popitem(last=False)
                 self._begun += 1
                 self._permille = 0
-                self._read_ahead.passed(task.owned)
+                self.read_ahead.passed(task.owned)
                 try:
                     self._current = (task, self._begin(*task))
                 except (StorageFailed, FileNotFoundError) as error:
@@ -181,7 +182,7 @@ class Loader:
                     continue
             self._step(loaded)
         if self.is_idle:
-            self._read_ahead.close()
+            self.read_ahead.close()
 
     def _begin(
         self, owned: OwnedPartition, config: LogConfig, before: PartitionSlot
@@ -220,6 +221,8 @@ class Loader:
             progress = next(steps)
             self._permille = 1000 * progress.bytes_done // max(1, progress.bytes_total)
             self._block[remaining_segments_index(owned.log_dir)] = progress.segments_left
+            if progress.bytes_total >= READ_AHEAD_FROM_BYTES:
+                self.read_ahead.go_on()
             if progress.finding:
                 log.warning("%s: %s", owned.name, progress.finding)
             return

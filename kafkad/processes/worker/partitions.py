@@ -176,6 +176,7 @@ class Partitions:
         verifies = bool(self._config.values["transaction.partition.verification.enable"])
         self._loader.producer_expiration_ms = expiration_ms
         self._loader.verifies_transactions = verifies
+        self._loader.read_ahead.threads = self._config.log_dirs.num_recovery_threads_per_data_dir
         for owned in self.by_slot.values():
             if owned.log is not None:
                 owned.log.producers.expiration_ms = expiration_ms

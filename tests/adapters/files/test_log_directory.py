@@ -79,7 +79,7 @@ def test_version_0_of_a_zookeeper_broker_stays_as_it_refuses_any_other(tmp_path:
     directory = LogDirectory(tmp_path)
     assert directory.claim(cluster_id="abc", node_id=7, new_directory_id=uuid4()) == meta
     assert (tmp_path / "meta.properties").read_text() == written
-    (tmp_path / "meta.properties").write_text("version=0\nbroker.id=7\n")
+    (tmp_path / "meta.properties").write_text("broker.id=7\n")
     assert directory.claim(cluster_id="abc", node_id=7, new_directory_id=uuid4()) == meta
     assert read_meta_properties(tmp_path) == meta
     directory.close()

@@ -4,8 +4,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from bench.brokers.processes import eventually
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.metrics.catalogue import BLOCK_WORDS, remaining_logs_index
 from kafkad.core.partition_slot import PartitionSlot
@@ -17,14 +21,19 @@ from kafkad.processes.worker.owned import OwnedPartition
 _TOPIC_ID = bytes(range(16))
 
 
-def _waiting(count: int, block: list[int] | None = None) -> tuple[Loader, list[OwnedPartition]]:
+def _waiting(
+    count: int,
+    block: list[int] | None = None,
+    directory: DirectoryState | None = None,
+    read_ahead: RecoveryReadAhead | None = None,
+) -> tuple[Loader, list[OwnedPartition]]:
     loader = Loader(
-        [DirectoryState(LogDirectory.offline(Path("/nowhere")), was_clean=False)],
+        [directory or DirectoryState(LogDirectory.offline(Path("/nowhere")), was_clean=False)],
         FileCache(16),
         producer_expiration_ms=1,
         failed=lambda _log_dir, _cause: None,
         block=block or [0] * BLOCK_WORDS,
-        read_ahead=RecoveryReadAhead(1, 1),
+        read_ahead=read_ahead or RecoveryReadAhead(1, 1),
     )
     rows = [OwnedPartition(TopicPartition("t", at), at, _TOPIC_ID, 0, 0, 0) for at in range(count)]
     for owned in rows:
@@ -81,3 +90,25 @@ def test_the_logs_that_are_left_are_counted_by_directory() -> None:
     loader.discard(rows[1])
     loader.discard(rows[1])
     assert block[remaining_logs_index(0)] == 2
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1_000_000, 3), (1_000, 0)])
+def test_while_a_large_log_is_recovered_the_next_ones_are_read(tmp_path: Path, size: int, expected: int) -> None:
+    read: list[Path] = []
+    for at in range(4):
+        (tmp_path / f"t-{at}").mkdir()
+        records = b"".join(build_batch([NewRecord(1, None, bytes(size))], base_offset=each) for each in range(5))
+        (tmp_path / f"t-{at}" / f"{0:020d}.log").write_bytes(records)
+    directory = LogDirectory(tmp_path)
+    read_ahead = RecoveryReadAhead(4, 1, lambda path, _recovery_point: read.append(path))
+    loader, rows = _waiting(4, directory=DirectoryState(directory, was_clean=False), read_ahead=read_ahead)
+    loaded: list[OwnedPartition] = []
+    while loader.progress[0] == 0:
+        loader.work(0.0001, loaded.append)
+    eventually(lambda: len(read) == expected, within=60, what="the others are read")
+    while not loader.is_idle:
+        loader.work(1.0, loaded.append)
+    assert loaded == rows
+    assert all(owned.log is not None and owned.log.log_end_offset == 5 for owned in rows)
+    assert len(read) == expected
+    directory.close()

@@ -42,12 +42,12 @@ class RecoveryReadAhead:
     """`threads` logs of each log directory are read at a time. All methods are for the loop's thread."""
 
     def __init__(self, threads: int, log_dirs: int, read: Read = read_log) -> None:
-        self._per_dir = threads
+        self.threads = threads
+        """Of each log directory. A change takes effect with the next read."""
         self._read = read
         self._waiting: list[deque[tuple[Hashable, Path, int]]] = [deque() for _ in range(log_dirs)]
         self._running: list[list[Future[None]]] = [[] for _ in range(log_dirs)]
         self._begun: set[Hashable] = set()
-        self._most = threads * max(1, log_dirs)
         self._pool: HelperThreads | None = None
 
     def add(self, key: Hashable, log_dir: int, directory: Path, recovery_point: int) -> None:
@@ -62,13 +62,13 @@ class RecoveryReadAhead:
         """Begin as many as there is room for."""
         for waiting, running in zip(self._waiting, self._running, strict=True):
             running[:] = [future for future in running if not future.done()]
-            while waiting and len(running) < self._per_dir:
+            while waiting and len(running) < self.threads:
                 key, directory, recovery_point = waiting.popleft()
                 if key in self._begun:
                     self._begun.discard(key)
                     continue
                 if self._pool is None:
-                    self._pool = HelperThreads(self._most, "read-ahead of recovery")
+                    self._pool = HelperThreads(self.threads * len(self._waiting), "read-ahead of recovery")
                 running.append(self._pool.submit(self._read, directory, recovery_point))
 
     def close(self) -> None:
