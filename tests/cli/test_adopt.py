@@ -232,7 +232,7 @@ def test_a_snapshot_that_is_damaged_is_refused(log_dir: Path) -> None:
 def test_a_partition_in_two_directories_is_refused(log_dir: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     add_partition(other, "orders-0", ORDERS)
-    assert "orders-0 is in two of the directories" in wrong("--yes", log_dir, other)
+    assert "orders-0 is in 2 of the directories" in wrong("--yes", log_dir, other)
     assert not (log_dir / FILE_NAME).exists()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -128,10 +129,8 @@ def _read_all(found: FoundLogs) -> None:
 
 
 def _refuse_duplicates(plans: list[TopicPlan]) -> None:
-    wrong = []
-    for plan in plans:
-        names = [each.name for each in plan.found]
-        wrong += [f"{name} is in two of the directories" for name in sorted(set(names)) if names.count(name) > 1]
+    times = Counter(each.name for plan in plans for each in plan.found)
+    wrong = [f"{name} is in {count} of the directories" for name, count in times.items() if count > 1]
     if wrong:
         raise WrongConfiguration(wrong)
 
