@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 
+from kafkad.core.errors import ErrorCode
 from tests.simulation import requests
 from tests.simulation.client import Client
 from tests.simulation.requests import Partition
@@ -142,9 +143,10 @@ class Producer(Client):
         self._asked_for_id = False
         if body is not None:
             error, producer_id = requests.read_producer_id(body)
-            if error:
+            # The controller may be dead for too long.
+            if error not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
                 raise Violated(f"{self.name} got error {error} instead of a producer id")
-            self._producer_id = producer_id
+            self._producer_id = -1 if error else producer_id
         self.wake_in(1)
 
     def _send(self) -> None:

@@ -216,11 +216,6 @@ class PartitionLog:
         if end - self.recovery_point >= flush_messages:
             self._pending_flush.hold_back(base_offset, end, self.recovery_point, flush_messages, now_ms)
 
-    def hold_back_tail(self, now_ms: int) -> None:
-        """The log was loaded: with `flush.messages`, its end has to be synced before it counts as complete."""
-        if self.log_end_offset > (first := self.recovery_point):
-            self._pending_flush.hold_back(first, self.log_end_offset, first, self.config.flush_messages, now_ms)
-
     def forget_positions(self) -> None:
         """Files were truncated, or replaced by others of the same name: what is where has to be looked up again."""
         self._recent.clear()

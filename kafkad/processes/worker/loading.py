@@ -211,7 +211,8 @@ class Loader:
             producer_expiration_ms=self.producer_expiration_ms,
             verifies_transactions=self.verifies_transactions,
         )
-        return load_steps(SegmentFiles(directory, self._files), request)
+        steps = load_steps(SegmentFiles(directory, self._files), request)
+        return _load(steps, before.recovery_point if follows_a_dead_worker else None)
 
     def _step(self, loaded: Loaded) -> None:
         assert self._current is not None
@@ -247,16 +248,11 @@ class Loader:
             )
             owned.state = STATE_OFFLINE
             return
-        if before.topic_id == owned.topic_id:
-            partition_log.recovery_point = min(partition_log.recovery_point, before.recovery_point)
         owned.log = partition_log
         owned.needs_recovery = False
         owned.generation_base = before.generation
         owned.state = STATE_ONLINE
-        # What a process before has appended and not synced waits for the disk like any other append.
-        partition_log.hold_back_tail(wall_clock_ms())
-        readable = before.hw_offset if before.topic_id == owned.topic_id else 0
-        partition_log.advance_high_watermark(max(partition_log.completed_end, readable))
+        partition_log.advance_high_watermark(partition_log.log_end_offset)
 
     def _give_up(self, task: _Task, error: Exception, loaded: Loaded) -> None:
         owned = task.owned
@@ -282,6 +278,22 @@ class Loader:
             self._without_room[owned.slot] = task
         if self.try_again_ms is None:
             self.try_again_ms = self._now_ms + TRY_AGAIN_MS
+
+
+def _load(
+    steps: Generator[Progress, None, PartitionLog], synced_up_to: int | None
+) -> Generator[Progress, None, PartitionLog]:
+    """Up to where a dead worker had synced is known from its slot.
+
+    What it had appended beyond, or the broker before, may not be shown before it is on disk where `flush.messages`
+    says so.
+    """
+    partition_log = yield from steps
+    if synced_up_to is not None:
+        partition_log.recovery_point = min(partition_log.recovery_point, synced_up_to)
+    if partition_log.log_end_offset - partition_log.recovery_point >= partition_log.config.flush_messages:
+        partition_log.flush()
+    return partition_log
 
 
 def _make(directory: Path, topic_id: bytes) -> bool:

@@ -173,20 +173,19 @@ def test_a_file_is_synced_through_the_descriptor_that_wrote_it(
     assert file.pins == 0
 
 
-def test_what_a_dead_worker_has_not_synced_is_not_shown_by_the_next_before_it_is_on_disk(
-    pieces: Pieces, disk: SlowDisk
+def test_what_a_dead_worker_has_not_synced_is_on_disk_before_the_next_one_shows_it(
+    pieces: Pieces, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be gone after a power loss, when somebody has read it."""
+    """It may be gone after a power loss, when somebody has read it or a coordinator has acted on it."""
     disk.lets_through.clear()
     sent(pieces, disk)
     disk.trouble(pieces.directory().parent, Trouble.UNSYNCABLE)
     disk.lets_through.set()
     pieces.kill(WORKER)
-    disk.lets_through.clear()
     disk.heal()
+    synced: list[int] = []
+    monkeypatch.setattr(disk, "fsync", lambda _fd: synced.append(pieces.published().hw_offset))
     pieces.begin(WORKER)
-    pieces.run_until_online()
-    pieces.run(lambda: disk.waiting, "the log is being synced")
-    assert (pieces.published().hw_offset, pieces.published().leo_offset) == (0, 1)
-    disk.lets_through.set()
-    pieces.run(lambda: pieces.published().hw_offset == 1, "the record is on disk")
+    pieces.run(lambda: pieces.published().hw_offset == 1, "the record is shown")
+    assert synced
+    assert set(synced) == {0}
