@@ -15,9 +15,11 @@ from kafkad.core.cleanup import (
     CleanupPolicy,
     DeleteSegments,
     FilterLimits,
+    HandOver,
     LogSummary,
     RewriteSegments,
     RollActive,
+    SealedSegment,
     SegmentSummary,
 )
 from kafkad.core.election import (
@@ -46,6 +48,7 @@ from kafkad.core.metrics.metric import (
 from kafkad.core.quotas.client_quotas import ClientQuotas, QuotaKey
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.request_context import ANONYMOUS, ClientIdentity, KafkaPrincipal
+from kafkad.core.retention import age_from, first_kept_by_time, old_segments
 from kafkad.core.settings.limits import Between, EachOneOf, NotEmpty, OneOf
 from kafkad.core.settings.option import SettingType, Validator
 from kafkad.core.settings.topic_config import TopicConfig
@@ -72,6 +75,7 @@ __all__ = [
     "ElectionReason",
     "FilterLimits",
     "GroupAssignor",
+    "HandOver",
     "HistogramSample",
     "KafkaPrincipal",
     "Labels",
@@ -91,16 +95,20 @@ __all__ = [
     "RewriteSegments",
     "RollActive",
     "Sample",
+    "SealedSegment",
     "SegmentSummary",
     "SettingType",
     "TopicConfig",
     "Validator",
     "Value",
+    "age_from",
     "cleanable_range",
     "controlled_shutdown_leader",
+    "first_kept_by_time",
     "hookimpl",
     "latest_of_each_key",
     "offline_leader",
+    "old_segments",
     "preferred_leader",
     "range_assignment",
     "reassignment_leader",

@@ -21,6 +21,7 @@ from kafkad.api import (
     ElectionContext,
     ElectionReason,
     GroupAssignor,
+    HandOver,
     LeaderElectionStrategy,
     LogConfig,
     LogSummary,
@@ -76,9 +77,9 @@ class CleanupPolicySuite:
             *range(0, 10 * segments, 10), high_watermark=high_watermark, timestamp_ms=NOW_MS - age_ms
         )
         for effect in policy.plan(log, config, NOW_MS):
-            assert isinstance(effect, DeleteSegments | RollActive | RewriteSegments)
+            assert isinstance(effect, DeleteSegments | RollActive | RewriteSegments | HandOver)
             assert isinstance(effect.reason, str) and effect.reason, "the log says why something went"
-            if isinstance(effect, DeleteSegments):
+            if isinstance(effect, DeleteSegments | HandOver):
                 assert effect.up_to_base_offset in [segment.base_offset for segment in log.segments]
 
     def test_an_empty_log_is_left_alone(self, policy: CleanupPolicy, config: LogConfig) -> None:

@@ -6,7 +6,8 @@ each again against the log as it then is, so a plan that comes too late does not
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+from uuid import UUID
 
 from kafkad.core.log.settings import LogConfig
 
@@ -92,7 +93,38 @@ class RewriteSegments:
     reason: str
 
 
-CleanupEffect = DeleteSegments | RollActive | RewriteSegments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedSegment:
+    """A segment that gets no more records, for who wants to keep them elsewhere: its batches as they are stored.
+
+    `file` is open at its beginning for as long as the receiver runs. `first_offset` and `next_offset` bound its
+    offsets; what it contains was and stays the same, so a copy under a name made of them and of `topic_id` may be
+    written again.
+    """
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    first_offset: int
+    next_offset: int
+    size_bytes: int
+    file: BinaryIO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """Give the sealed segments with base offsets up to and including `up_to_base_offset` to `receiver`, the oldest
+    first, and delete each when `receiver` has returned.
+
+    It runs in a thread of a cleaner process. After an exception, or a crash, the same segment comes again.
+    """
+
+    up_to_base_offset: int
+    receiver: Callable[[SealedSegment], None]
+    reason: str
+
+
+CleanupEffect = DeleteSegments | RollActive | RewriteSegments | HandOver
 
 
 class CleanupPolicy(Protocol):

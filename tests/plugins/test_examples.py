@@ -4,12 +4,13 @@ import csv
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from kafkad.core.cleanup import DeleteSegments, LogSummary, SegmentSummary
+from kafkad.core.cleanup import DeleteSegments, HandOver, LogSummary, RollActive, SealedSegment, SegmentSummary
 from kafkad.core.election import ElectionContext, elect
 from kafkad.core.groups.consumer.assignors import AssigningMember, assign
 from kafkad.core.log.settings import LogConfig
@@ -149,3 +150,62 @@ def test_keep_with_first_divides_nothing(tmp_path: Path) -> None:
     assert assign(assignor, members, {topic: 3}) == {"a": everything, "b": {}}
     members["b"] = AssigningMember(member_id="b", topics=frozenset({topic}), assigned=everything)
     assert assign(assignor, members, {topic: 3}) == {"a": {}, "b": everything}
+
+
+def test_archive_is_there_only_with_a_place_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugins = install("archive_segments", tmp_path, monkeypatch)
+    assert "archive" not in plugins.cleanup_policies
+    plugins = load(settings={"kafkad.plugin.archive.to": str(tmp_path / "archive")})
+    policy = plugins.cleanup_policies["archive"]
+    assert policy.plan(log_of(0, 10, 20, high_watermark=30), LogConfig(retention_ms=-1), 0) == []
+    old = policy.plan(log_of(0, 10, 20, high_watermark=30), LogConfig(retention_bytes=100, retention_ms=-1), 0)
+    assert [(type(effect), getattr(effect, "up_to_base_offset", None)) for effect in old] == [(HandOver, 10)]
+    older = policy.plan(log_of(0, 10, 20, high_watermark=30), LogConfig(retention_ms=500), 1000)
+    assert [type(effect) for effect in older] == [HandOver, RollActive]
+
+
+def sealed(folder: Path, content: bytes) -> SealedSegment:
+    (folder / "segment").write_bytes(content)
+    return SealedSegment(
+        topic="t",
+        topic_id=UUID(int=7),
+        partition=3,
+        first_offset=5,
+        next_offset=9,
+        size_bytes=len(content),
+        file=(folder / "segment").open("rb"),
+    )
+
+
+ARCHIVED = f"t-{UUID(int=7)}/3/{5:020d}-{9:020d}.log"
+
+
+@pytest.mark.parametrize("kind", ["directory", "url", "python"])
+def test_archived_segment_may_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES / "archive_segments")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own.py").write_text(OWN_RECEIVER)
+    example = import_module("archive_segments")
+    target = tmp_path / "archive"
+    to = {"directory": str(target), "url": f"file://{target}", "python": "python:own:keep"}[kind]
+    monkeypatch.setenv("OWN_ARCHIVE", str(target))
+    receive = example.receiver(to)
+    left = target / ARCHIVED
+    left.parent.mkdir(parents=True)
+    left.with_suffix(".part").write_bytes(b"what a crash has left")
+    for _ in range(2):
+        segment = sealed(tmp_path, b"batches")
+        with segment.file:
+            receive(segment)
+        assert left.read_bytes() == b"batches"
+
+
+OWN_RECEIVER = '''
+import os
+from pathlib import Path
+
+def keep(segment):
+    offsets = f"{segment.first_offset:020d}-{segment.next_offset:020d}"
+    name = f"{segment.topic}-{segment.topic_id}/{segment.partition}/{offsets}.log"
+    (Path(os.environ["OWN_ARCHIVE"]) / name).write_bytes(segment.file.read())
+'''

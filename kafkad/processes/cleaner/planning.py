@@ -14,6 +14,7 @@ from kafkad.core.cleanup import (
     CleanupEffect,
     CleanupPolicy,
     DeleteSegments,
+    HandOver,
     LogSummary,
     RewriteSegments,
     RollActive,
@@ -47,6 +48,16 @@ class PlannedRewrite(NamedTuple):
     settings: LogConfig
     policy: str
     effect: RewriteSegments
+
+
+class PlannedHandOver(NamedTuple):
+    """What a policy has planned for segments that go only after somebody has got them."""
+
+    slot: int
+    topic: Topic
+    partition: Partition
+    log: LogSummary
+    effect: HandOver
 
 
 class Planner:
@@ -147,7 +158,7 @@ class Planner:
 
     def plan(
         self, described: SegmentsOf, config: BrokerConfig, now_ms: int
-    ) -> Iterator[CleanupOrdered | PlannedRewrite]:
+    ) -> Iterator[CleanupOrdered | PlannedRewrite | PlannedHandOver]:
         """The orders of the policies for one log. None for a topic that was deleted or recreated meanwhile."""
         asked = self._asked.pop(described.slot, None)
         if asked is None or not described.segments:
@@ -163,6 +174,9 @@ class Planner:
                 short_id = short_topic_id(topic.id.bytes)
                 if isinstance(effect, RewriteSegments):
                     yield PlannedRewrite(row.slot, short_id, now, row, settings, name, effect)
+                    continue
+                if isinstance(effect, HandOver):
+                    yield PlannedHandOver(row.slot, now, row, summary, effect)
                     continue
                 order = _order(row.slot, short_id, effect, summary.log_end_offset)
                 # The owner logs the outcome at level info.
@@ -193,8 +207,9 @@ class Planner:
 
 def _check(effects: list[CleanupEffect]) -> None:
     for effect in effects:
-        if not isinstance(effect, DeleteSegments | RollActive | RewriteSegments):
-            raise TypeError(f"expected DeleteSegments, RollActive or RewriteSegments, the policy planned {effect!r}")
+        if not isinstance(effect, DeleteSegments | RollActive | RewriteSegments | HandOver):
+            expected = "DeleteSegments, RollActive, RewriteSegments or HandOver"
+            raise TypeError(f"expected {expected}, the policy planned {effect!r}")
 
 
 def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:

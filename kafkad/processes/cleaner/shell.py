@@ -22,7 +22,8 @@ from kafkad.core.controller.deltas import (
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.processes.cleaner.compactor import Compactor
 from kafkad.processes.cleaner.early_looks import EarlyLooks
-from kafkad.processes.cleaner.planning import PlannedRewrite, Planner
+from kafkad.processes.cleaner.hand_overs import HandOvers
+from kafkad.processes.cleaner.planning import PlannedHandOver, PlannedRewrite, Planner
 from kafkad.processes.cleaner.rounds import Rounds
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
@@ -74,6 +75,8 @@ class CleanerProcess:
         self._next_compaction_ms: int | None = self._next_round_ms
         """When to look for something to compact; never while no topic is compacted."""
         self.loop.watch(self._compactor.doorbell, self._compactor.rung)
+        self._hand_overs = HandOvers(context.config.log_dirs.log_dirs, context.table.read, self._peers.send)
+        self.loop.watch(self._hand_overs.doorbell, self._hand_overs.rung)
 
     def run(self) -> None:
         self._follow_registry()
@@ -90,6 +93,7 @@ class CleanerProcess:
                 self._rounds.add(self._planner.begin_look(self._config, *self._looks.take(now_ms)))
             self._look_for_dirty_logs(now_ms)
         self._compactor.close()
+        self._hand_overs.close()
         self._peers.close()
         try:
             self._context.channel.send(Stopped())
@@ -205,6 +209,8 @@ class CleanerProcess:
             for order in self._planner.plan(described, self._config, wall_ms):
                 if isinstance(order, PlannedRewrite):
                     self._compactor.plan(order)
+                elif isinstance(order, PlannedHandOver):
+                    self._hand_overs.begin(order)
                 else:
                     self._peers.send(worker, pack_control(order))
 

@@ -1,0 +1,84 @@
+"""Which segments are too old or too many, and which go as nobody can read them any more?
+
+Segments are checked from the oldest on, up to the first that stays, so the rest is always contiguous. Nothing above
+the high watermark goes, whatever its age.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from kafkad.core.cleanup import DeleteSegments, LogSummary, SegmentSummary
+from kafkad.core.log.settings import LogConfig
+
+
+def old_segments(log: LogSummary, config: LogConfig, now_ms: int) -> DeleteSegments | None:
+    """By `retention.ms`, `retention.bytes` and the log start offset."""
+    deletable = list(_deletable(log))
+    by_start = _count(segment_end <= log.log_start_offset for _, segment_end in deletable)
+    by_time = _expired(deletable, config.retention_ms, now_ms)
+    kept_bytes = sum(segment.size_bytes for segment in log.segments[by_time:])
+    by_size = by_time + _oversized(deletable[by_time:], kept_bytes - config.retention_bytes, config)
+    count = max(by_start, by_time, by_size)
+    if count == 0:
+        return None
+    if by_size == count and by_size > by_time:
+        reason = f"retention.bytes={config.retention_bytes}"
+    elif by_time == count:
+        reason = f"retention.ms={config.retention_ms}"
+    else:
+        reason = f"log start offset {log.log_start_offset}"
+    return DeleteSegments(up_to_base_offset=deletable[count - 1][0].base_offset, reason=reason)
+
+
+def first_kept_by_time(log: LogSummary, config: LogConfig, now_ms: int) -> SegmentSummary | None:
+    """The segment that `retention.ms` keeps, and with it all those after it; None if no segment is in its way."""
+    if config.retention_ms < 0:
+        return None
+    deletable = list(_deletable(log))
+    kept = deletable[_expired(deletable, config.retention_ms, now_ms) :]
+    return kept[0][0] if kept else None
+
+
+def _deletable(log: LogSummary) -> Iterator[tuple[SegmentSummary, int]]:
+    """The segments that may be removed, each with the offset at which the next one starts."""
+    ends = [following.base_offset for _, following in pairwise(log.segments)]
+    for segment, end in zip(log.segments, [*ends, log.log_end_offset], strict=True):
+        if end > log.high_watermark or (segment.is_active and segment.size_bytes == 0):
+            return
+        yield segment, end
+
+
+def _expired(deletable: Sequence[tuple[SegmentSummary, int]], retention_ms: int, now_ms: int) -> int:
+    if retention_ms < 0:
+        return 0
+    return _count(now_ms - age_from(segment) > retention_ms for segment, _ in deletable)
+
+
+def age_from(segment: SegmentSummary) -> int:
+    """The file's modification time is wrong after a reassignment, so it is used only for segments without
+    timestamps.
+    """
+    timestamp_ms = segment.largest_timestamp_ms
+    return timestamp_ms if timestamp_ms >= 0 else segment.last_modified_ms
+
+
+def _oversized(deletable: Sequence[tuple[SegmentSummary, int]], excess: int, config: LogConfig) -> int:
+    if config.retention_bytes < 0:
+        return 0
+    count = 0
+    for segment, _ in deletable:
+        excess -= segment.size_bytes
+        if excess < 0:
+            break
+        count += 1
+    return count
+
+
+def _count(verdicts: Iterator[bool]) -> int:
+    """How many items precede the first that fails the test."""
+    count = 0
+    for verdict in verdicts:
+        if not verdict:
+            break
+        count += 1
+    return count
