@@ -39,7 +39,9 @@ def _steps(wanted: list[tuple[str, int]], version: int, view: BrokerView) -> Ste
     return pack_response(
         version,
         [
-            _log_dir(path, directories[at], None if at in offline else view.volume_space(path))
+            _log_dir(
+                path, directories[at], None if at in offline else view.volume_space(path), at in view.cordoned_dirs
+            )
             for at, path in enumerate(view.log_dirs)
         ],
     )
@@ -54,7 +56,7 @@ def _wanted(topics: Any, view: BrokerView) -> Iterator[tuple[str, int]]:
         yield from dict.fromkeys((topic.topic, index) for topic in topics for index in topic.partitions)
 
 
-def _log_dir(path: str, topics: dict[str, list[bytes]], space: tuple[int, int] | None) -> LogDir:
+def _log_dir(path: str, topics: dict[str, list[bytes]], space: tuple[int, int] | None, is_cordoned: bool) -> LogDir:
     if space is None:
-        return LogDir(ErrorCode.KAFKA_STORAGE_ERROR, path, {}, UNKNOWN_SPACE)
-    return LogDir(ErrorCode.NONE, path, topics, space)
+        return LogDir(ErrorCode.KAFKA_STORAGE_ERROR, path, {}, UNKNOWN_SPACE, is_cordoned)
+    return LogDir(ErrorCode.NONE, path, topics, space, is_cordoned)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v4.response import DescribeLogDirsResponse
 
@@ -150,3 +151,26 @@ def test_controller_that_is_replaced_knows_which_directory_is_offline(tmp_path: 
 
 def _titles(broker: Kafkad, title: str) -> set[int]:
     return {each.pid for each in broker.tree() if each.title.endswith(title)}
+
+
+def test_cordoned_directories_get_no_new_partitions_from_the_change_on(tmp_path: Path) -> None:
+    broker = TwoDirectories(tmp_path)
+    with broker, RawClient(broker.port) as client:
+        _cordon(broker, str(broker.two))
+        client.ask(raw.create_topic("here", PARTITIONS))
+        assert _partitions_in(broker.one, "here") == set(range(PARTITIONS))
+        _cordon(broker, "*")
+        refused = client.ask(raw.create_topic("nowhere"))
+        assert ErrorCode.INVALID_REPLICATION_FACTOR.to_bytes(2, "big") + b"\x00" in refused
+        assert b"all log directories of this broker are cordoned" in refused
+        _cordon(broker, "")
+        client.ask(raw.create_topic("there", PARTITIONS))
+        assert _partitions_in(broker.two, "there") == set(range(PARTITIONS)), "it had none"
+
+
+def _cordon(broker: Kafkad, directories: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    entry = ConfigEntry("cordoned.log.dirs", directories, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(WITHIN_S)

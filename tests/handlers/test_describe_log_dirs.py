@@ -118,3 +118,9 @@ def test_description_of_many_partitions_goes_in_steps() -> None:
     assert [next(steps) for _ in range(3)] == [Pause.TURN] * 3
     ((topic,),) = (log_dir.topics for log_dir in api.read(finished(steps)).results)
     assert [row.partition_index for row in topic.partitions] == list(range(len(partitions)))
+
+
+def test_cordoned_directories_are_shown_as_such() -> None:
+    view = two_directories()
+    view.cordoned_dirs = frozenset({1})
+    assert [row.is_cordoned for row in ask(view, 5, None).results] == [False, True]

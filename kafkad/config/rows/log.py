@@ -1,6 +1,6 @@
 """Options of the log directories, segments, flushing and retention."""
 
-from kafkad.config.rows.reasons import GROWS, ONE_DISK, REPLACED, SINGLE, V2_ONLY
+from kafkad.config.rows.reasons import GROWS, REPLACED, SINGLE, V2_ONLY
 from kafkad.core.settings.limits import Between, EachOneOf, OneOf
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
@@ -26,7 +26,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("log.dirs", LIST, None, None, HIGH, READ_ONLY,
         "Comma-separated log directories; unset means a folder of the system or of the user, never one under /tmp."),
     row("cordoned.log.dirs", LIST, (), None, MEDIUM, PER_BROKER,
-        "Log directories that get no new partitions.", status=ONE_DISK),
+        "Log directories that get no new partitions, of those in log.dirs; * is all of them."),
     row("log.dir.failure.timeout.ms", LONG, 30_000, Between(1), LOW, READ_ONLY,
         "How long a broker goes on when it can't report a failed directory.", status=SINGLE),
     row("log.segment.bytes", INT, 1_073_741_824, Between(1048576), HIGH, CLUSTER_WIDE,

@@ -103,6 +103,7 @@ class Controller:
         self._tree = tree
         self._election = election
         self._placement = placement
+        self.cordon = placement.cordon
         self._outbox: list[deltas.MetadataDelta] = []
 
     @property

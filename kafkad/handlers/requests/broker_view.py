@@ -60,6 +60,8 @@ class BrokerView:
     volume_space: VolumeSpace = _unknown_space
     offline_dirs: Callable[[], Collection[int]] = frozenset
     """The log directories, by their place in log.dirs, that can't be used any more."""
+    cordoned_dirs: Collection[int] = frozenset()
+    """Those that get no new partitions."""
     max_partitions_described: int = 2000
     cleanup_policy: str = "delete"
     metadata_cache: MetadataCache = field(default_factory=MetadataCache)

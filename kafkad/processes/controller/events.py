@@ -36,6 +36,7 @@ from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.controller.topic_deletion import TopicDeletions
 from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_S, Turns
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
@@ -85,6 +86,7 @@ class ControllerEvents:
         plugins = context.plugins
         self._tables = LiveTables(context.config, frozenset(plugins.cleanup_policies), plugins.topic_configs)
         self._tables.overlay(self._controller.image)
+        self._cordon()
         self._name_ignored()
         self._view = ControllerView(
             controller=self._controller,
@@ -132,6 +134,10 @@ class ControllerEvents:
         self._tables.reread(static)
         workers = self._controller.settings.workers
         self._controller.settings = settings_of(self._tables.broker, workers=workers)
+        self._cordon()
+
+    def _cordon(self) -> None:
+        self._controller.cordon(cordoned_dirs(self._tables.broker))
 
     def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -260,6 +266,7 @@ class ControllerEvents:
         self._metadata_publisher.publish(changes)
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._tables.overlay(self._controller.image)
+            self._cordon()
         self._checkpoints.moved(self._now_ms)
         self._count()
 

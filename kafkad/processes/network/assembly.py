@@ -44,6 +44,7 @@ from kafkad.processes.network.metadata_copy import MetadataCopy
 from kafkad.processes.network.owner_requests import OwnerRequests
 from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.turns import Turns
 
@@ -110,6 +111,7 @@ class Assembly:
         self.request_handlers.fetch.max_bytes = config.network.fetch_max_bytes
         self._requests.auto_create = config.topics.auto_create_topics_enable
         self.request_handlers.view.cleanup_policy = _cleanup_policy(config)
+        self.request_handlers.view.cordoned_dirs = cordoned_dirs(config)
 
     def _searches(self, threads: ReadingThreads) -> LogSearches:
         return LogSearches(threads, partial(FileCache, self._files_of_search, read_only=True))
@@ -159,6 +161,7 @@ class Assembly:
             routing=self.copy.routing,
             volume_space=volume_space,
             offline_dirs=partial(_offline_dirs, context.table),
+            cordoned_dirs=cordoned_dirs(config),
             max_partitions_described=config.network.max_request_partition_size_limit,
             cleanup_policy=_cleanup_policy(config),
         )

@@ -20,6 +20,7 @@ class LogDir(NamedTuple):
     path: str
     topics: Mapping[str, list[bytes]]
     space: tuple[int, int]
+    is_cordoned: bool = False
 
 
 def pack_partition(version: int, index: int, size_bytes: int) -> bytes:
@@ -45,5 +46,5 @@ def _pack(version: int, log_dir: LogDir) -> bytes:
     if version >= SPACE_FROM:
         parts.append(_SPACE.pack(*log_dir.space))
     if version >= CORDONED_FROM:
-        parts.append(b"\x00")
+        parts.append(b"\x01" if log_dir.is_cordoned else b"\x00")
     return b"".join((*parts, tags))

@@ -76,6 +76,7 @@ class Placement:
         self._slots = slots
         self._loads = dict.fromkeys(range(workers), 0)
         self._directories = dict.fromkeys(online_dirs, 0)
+        self._cordoned: frozenset[int] = frozenset()
 
     @property
     def slots_ever_used(self) -> int:
@@ -85,6 +86,11 @@ class Placement:
         """Raise when there is no room for `count` more partitions; nothing is taken."""
         if count and not self._directories:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory of this broker is offline.")
+        if count and self._cordoned.issuperset(self._directories):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Unable to replicate the partition 1 time(s): all log directories of this broker are cordoned.",
+            )
         available = self._slots.available()
         if count > available:
             raise KafkaError(
@@ -96,7 +102,7 @@ class Placement:
         """`count` places, each on the worker and in the directory with the fewest partitions."""
         self.require(count)
         workers = [(load, worker) for worker, load in self._loads.items()]
-        disks = [(load, log_dir) for log_dir, load in self._directories.items()]
+        disks = [(load, log_dir) for log_dir, load in self._directories.items() if log_dir not in self._cordoned]
         heapify(workers)
         heapify(disks)
         places = []
@@ -106,7 +112,7 @@ class Placement:
             heapreplace(disks, (disks[0][0] + 1, log_dir))
             places.append(Place(slot, owner, log_dir))
         self._loads = {worker: load for load, worker in workers}
-        self._directories = {log_dir: load for load, log_dir in disks}
+        self._directories |= {log_dir: load for load, log_dir in disks}
         return places
 
     def take_in(self, log_dir: int) -> Place:
@@ -137,6 +143,10 @@ class Placement:
 
     def acknowledged(self, version: int) -> None:
         self._slots.acknowledged(version)
+
+    def cordon(self, log_dirs: frozenset[int]) -> None:
+        """These get no new partitions from now on, and no others do without."""
+        self._cordoned = log_dirs
 
     def directory_failed(self, log_dir: int) -> None:
         self._directories.pop(log_dir, None)

@@ -91,3 +91,20 @@ def test_without_a_directory_or_a_slot_nothing_is_taken() -> None:
     with pytest.raises(KafkaError, match=r"room for 2 more partition\(s\), 3 were asked for"):
         full.take(3)
     assert len(full.take(2)) == 2
+
+
+def test_cordoned_directories_get_no_new_partitions() -> None:
+    placement = Placement(SlotTable(), workers=1, online_dirs=[0, 1, 2])
+    placement.cordon(frozenset({0, 2}))
+    assert {place.log_dir for place in placement.take(3)} == {1}
+    placement.cordon(frozenset())
+    assert {place.log_dir for place in placement.take(4)} == {0, 2}, "they have fewer than the other"
+
+
+def test_without_a_directory_that_is_not_cordoned_nothing_is_placed() -> None:
+    placement = Placement(SlotTable(), workers=1, online_dirs=[0, 1])
+    placement.cordon(frozenset({0, 1}))
+    placement.require(0)
+    with pytest.raises(KafkaError) as refused:
+        placement.require(1)
+    assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
