@@ -170,6 +170,11 @@ class BrokerClient:
         self._describe([], create=False)
         return [self._connect(*address) for address in self._addresses.values()]
 
+    def brokers(self) -> dict[int, BrokerConnection]:
+        """The same by broker id."""
+        self._describe([], create=False)
+        return {broker: self._connect(*address) for broker, address in sorted(self._addresses.items())}
+
     def connection_to(self, host: str, port: int) -> BrokerConnection:
         return self._connect(host, port)
 

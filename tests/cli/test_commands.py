@@ -51,6 +51,7 @@ def test_every_option_of_every_command_is_explained(path: tuple[str, ...]) -> No
         ("groups", "delete"),
         ("groups", "reset-offsets"),
         ("groups", "delete-offsets"),
+        ("log-dirs", "describe"),
         ("transactions", "list"),
         ("transactions", "describe"),
         ("transactions", "find-hanging"),

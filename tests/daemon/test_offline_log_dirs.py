@@ -1,5 +1,6 @@
 """One log directory of several can't be used: the broker goes on with the others and says what is not there."""
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v4.response import DescribeLogDirsResponse
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
+from kafkad.cli import main
 from kafkad.client.connection import BrokerConnection
 from kafkad.core.errors import ErrorCode
 from tests.tools import raw_requests as raw
@@ -174,3 +177,24 @@ def _cordon(broker: Kafkad, directories: str) -> None:
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(WITHIN_S)
+
+
+def test_command_shows_what_is_in_the_directories_and_which_is_offline(tmp_path: Path) -> None:
+    broker = TwoDirectories(tmp_path)
+    with broker:
+        _filled(broker)
+        here, there = _printed(broker)
+        assert (here["error"], there["error"]) == (None, None)
+        assert {(row["topic"], row["partition"]) for each in (here, there) for row in each["replicas"]} == {
+            ("t", index) for index in range(PARTITIONS)
+        }
+        assert all(row["size_bytes"] == len(batch()) for row in there["replicas"])
+        assert 0 < here["free_bytes"] < here["total_bytes"]
+    with broker.without_second(), broker:
+        assert [row["error"] for row in _printed(broker)] == [None, "KAFKA_STORAGE_ERROR"]
+
+
+def _printed(broker: Kafkad) -> list[dict[str, Any]]:
+    arguments = ["log-dirs", "describe", "--json", "--bootstrap-server", broker.bootstrap]
+    printed: list[dict[str, Any]] = json.loads(CliRunner().invoke(main, arguments, catch_exceptions=False).output)
+    return printed
