@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from bench.brokers.processes import eventually
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cleanup import CleanupEffect, LogSummary, RollActive
 from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, TopicConfigChanged, encode, snapshot
@@ -175,18 +174,19 @@ def test_a_policy_that_fails_costs_one_partition_its_cleaning_until_its_configur
     _publish(stage, 1)
     image = _image(2, {"cleanup.policy": "broken"})
     _begin(stage, image)
-    for _ in range(3):
+    # An answer that comes late, when the next round has begun, counts for nothing.
+    while len(_orders(stage)) < 3:
         _answer_round(stage)
-    stage.until(lambda: len(_orders(stage)) >= 3, "the other partition is cleaned in each round")
     assert {order.slot for order in _orders(stage)} == {1}
     assert capfd.readouterr().err.count("t-0 is not cleaned by policy 'broken'") == 1
 
     change = TopicConfigChanged("t", {"cleanup.policy": "broken", "retention.ms": "1"})
     stage.actors[CONTROLLER].send(CLEANER, pack_delta(encode(MetadataDelta(2, (change,)))))
     stage.until(lambda: stage.shared.registry.applied_version(CLEANER) == 2, "the change is applied")
-    _answer_round(stage)
-    _answer_round(stage)
-    eventually(lambda: "t-0 is not cleaned" in capfd.readouterr().err, within=60, what="the policy has another chance")
+    said = ""
+    while "t-0 is not cleaned" not in said:
+        _answer_round(stage)
+        said += capfd.readouterr().err
 
 
 def test_a_worker_that_dies_in_the_middle_of_a_round_is_asked_again_in_the_next(stage: Stage) -> None:

@@ -232,4 +232,43 @@ def test_first_sync_of_a_directory_makes_its_own_name_last(
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
     store.sync_directory()
     store.sync_directory()
-    assert synced == [str(tmp_path / "t-0"), str(tmp_path), str(tmp_path / "t-0")]
+    assert synced == [str(tmp_path / "t-0"), str(tmp_path)]
+
+
+def test_what_is_on_disk_is_not_synced_again(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A flush names all files that recovery needs: most of them have not changed since the one before."""
+    store = SegmentFiles(tmp_path, cache)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))))
+    file = store.open("a", create=True)
+    for change in ("none", "write", "truncate"):
+        if change == "write":
+            file.write_at((b"hello",), 0)
+        elif change == "truncate":
+            file.truncate(2)
+        for _ in range(2):
+            file.sync()
+    assert synced == ["a"] * 3
+    store.open("a").sync()
+    assert synced == ["a"] * 4, "another handle does not know what was written before"
+
+
+def test_names_that_last_are_not_synced_again(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SegmentFiles(tmp_path, cache)
+    store.sync_directory()
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for change in ("create", "rename", "remove"):
+        if change == "create":
+            store.open("a", create=True)
+        elif change == "rename":
+            store.rename("a", "b")
+        else:
+            store.unlink("b")
+        for _ in range(2):
+            store.sync_directory()
+    assert len(synced) == 3
