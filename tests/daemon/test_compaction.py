@@ -48,6 +48,13 @@ def create(served: Served, name: str, **changes: str) -> None:
     admin.create_topics([topic])[name].result(WITHIN_S)
 
 
+def configure(served: Served, topic: str, name: str, value: str) -> None:
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{served.broker.port}"})
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    change = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([change])[change].result(WITHIN_S)
+
+
 def producer(served: Served, **settings: str | int) -> Producer:
     return Producer({"bootstrap.servers": f"127.0.0.1:{served.broker.port}", "linger.ms": 5, **settings})
 
@@ -194,3 +201,29 @@ def test_a_topic_that_gets_the_policy_later_loses_records_without_a_key(served: 
     admin.incremental_alter_configs([change])[change].result(WITHIN_S)
     eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the log is compacted")
     assert values(read_all(served, "c")) == last
+
+
+def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_change(served: Served) -> None:
+    create(served, "damaged", **{"cleanup.policy": "delete"})
+    create(served, "c")
+    write(producer(served), "damaged", 3000, 1)
+    path = served.broker.log_dir / "damaged-0" / "00000000000000000000.log"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    with path.open("r+b") as file:
+        file.write(content)
+    configure(served, "damaged", "cleanup.policy", "compact")
+    line = served.one_line("damaged-0 can't be compacted")
+    assert "00000000000000000000.log, byte " in line
+    last = write(producer(served), "c", 3000, 1)
+    eventually(lambda: compactions(served, "c") >= 1, within=WITHIN_S, what="the other log is compacted")
+    assert values(read_all(served, "c")) == last
+    name = "kafka_log_logcleanermanager_uncleanable_partitions_count"
+    assert served.metric(name) == 1
+    content[len(content) // 2] ^= 1
+    with path.open("r+b") as file:
+        file.write(content)
+    configure(served, "damaged", "min.cleanable.dirty.ratio", "0.02")
+    eventually(lambda: compactions(served, "damaged") >= 1, within=WITHIN_S, what="it is compacted now")
+    assert not served.metric_lines(name + "{"), "a gauge of 0 is not shown"
+    assert len(served.lines("damaged-0 can't be compacted")) == 1

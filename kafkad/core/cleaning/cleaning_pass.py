@@ -37,6 +37,7 @@ class PassFigures:
     records_read: int = 0
     bytes_written: int = 0
     records_written: int = 0
+    map_utilization: float = 0.0
 
 
 class CleaningPass:
@@ -75,6 +76,10 @@ class CleaningPass:
 
     def learn(self) -> Generator[int, None, None]:
         """Show the dirty part to the filter; yields the bytes of each step."""
+        yield from self._learn()
+        self.figures.map_utilization = self._filter.utilization
+
+    def _learn(self) -> Generator[int, None, None]:
         transactions = CleanedTransactions(self._aborted)
         for number, source in enumerate(self._sources):
             following = self._end_of(number)

@@ -1,6 +1,6 @@
 """Which logs can't be cleaned, and when is each tried again? After pauses that grow, so that damage is told rarely."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 FIRST_PAUSE_MS = 60_000
@@ -18,6 +18,9 @@ class Quarantine(Generic[Key]):
 
     def __len__(self) -> int:
         return len(self._until_ms)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._until_ms)
 
     def failed(self, key: Key, now_ms: int) -> int:
         """Returns the pause before the next attempt, in milliseconds."""

@@ -13,6 +13,10 @@ from kafkad.core.log.records.batch import DELETE_HORIZON_FLAG
 class RecordFilter(Protocol):
     """Is shown the records of the dirty part first, then asked about those of the whole range, both in log order."""
 
+    @property
+    def utilization(self) -> float:
+        """Which share of the memory that it may take is in use, 0 to 1."""
+
     def learn(self, records: RecordColumns, first_offset: int) -> int:
         """Take note of the records from `first_offset` on; returns the batch before which all were noted.
 

@@ -98,6 +98,8 @@ _CONTROLLER = "kafka.controller:type=KafkaController,name="
 _SOCKETS = "kafka.server:type=socket-server-metrics,name="
 _SESSIONS = "kafka.server:type=FetchSessionCache,name="
 _REQUESTS = "kafka.network:type=RequestMetrics,name="
+_CLEANER = "kafka.log:type=LogCleaner,name="
+_CLEANER_MANAGER = "kafka.log:type=LogCleanerManager,name="
 _OWN = ""
 
 _block = _Block()
@@ -250,6 +252,32 @@ REMAINING_SEGMENTS = _block.add(
     shape=(LOG_DIRS,),
 )
 
+UNCLEANABLE_PARTITIONS = _block.add(
+    GAUGE,
+    "kafka_log_logcleanermanager_uncleanable_partitions_count",
+    _CLEANER_MANAGER + "uncleanable-partitions-count",
+    "Partitions of a log directory whose last compaction failed.",
+    labels=("logDirectory",),
+    shape=(LOG_DIRS,),
+)
+MAX_DIRTY_PERCENT = _block.gauge(
+    "kafka_log_logcleanermanager_max_dirty_percent",
+    _CLEANER_MANAGER + "max-dirty-percent",
+    "Of the logs that were to be compacted at the last look, the dirtiest: how much of it was dirty.",
+)
+RECOPY_PERCENT = _block.gauge(
+    "kafka_log_logcleaner_cleaner_recopy_percent",
+    _CLEANER + "cleaner-recopy-percent",
+    "How much of the bytes that the last compaction read it has written again.",
+)
+MAX_CLEAN_TIME = _block.gauge(
+    "kafka_log_logcleaner_max_clean_time_secs", _CLEANER + "max-clean-time-secs", "Seconds of the last compaction."
+)
+_NAME = "max_buffer_utilization_percent"
+MAX_BUFFER_UTILIZATION = _block.gauge(
+    f"kafka_log_logcleaner_{_NAME}", _CLEANER + _NAME.replace("_", "-"), "How full the map of the last compaction was."
+)
+
 COUNTERS: tuple[MetricRow, ...] = tuple(_block.rows)
 """All rows with counters in the blocks, by index."""
 
@@ -288,6 +316,11 @@ def remaining_logs_index(log_dir: int) -> int:
 def remaining_segments_index(log_dir: int) -> int:
     """The word of `REMAINING_SEGMENTS` for a directory."""
     return REMAINING_SEGMENTS + min(log_dir, LOG_DIRS - 1)
+
+
+def uncleanable_index(log_dir: int) -> int:
+    """The word of `UNCLEANABLE_PARTITIONS` for a directory."""
+    return UNCLEANABLE_PARTITIONS + min(log_dir, LOG_DIRS - 1)
 
 
 class Block(Protocol):

@@ -151,7 +151,7 @@ class SnapshotBuilder:
                 return self._request_names.get(position, str(position))
             case "error":
                 return _ERROR_NAMES.get(position - 1, str(position - 1))
-            case "dir" if position < len(self._log_dirs):
+            case "dir" | "logDirectory" if position < len(self._log_dirs):
                 return self._log_dirs[position]
         return str(position)
 

@@ -6,19 +6,30 @@ only: it is told in one line, and tried again after pauses that grow, or when th
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.core.cleaning.quarantine import Quarantine
 from kafkad.core.cleaning.uncleanable import PassAbandoned, UncleanableLog
+from kafkad.core.metrics.catalogue import (
+    LOG_DIRS,
+    MAX_BUFFER_UTILIZATION,
+    MAX_CLEAN_TIME,
+    MAX_DIRTY_PERCENT,
+    RECOPY_PERCENT,
+    UNCLEANABLE_PARTITIONS,
+    uncleanable_index,
+)
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.cleaner.planning import PlannedRewrite
 from kafkad.wire.processes.cleaning_messages import (
@@ -43,7 +54,11 @@ _UNTHROTTLED = 1e15
 _SMALLEST_WINDOW = 65_536
 _NOT_COMPACTED = "%s can't be compacted, and is tried again in %d s, or when its configuration changes: %s"
 
-_LogKey = tuple[UUID, int]
+
+class _LogKey(NamedTuple):
+    topic_id: UUID
+    partition: int
+    log_dir: int
 
 
 class _Pass:
@@ -76,11 +91,16 @@ class Compactor:
     """`cleaners` processes share what the configuration gives to compaction. `doorbell` rings when a sync has ended."""
 
     def __init__(
-        self, config: Callable[[], BrokerConfig], cleaners: int, send: Callable[[ProcessKey, bytes], bool]
+        self,
+        config: Callable[[], BrokerConfig],
+        cleaners: int,
+        send: Callable[[ProcessKey, bytes], bool],
+        block: CounterBlock,
     ) -> None:
         self._config = config
         self._cleaners = cleaners
         self._send = send
+        self._block = block
         self._planned: dict[int, PlannedRewrite] = {}
         self._quarantine: Quarantine[_LogKey] = Quarantine()
         self._pass: _Pass | None = None
@@ -98,7 +118,8 @@ class Compactor:
 
     def topics_changed(self, is_meant: Callable[[UUID], bool]) -> None:
         """Their configuration has changed: they are tried again at once, if a policy still wants it."""
-        self._quarantine.release(lambda key: is_meant(key[0]))
+        self._quarantine.release(lambda key: is_meant(key.topic_id))
+        self._count_uncleanable()
         self._planned = {slot: row for slot, row in self._planned.items() if not is_meant(row.topic.id)}
 
     def worker_ended(self, worker: int) -> None:
@@ -160,6 +181,7 @@ class Compactor:
         if not self._planned:
             return
         planned = max(self._planned.values(), key=lambda row: row.effect.urgency)
+        self._block[MAX_DIRTY_PERCENT] = round(100 * min(max(planned.effect.urgency, 0.0), 1.0))
         del self._planned[planned.slot]
         self._pass = _Pass(planned)
         end = planned.effect.first_uncleanable_offset
@@ -229,6 +251,11 @@ class Compactor:
         self._end(current, cleaned_offset)
         key = _key(current.planned)
         self._quarantine.release(lambda other: other == key)
+        self._count_uncleanable()
+        seconds = (monotonic_ms() - current.begun_ms) / 1000
+        self._block[RECOPY_PERCENT] = 100 * figures.bytes_written // max(1, figures.bytes_read)
+        self._block[MAX_CLEAN_TIME] = round(seconds)
+        self._block[MAX_BUFFER_UTILIZATION] = round(100 * figures.map_utilization)
         log.info(
             "%s is compacted up to offset %d, as %s: %d of %d records and %d of %d bytes stay, in %.1f s",
             current.name,
@@ -238,13 +265,20 @@ class Compactor:
             figures.records_read,
             figures.bytes_written,
             figures.bytes_read,
-            (monotonic_ms() - current.begun_ms) / 1000,
+            seconds,
         )
 
     def _failed(self, current: _Pass) -> int:
         """Returns the seconds until it is tried again."""
         self._give_up(current)
-        return self._quarantine.failed(_key(current.planned), monotonic_ms()) // 1000
+        pause_ms = self._quarantine.failed(_key(current.planned), monotonic_ms())
+        self._count_uncleanable()
+        return pause_ms // 1000
+
+    def _count_uncleanable(self) -> None:
+        counts = Counter(uncleanable_index(key.log_dir) for key in self._quarantine)
+        for index in range(UNCLEANABLE_PARTITIONS, UNCLEANABLE_PARTITIONS + LOG_DIRS):
+            self._block[index] = counts[index]
 
     def _give_up(self, current: _Pass) -> None:
         self._pass = None
@@ -263,4 +297,4 @@ class Compactor:
 
 
 def _key(planned: PlannedRewrite) -> _LogKey:
-    return planned.topic.id, planned.partition.index
+    return _LogKey(planned.topic.id, planned.partition.index, planned.partition.log_dir)

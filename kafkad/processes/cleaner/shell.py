@@ -71,7 +71,7 @@ class CleanerProcess:
         self._peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames)
         self._rounds = Rounds(self._peers.send)
         self._looks = EarlyLooks()
-        self._compactor = Compactor(lambda: self._config, cleaners, self._peers.send)
+        self._compactor = Compactor(lambda: self._config, cleaners, self._peers.send, context.block)
         self._next_compaction_ms: int | None = self._next_round_ms
         """When to look for something to compact; never while no topic is compacted."""
         self.loop.watch(self._compactor.doorbell, self._compactor.rung)

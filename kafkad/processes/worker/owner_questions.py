@@ -19,6 +19,7 @@ from kafkad.core.log.segments.removal import (
     each_segment,
     has_passed,
     remove_passed,
+    request_sync_of_sealed,
 )
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NOT_CLEANED
@@ -288,6 +289,8 @@ class Questions:
         except FAILURES as error:
             self._failed_partitions.failed(owned, error)
             return nothing
+        if request_sync_of_sealed(partition_log, wall_clock_ms()):
+            self._touched(owned)
         return SegmentsOf(slot, start, high_watermark, end, cleanable_end, cleaned_offset, rows)
 
     def _clean_up(self, order: CleanupOrdered) -> None:

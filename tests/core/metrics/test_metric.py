@@ -83,6 +83,7 @@ def test_every_metric_is_counted_by_somebody() -> None:
         "REBALANCES": "observe_rebalance",
         "REMAINING_LOGS": "remaining_logs_index",
         "REMAINING_SEGMENTS": "remaining_segments_index",
+        "UNCLEANABLE_PARTITIONS": "uncleanable_index",
     }
     written |= {name for name, function in by_function.items() if function in calls}
     constants = {name: value for name, value in vars(catalogue).items() if name.isupper()}

@@ -26,6 +26,7 @@ from kafkad.wire.processes.cleaning_messages import (
 )
 from kafkad.wire.processes.descriptors import (
     ControlMessage,
+    SegmentsWanted,
     unpack_control,
 )
 from tests.core.cleaning.naive import read_batches
@@ -300,3 +301,14 @@ def test_a_search_by_time_finds_what_is_there_after_a_swap(pieces: Pieces, clean
     assert first_from(NOW) == 0
     cleaner.run(4)
     assert first_from(NOW) == 1
+
+
+def test_sealed_segments_that_are_not_on_disk_are_synced_when_a_cleaner_looks_at_them(pieces: Pieces) -> None:
+    """As after a crash, when nobody writes to the partition any more."""
+    write(pieces, pieces.connect(), "a1", "a2")
+    partition_log = log_of(pieces)
+    partition_log.recovery_point = 0
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
+    pieces.worker._work.has_news = True
+    pieces.worker.questions.answer(CLEANER, SegmentsWanted(1, [(owned.slot, owned.short_id)]))
+    pieces.run(lambda: partition_log.recovery_point == 2, "the sealed segment is synced")

@@ -31,6 +31,17 @@ def cleanable_end_of(log: PartitionLog) -> int:
     return min(log.last_stable.offset, log.recovery_point)
 
 
+def request_sync_of_sealed(log: PartitionLog, now_ms: int) -> bool:
+    """Sealed segments of a compacted log have to be on disk; after a crash, nobody else may ask for that. True if some
+    are not.
+    """
+    sealed_end = log.segments.active.base_offset
+    if not log.config.is_compacted or log.recovery_point >= sealed_end:
+        return False
+    log.request_flush(now_ms, up_to=sealed_end)
+    return True
+
+
 def each_segment(log: PartitionLog) -> Iterator[SegmentSummary]:
     """The segments as cleanup policies see them, one at a time; those that are removed meanwhile are left out.
 
