@@ -42,6 +42,8 @@ _CLEANER = {
     # A snapshot of the metadata is there soon.
     "metadata.log.max.snapshot.interval.ms": "1000",
 }
+_KAFKAD = _SETTINGS | {"log.cleaner.enable": "false"}
+"""What it serves must not change between two looks."""
 _HALF = ("half-compacted", 0)
 _COMPACTED = ("half-compacted-0", "compacted-0")
 _THEIRS, _OURS = 0, 10
@@ -162,14 +164,14 @@ def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path)
         apache.start()
         recovered = served(apache, written_logs.PARTITIONS)
         assert {at: recovered[at] for at in theirs} == theirs
-        with Kafkad(tmp_path / "after-kill", _SETTINGS | {"log.dirs": str(killed)}) as kafkad:
+        with Kafkad(tmp_path / "after-kill", _KAFKAD | {"log.dirs": str(killed)}) as kafkad:
             assert differences(kafkad, recovered) == []
         written_logs.fence(apache, "theirs")
         theirs = served(apache, written_logs.PARTITIONS)
         assert apache.stop() in apache.clean_exits
 
         _adopt(apache.log_dir)
-        kafkad = Kafkad(tmp_path / "after-stop", _SETTINGS)
+        kafkad = Kafkad(tmp_path / "after-stop", _KAFKAD)
         kafkad.log_dir = apache.log_dir
         with kafkad:
             with BrokerClient(kafkad.bootstrap, _WITHIN_S) as client:
