@@ -80,12 +80,18 @@ class Build(build_ext):
         if self.inplace:
             # Until all is done nothing that is there may be used: no module is ever in this state.
             RECORD.write_text(json.dumps({"setup.py": [0, 0]}))
+        self._remove_stale(Path(self.build_lib))
         super().run()
         if self.inplace:
-            wanted = {HERE / self.get_ext_fullpath(extension.name) for extension in self.extensions}
-            for library in set((HERE / "kafkad").rglob("*.so")) - wanted:
-                library.unlink()
+            self._remove_stale(HERE)
             RECORD.write_text(json.dumps(self.noted))
+
+
+    def _remove_stale(self, folder: Path) -> None:
+        """Libraries of modules that are gone or are interpreted now."""
+        wanted = {folder / self.get_ext_filename(extension.name) for extension in self.extensions}
+        for library in set((folder / "kafkad").rglob("*.so")) - wanted:
+            library.unlink()
 
 
 def setup_compiled() -> None:

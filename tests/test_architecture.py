@@ -101,7 +101,7 @@ CORE_MAY_IMPORT = {
     *("abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "dataclasses", "enum"),
     *("functools", "heapq", "ipaddress", "itertools", "json", "math", "re", "struct", "typing", "typing_extensions"),
     *("uuid", "zlib"),
-    *("crc32c", "cramjam", "msgspec", "numpy", "operator", "xxhash"),
+    *("crc32c", "cramjam", "msgspec", "mypy_extensions", "numpy", "operator", "xxhash"),
 }
 """Everything that neither waits nor asks the world: no clock, file, socket, thread, chance or log."""
 BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}

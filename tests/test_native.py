@@ -96,6 +96,66 @@ def test_what_plugins_see_is_interpreted() -> None:
     assert modules & compiled_modules() == set()
 
 
+def test_each_exception_of_a_function_has_a_name_of_its_own() -> None:
+    """The compiler gives a name one type, that of its first `except`: another exception there is a TypeError."""
+    shared: set[tuple[str, str, str]] = set()
+    for module in compiled_modules():
+        for function in ast.walk(ast.parse(file_of(module).read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            caught: dict[str, set[str]] = {}
+            for handler in ast.walk(function):
+                if isinstance(handler, ast.ExceptHandler) and handler.name and handler.type:
+                    caught.setdefault(handler.name, set()).add(ast.unparse(handler.type))
+            shared |= {(module, function.name, name) for name, types in caught.items() if len(types) > 1}
+    assert shared == set()
+
+
+def test_no_value_is_a_number_or_a_kind_of_number() -> None:
+    """The compiler takes `int | ErrorCode` for int and makes it one: which of the two it was is lost."""
+    kinds = {"bool"} | {
+        node.name
+        for path in (CHECKOUT / "kafkad").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        if {ast.unparse(base).split(".")[-1] for base in node.bases} & {"IntEnum", "IntFlag", "int"}
+    }
+    either = {
+        (module, ast.unparse(node))
+        for module in compiled_modules()
+        for node in ast.walk(ast.parse(file_of(module).read_text()))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)
+        if "int" in (parts := set(ast.unparse(node).split(" | "))) and parts & kinds
+    }
+    assert either == set()
+
+
+def test_bounds_of_slices_have_no_effects() -> None:
+    """The compiler works out the bounds twice when what is sliced is no list, tuple or string."""
+    pure = {"len", "max", "min", "rindex", "bisect_left", "bisect_right", "segment_number"}
+    called = {
+        (module, ast.unparse(call))
+        for module in compiled_modules()
+        for node in ast.walk(ast.parse(file_of(module).read_text()))
+        if isinstance(node, ast.Slice)
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call | ast.NamedExpr | ast.Yield)
+        if ast.unparse(getattr(call, "func", call)).split(".")[-1] not in pure
+    }
+    assert called == set()
+
+
+def test_nobody_asks_for_the_cause_of_an_exception() -> None:
+    """The compiler leaves out `from` in `raise … from …`."""
+    asking = {
+        module
+        for module in compiled_modules()
+        for node in ast.walk(ast.parse(file_of(module).read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in {"__cause__", "__context__", "__suppress_context__"}
+    }
+    assert asking == set()
+
+
 def test_checks_of_input_are_kept() -> None:
     """An assertion of the source is one in the compiled code too: nobody asks mypyc to leave them out."""
     assert "strip_asserts" not in (CHECKOUT / "setup.py").read_text()

@@ -96,7 +96,7 @@ def test_refusal_means_exit_code_2() -> None:
         ("config.providers", "file", "JVM class"),
         ("listeners", "SASL_SSL://:9092", "only PLAINTEXT"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092", "clients can't connect to 0.0.0.0"),
-        ("kafkad.coordinator_messages.store", "zookeeper", "String must be one of: embedded"),
+        ("kafkad.coordination.store", "zookeeper", "String must be one of: embedded"),
         ("kafkad.arena.bytes", "9223372036854775807", "Value must be no more than 1099511627776"),
         ("kafkad.metrics.listener", "9308", "expected host:port"),
         ("max.connections.per.ip.overrides", "10.0.0.1:x", "expected host:count"),

@@ -203,8 +203,8 @@ def _refuse_foreign(path: Path, found: MetaProperties | None, cluster_id: str, n
 def _make_usable(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise LogDirectoryOffline(f"{path} is not a directory") from error
+    except (FileExistsError, NotADirectoryError) as in_the_way:
+        raise LogDirectoryOffline(f"{path} is not a directory") from in_the_way
     except OSError as error:
         kind = LogDirectoryForbidden if error.errno in _FORBIDDEN else LogDirectoryOffline
         raise kind(f"{path} can't be created: {error.strerror}") from error

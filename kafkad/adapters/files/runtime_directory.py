@@ -28,8 +28,8 @@ class RuntimeDirectory:
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_leftovers(base)
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base))
-        except RuntimePathTooLong as error:
-            raise RuntimeDirectoryUnusable(str(error)) from error
+        except RuntimePathTooLong as too_long:
+            raise RuntimeDirectoryUnusable(str(too_long)) from too_long
         except OSError as error:
             raise RuntimeDirectoryUnusable(
                 f"no directory for sockets can be made in {base} ({error.strerror}); set kafkad.runtime.dir"

@@ -24,8 +24,8 @@ def bind_listener(host: str, port: int) -> socket.socket:
     """A bound socket that does not listen yet; an empty host is every interface. Raises `CannotListen`."""
     try:
         family, address = _resolve(host, port)
-    except socket.gaierror as error:
-        raise CannotListen(f"can't listen on {host}:{port}: {host} is not an address of any host") from error
+    except socket.gaierror as unknown_host:
+        raise CannotListen(f"can't listen on {host}:{port}: {host} is not an address of any host") from unknown_host
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -129,7 +129,8 @@ class HttpPages:
     def _write(self, client: _Client) -> None:
         assert client.answer is not None
         with suppress(BlockingIOError):
-            client.answer = client.answer[client.socket.send(client.answer) :]
+            sent = client.socket.send(client.answer)
+            client.answer = client.answer[sent:]
         if client.answer:
             self._selector.modify(client.socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
         else:

@@ -46,9 +46,9 @@ class HelperThreads:
         try:
             self._pool.submit(perform)
             self._has_complained = False
-        except RuntimeError as error:
+        except RuntimeError as no_thread:
             if not self._has_complained:
-                log.error("no thread can be started for %s, all else waits for it: %s", self._name, error)
+                log.error("no thread can be started for %s, all else waits for it: %s", self._name, no_thread)
                 self._has_complained = True
             perform()
         return future

@@ -222,10 +222,10 @@ class ZookeeperStore:
     def _wait(self, path: str, answer: Any) -> Any:
         try:
             result = answer.get(timeout=self._operation_timeout_s)
-        except self._client.handler.timeout_exception as error:
-            raise SessionSuspended(path) from error
-        except _CONNECTION_ERRORS as error:
-            raise (SessionLost if self._is_lost() else SessionSuspended)(path) from error
+        except self._client.handler.timeout_exception as timeout:
+            raise SessionSuspended(path) from timeout
+        except _CONNECTION_ERRORS as disconnected:
+            raise (SessionLost if self._is_lost() else SessionSuspended)(path) from disconnected
         except KazooException as error:
             raise _translated(error, path) from error
         # Sent just before an expiry, answered in kazoo's next session: not ours any more.

@@ -6,7 +6,7 @@ the timeout each partition that still waits is answered with REQUEST_TIMED_OUT a
 
 from typing import Generic, Protocol
 
-from kafkad.core.errors import ErrorCode
+from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.waiting.delayed_partitions import DelayedPartitions, PendingPartition, Request
 
 INVALID_LOW_WATERMARK = -1
@@ -15,11 +15,8 @@ INVALID_LOW_WATERMARK = -1
 class DeletionProgress(Protocol):
     """What a delayed DeleteRecords needs to know of a partition."""
 
-    def low_watermark_of(self, slot: int) -> int | ErrorCode:
-        """The low watermark, or the code that ends the waiting (not the leader any more …).
-
-        An `ErrorCode` is an int too: the answer is an error exactly when it's an instance of `ErrorCode`.
-        """
+    def low_watermark_of(self, slot: int) -> int:
+        """Raises KafkaError, which ends the waiting (not the leader any more …)."""
 
 
 class DeleteRecordsPartition(PendingPartition):
@@ -38,10 +35,11 @@ class DelayedDeleteRecords(DelayedPartitions[DeleteRecordsPartition, DeletionPro
     __slots__ = ()
 
     def answer_of(self, partition: DeleteRecordsPartition, view: DeletionProgress) -> ErrorCode | None:
-        answer = view.low_watermark_of(partition.slot)
-        if isinstance(answer, ErrorCode):
-            return answer
-        if answer < partition.required_offset:
+        try:
+            low_watermark = view.low_watermark_of(partition.slot)
+        except KafkaError as error:
+            return error.code
+        if low_watermark < partition.required_offset:
             return None
-        partition.low_watermark = answer
+        partition.low_watermark = low_watermark
         return ErrorCode.NONE

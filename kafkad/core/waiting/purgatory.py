@@ -9,6 +9,8 @@ from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 from kafkad.core.waiting.timing_wheel import Timer, TimingWheel
 
 PURGE_INTERVAL = 1000
@@ -19,6 +21,7 @@ View_contra = TypeVar("View_contra", contravariant=True)
 Key = TypeVar("Key", bound=Hashable)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedOperation(Timer, Generic[Key, View_contra]):
     """Keys, a deadline, and the progress of a waiting request.
 

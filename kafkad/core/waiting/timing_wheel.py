@@ -8,10 +8,13 @@ says how long the process may sleep: no empty tick is visited. No timer comes ou
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 TICK_MS = 1
 WHEEL_SIZE = 20
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Timer:
     """An object with a deadline, to be subclassed. A timer is in one wheel at a time.
 

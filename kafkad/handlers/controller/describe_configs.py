@@ -36,7 +36,8 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     results = []
     for resource in request.resources:
         keys = frozenset(resource.configuration_keys or ())
-        code, message, options = ErrorCode.NONE, "", ()
+        code, message = ErrorCode.NONE, ""
+        options: tuple[Any, ...] = ()
         try:
             options = tuple(
                 _option(messages, option, request.include_synonyms, documented)

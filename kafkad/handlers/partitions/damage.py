@@ -5,8 +5,7 @@ A damaged log affects nothing else: neither the rest of the request, nor the con
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import CorruptBatch
-from kafkad.core.log.records.compression import CannotDecompress
-from kafkad.core.log.records.record import MalformedRecords
+from kafkad.core.log.records.record import MalformedBatch, MalformedRecords, TooManyRecords, UndecodableRecords
 from kafkad.core.ports import StorageFailed
 
 DAMAGE = (StorageFailed, CorruptBatch, MalformedRecords)
@@ -18,11 +17,9 @@ def code_of(error: Exception) -> ErrorCode:
     match error:
         case StorageFailed():
             return ErrorCode.KAFKA_STORAGE_ERROR
-        case CorruptBatch():
+        case CorruptBatch() | MalformedBatch():
             return ErrorCode.CORRUPT_MESSAGE
-        case MalformedRecords() if isinstance(error.__cause__, CorruptBatch):
-            return ErrorCode.CORRUPT_MESSAGE
-        case MalformedRecords() if isinstance(error.__cause__, CannotDecompress):
+        case UndecodableRecords() | TooManyRecords():
             # Apache Kafka has no code for a codec that fails: it is a bare KafkaException there.
             return ErrorCode.UNKNOWN_SERVER_ERROR
         case MalformedRecords():

@@ -68,6 +68,7 @@ def until_known(look: Callable[[], Generator[Waits, Any, Result]]) -> Generator[
         try:
             return (yield from look())
         except NotYet:
-            yield Pause.NEWS
+            pause = Pause.NEWS
         except LogMoved:
-            yield Pause.TURN
+            pause = Pause.TURN
+        yield pause

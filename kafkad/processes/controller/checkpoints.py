@@ -117,11 +117,11 @@ class Checkpoints:
     def _write_one(self, log_dir: int, name: str, offsets: Offsets) -> None:
         try:
             self._replace(log_dir, name, offsets)
-        except NoSpaceLeft as error:
+        except NoSpaceLeft as no_room:
             # The old file is intact; there may be room the next time.
-            log.error("%s/%s can't be written and stays as it was: %s", self._paths[log_dir], name, error)
-        except StorageFailed as error:
-            self._failed(log_dir, str(error))
+            log.error("%s/%s can't be written and stays as it was: %s", self._paths[log_dir], name, no_room)
+        except StorageFailed as failure:
+            self._failed(log_dir, str(failure))
         else:
             self._written[log_dir, name] = offsets
 

@@ -42,13 +42,13 @@ def main(context: ChildContext) -> None:
         ControllerProcess(context).run()
     except (LogDirectoryUnusable, StartRefused) as refusal:
         _give_up(context, Fatal(str(refusal), REFUSED))
-    except EveryDirectoryFailed as error:
-        _give_up(context, Fatal(str(error), FAILED))
+    except EveryDirectoryFailed as offline:
+        _give_up(context, Fatal(str(offline), FAILED))
     except NoSpaceLeft:
         # The change was interrupted: the next incarnation completes it when there is room.
         raise
-    except StorageFailed as error:
-        _give_up(context, Fatal(f"the coordination store can't be used: {error}", FAILED))
+    except StorageFailed as failure:
+        _give_up(context, Fatal(f"the coordination store can't be used: {failure}", FAILED))
 
 
 def _give_up(context: ChildContext, fatal: Fatal) -> None:

@@ -202,7 +202,7 @@ class ControllerRequests:
         if question.deadline_ms != UNKNOWN_MS:
             return
         if question.reply is None:
-            question.deadline_ms = question.asked_ms + CREATION_MS
+            question.deadline_ms = float(question.asked_ms + CREATION_MS)
             return
         request = _request_of(question)
         try:
@@ -210,7 +210,7 @@ class ControllerRequests:
         except MalformedRequest as error:
             self._give_up(token, str(error))
             return
-        question.deadline_ms = question.asked_ms + patience
+        question.deadline_ms = float(question.asked_ms + patience)
 
     def _time_out(self, token: int) -> None:
         question = self._taken(token)

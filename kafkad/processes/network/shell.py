@@ -45,7 +45,7 @@ class NetworkProcess:
         self._block = context.block
         self._block[ARENA_SIZE] = context.arenas[context.key.index].size
         self._now_ms = monotonic_ms()
-        self._due_ms: float = 0
+        self._due_ms = 0.0
         """Until then the clock orders nothing; known before each wait."""
         self._stop_at_ms: int | None = None
         self._is_done = False
@@ -261,7 +261,7 @@ class NetworkProcess:
     def _timeout_ms(self) -> float:
         request_handlers = self.request_handlers
         if self._turns or request_handlers.fetch.is_busy or self.care.is_busy:
-            self._due_ms = 0
+            self._due_ms = 0.0
             return 0
         deadlines = (
             request_handlers.fetch.next_deadline_ms,

@@ -228,16 +228,16 @@ class Appender:
                 produce_version=version,
                 guard=guard,
             )
-        except KafkaError as error:
-            count_refused(self._block, error, length)
-            return self._refused(owned, error, answer)
-        except NoSpaceLeft as error:
-            say_no_room(owned, "produce refused", error)
+        except KafkaError as refusal:
+            count_refused(self._block, refusal, length)
+            return self._refused(owned, refusal, answer)
+        except NoSpaceLeft as no_room:
+            say_no_room(owned, "produce refused", no_room)
             count_storage_failure(self._block)
             self._room.found_full(owned.log_dir, monotonic_ms())
-            return self._refused(owned, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), answer)
-        except FAILURES as error:
-            self._failed(owned, error)
+            return self._refused(owned, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(no_room)), answer)
+        except FAILURES as failure:
+            self._failed(owned, failure)
             count_storage_failure(self._block)
             return (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
         if not owned.is_dirty:

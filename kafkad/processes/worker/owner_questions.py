@@ -155,11 +155,11 @@ class Questions:
             manifest.rewrites,
         )
 
-    def low_watermark_of(self, slot: int) -> int | ErrorCode:
-        """The smallest log start of all replicas; with one replica, its own."""
+    def low_watermark_of(self, slot: int) -> int:
+        """The smallest log start of all replicas; with one replica, its own. Raises KafkaError."""
         owned = self._partitions.get(slot)
         if owned is None or owned.log is None or not owned.is_online:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return owned.log.log_start_offset
 
     def _delete(self, slot: int, short_id: int, offset: int) -> tuple[ErrorCode, int]:
@@ -171,13 +171,13 @@ class Questions:
         up_to = partition_log.high_watermark.offset if offset == HIGH_WATERMARK else offset
         try:
             removed = delete_records_before(partition_log, up_to)
-        except KafkaError as error:
-            return error.code, -1
-        except NoSpaceLeft as error:
-            log.error("%s: DeleteRecords has failed, no record was deleted: %s", owned.name, error)
+        except KafkaError as refusal:
+            return refusal.code, -1
+        except NoSpaceLeft as no_room:
+            log.error("%s: DeleteRecords has failed, no record was deleted: %s", owned.name, no_room)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
-        except FAILURES as error:
-            self._failed_partitions.failed(owned, error)
+        except FAILURES as failure:
+            self._failed_partitions.failed(owned, failure)
             return ErrorCode.KAFKA_STORAGE_ERROR, -1
         self._moved(owned, removed)
         return ErrorCode.NONE, up_to
@@ -204,10 +204,10 @@ class Questions:
                 yield
                 if owned.log is partition_log and owned.is_online:
                     self._moved(owned, remove_passed(partition_log))
-        except NoSpaceLeft as error:
-            log.error("%s: segments below the log start offset can't be removed yet: %s", owned.name, error)
-        except FAILURES as error:
-            self._failed_partitions.failed(owned, error)
+        except NoSpaceLeft as no_room:
+            log.error("%s: segments below the log start offset can't be removed yet: %s", owned.name, no_room)
+        except FAILURES as failure:
+            self._failed_partitions.failed(owned, failure)
         finally:
             self._shortening.discard(owned)
 
@@ -300,11 +300,11 @@ class Questions:
             return
         try:
             self._carry_out(owned, owned.log, order)
-        except NoSpaceLeft as error:
+        except NoSpaceLeft as no_room:
             # Cleaning makes room, so a full disk must not take the partition offline here. The next round tries again.
-            log.error("%s: its cleanup is put off until the next round: %s", owned.name, error)
-        except FAILURES as error:
-            self._failed_partitions.failed(owned, error)
+            log.error("%s: its cleanup is put off until the next round: %s", owned.name, no_room)
+        except FAILURES as failure:
+            self._failed_partitions.failed(owned, failure)
 
     def _carry_out(self, owned: OwnedPartition, partition_log: PartitionLog, order: CleanupOrdered) -> None:
         before = partition_log.log_start_offset

@@ -38,7 +38,7 @@ class Crash(Exception):
     """The process dies here."""
 
 
-class CrashingStore(CoordinationStore):
+class CrashingStore:
     """Hands everything through until `writes` changes are done, then dies before the next one.
 
     Or whatever else is the `end` of a write.

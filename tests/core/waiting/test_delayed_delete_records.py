@@ -1,16 +1,19 @@
 """DeleteRecords waits for the low watermark of each partition."""
 
-from kafkad.core.errors import ErrorCode
+from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.waiting.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsPartition
 from kafkad.core.waiting.purgatory import Purgatory
 
 
 class Leader:
-    def __init__(self, answers: dict[int, int | ErrorCode]) -> None:
+    def __init__(self, answers: dict[int, int | KafkaError]) -> None:
         self.answers = answers
 
-    def low_watermark_of(self, slot: int) -> int | ErrorCode:
-        return self.answers[slot]
+    def low_watermark_of(self, slot: int) -> int:
+        answer = self.answers[slot]
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
 
 
 def waiting_deletion(
@@ -52,6 +55,6 @@ def test_a_timeout_is_told_of_the_unsatisfied_partitions_only() -> None:
 def test_a_lost_leadership_ends_the_waiting_with_its_code() -> None:
     leader = Leader({1: 0})
     purgatory = waiting_deletion(leader, DeleteRecordsPartition(1, 10))
-    leader.answers[1] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader.answers[1] = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     (deletion,) = purgatory.check_and_complete(1)
     assert answers(deletion) == {1: (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)}

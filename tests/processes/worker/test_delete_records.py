@@ -3,7 +3,7 @@
 from array import array
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
-from kafkad.core.errors import ErrorCode
+from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.metrics.catalogue import PURGATORY_DELETE_RECORDS
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
 from kafkad.wire.processes.descriptors import DeletedRecords, DeleteRecordsWanted, unpack_control
@@ -17,15 +17,18 @@ class Replicas:
     """Slots whose owner deletes at once, with other replicas that follow when the test says so."""
 
     def __init__(self, *slots: int) -> None:
-        self.low_watermarks: dict[int, int | ErrorCode] = dict.fromkeys(slots, 0)
+        self.low_watermarks: dict[int, int | KafkaError] = dict.fromkeys(slots, 0)
         self.sent: list[tuple[ProcessKey, DeletedRecords]] = []
         self.block = memoryview(array("Q", [0] * 4096))
         self.pending_deletes = PendingDeleteRecords(
             now_ms=NOW_MS, block=self.block, progress=self, delete=self.delete, send=self.send
         )
 
-    def low_watermark_of(self, slot: int) -> int | ErrorCode:
-        return self.low_watermarks[slot]
+    def low_watermark_of(self, slot: int) -> int:
+        low_watermark = self.low_watermarks[slot]
+        if isinstance(low_watermark, KafkaError):
+            raise low_watermark
+        return low_watermark
 
     def delete(self, slot: int, short_id: int, offset: int) -> tuple[ErrorCode, int]:
         if slot not in self.low_watermarks or short_id != SHORT_ID:
@@ -40,7 +43,7 @@ class Replicas:
     def ask(self, *rows: tuple[int, int, int]) -> None:
         self.pending_deletes.start(NETWORK, DeleteRecordsWanted(5, NOW_MS + 1000, list(rows)))
 
-    def reach(self, slot: int, low_watermark: int | ErrorCode) -> None:
+    def reach(self, slot: int, low_watermark: int | KafkaError) -> None:
         self.low_watermarks[slot] = low_watermark
         self.pending_deletes.progressed(slot)
 
@@ -88,7 +91,7 @@ def test_what_could_not_be_deleted_is_not_waited_for() -> None:
 def test_lost_partition_ends_the_waiting() -> None:
     replicas = Replicas(1)
     replicas.ask((1, SHORT_ID, 10))
-    replicas.reach(1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    replicas.reach(1, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert replicas.sent == [(NETWORK, DeletedRecords(5, [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]))]
 
 

@@ -48,7 +48,15 @@ _CODEC_OF_TYPE = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for c
 
 
 class MalformedRecords(Exception):
-    """The records of a batch can't be read; the cause says where it went wrong."""
+    """The records of a batch can't be read."""
+
+
+class MalformedBatch(MalformedRecords):
+    """Nor can the header of the batch."""
+
+
+class UndecodableRecords(MalformedRecords):
+    """The codec can't decompress them."""
 
 
 class TooManyRecords(MalformedRecords):
@@ -171,18 +179,18 @@ def recompress(batch: memoryview, config: LogConfig, *, max_bytes: int = MAX_DEC
 def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
     try:
         header = read_header(batch)
-    except CorruptBatch as error:
-        raise MalformedRecords(error.reason) from error
+    except CorruptBatch as corrupt:
+        raise MalformedBatch(corrupt.reason) from corrupt
     if header.magic != MAGIC or header.size < HEADER_SIZE or header.size > len(batch):
         raise MalformedRecords(
             f"not one whole batch of magic {MAGIC}: magic {header.magic}, {header.size} bytes of {len(batch)}"
         )
     try:
         return header, decompress(header.codec_bits, batch[HEADER_SIZE : header.size], max_bytes)
-    except GrowsTooLarge as error:
-        raise TooManyRecords(str(error)) from error
-    except CannotDecompress as error:
-        raise MalformedRecords(str(error)) from error
+    except GrowsTooLarge as too_large:
+        raise TooManyRecords(str(too_large)) from too_large
+    except CannotDecompress as damaged:
+        raise UndecodableRecords(str(damaged)) from damaged
 
 
 def _read_record(body: bytes, position: int) -> tuple[Record, int]:

@@ -84,10 +84,10 @@ def _timestamps_and_keys(records: memoryview, header: BatchHeader, max_bytes: in
     try:
         for record in iter_records(records, max_bytes=max_bytes):
             yield header.base_timestamp + record.timestamp_delta, record.key is not None
-    except TooManyRecords as error:
-        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
-    except MalformedRecords as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
+    except TooManyRecords as too_many:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(too_many)) from too_many
+    except MalformedRecords as malformed:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(malformed)) from malformed
 
 
 def _is_in_range(timestamp: int, config: LogConfig, now_ms: int) -> bool:

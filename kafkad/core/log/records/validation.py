@@ -157,14 +157,14 @@ def check_size(size: int, config: LogConfig) -> None:
 def _recompress(records: memoryview, config: LogConfig) -> memoryview:
     try:
         batch = memoryview(bytearray(recompress(records, config, max_bytes=read_bytes(config))))
-    except TooManyRecords as error:
-        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
-    except StaysTooLarge as error:
+    except TooManyRecords as too_many:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(too_many)) from too_many
+    except StaysTooLarge as too_large:
         most = config.max_message_bytes
         message = f"as {config.compression_type} the batch takes more than max.message.bytes, which is {most}"
-        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message) from error
-    except MalformedRecords as error:
-        raise _invalid(str(error)) from error
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message) from too_large
+    except MalformedRecords as malformed:
+        raise _invalid(str(malformed)) from malformed
     check_size(len(batch), config)
     return batch
 

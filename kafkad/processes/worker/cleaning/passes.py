@@ -210,10 +210,10 @@ class Cleanings:
             try:
                 self._swap(owned, grant.log, swap)
                 done = True
-            except NoSpaceLeft as error:
-                log.error("%s is not compacted: %s", owned.name, error)
-            except FAILURES as error:
-                self._failed_partitions.failed(owned, error)
+            except NoSpaceLeft as no_room:
+                log.error("%s is not compacted: %s", owned.name, no_room)
+            except FAILURES as failure:
+                self._failed_partitions.failed(owned, failure)
         owned.is_swapping = False
         self._answer_waiting(owned)
         if not done:

@@ -67,12 +67,12 @@ class CoordinatorPartition:
                 now_ms=moment.wall_ms,
                 guard=self.guard,
             )
-        except NoSpaceLeft as error:
-            say_no_room(owned, "a coordinator can't write", error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        except FAILURES as error:
-            self._failed(owned, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except NoSpaceLeft as no_room:
+            say_no_room(owned, "a coordinator can't write", no_room)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_room
+        except FAILURES as failure:
+            self._failed(owned, failure)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
         owned.messages_in += info.last_offset - info.base_offset + 1
         owned.bytes_in += len(batch)
         if not owned.is_dirty:

@@ -108,12 +108,12 @@ class TxnMarkerWriter:
                 leader_epoch=owned.leader_epoch,
                 now_ms=wall_clock_ms(),
             )
-        except NoSpaceLeft as error:
-            say_no_room(owned, "a transaction's end can't be written", error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        except FAILURES as error:
-            self._failed(owned, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except NoSpaceLeft as no_room:
+            say_no_room(owned, "a transaction's end can't be written", no_room)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from no_room
+        except FAILURES as failure:
+            self._failed(owned, failure)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from failure
         if not owned.is_dirty:
             self._touched(owned)
         self._ended(owned, marker.producer_id, marker.is_commit, info.base_offset)
