@@ -123,6 +123,7 @@ def _close_worker(process: WorkerProcess) -> None:
         for _, _, effect in upkeep._syncing.values():
             effect.release()
         os.close(upkeep.doorbell)
+    process.partitions.close()
     process.loader._files.close_all()
 
 

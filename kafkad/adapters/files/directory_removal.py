@@ -1,74 +1,81 @@
-"""Removes directories with their content, a file at a time: there may be tens of thousands.
+"""Removes directories with their content by a thread: a file of a gigabyte in many pieces keeps a file system busy.
 
 What can't be removed stays, and is logged once for each directory.
 """
 
 import logging
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
+
 log = logging.getLogger(__name__)
-
-
-def _nothing() -> None:
-    """The default `done`, for a removal that no caller waits for."""
 
 
 class DirectoryRemovals:
     """Directories are removed one after the other, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Path, Callable[[], object]]] = deque()
-        self._steps: Iterator[None] | None = None
-        self._problem: OSError | None = None
+        self._thread = HelperThreads(1, "directory removal")
+        self._awaited: deque[tuple[Future[None], Callable[[], object]]] = deque()
+        self._is_closed = False
 
-    def __len__(self) -> int:
-        return len(self._waiting)
+    @property
+    def is_awaited(self) -> bool:
+        """Whether `call_done` has to be called again."""
+        return bool(self._awaited)
 
-    def add(self, path: Path, done: Callable[[], object] = _nothing) -> None:
-        """`done` is called after the attempt, even if files are left."""
-        self._waiting.append((path, done))
+    def add(self, path: Path, done: Callable[[], object] | None = None) -> None:
+        """`call_done` calls `done` after the attempt, even if files are left."""
+        future = self._thread.submit(self._remove_whole, path)
+        if done is not None:
+            self._awaited.append((future, done))
 
-    def work(self, until_s: float) -> None:
-        """Remove at least one file, and more until about this time of the monotonic clock."""
-        while self._waiting:
-            path, done = self._waiting[0]
-            if self._steps is None:
-                self._steps, self._problem = self._remove(str(path)), None
-            for _ in self._steps:
-                if time.monotonic() >= until_s:
-                    return
-            self._waiting.popleft()
-            self._steps = None
-            if self._problem is not None:
-                log.error("%s is left of a deleted topic and can't be removed: %s", path, self._problem)
+    def call_done(self) -> None:
+        """In the caller's thread."""
+        while self._awaited and self._awaited[0][0].done():
+            future, done = self._awaited.popleft()
+            future.result()
             done()
 
-    def _remove(self, path: str) -> Iterator[None]:
+    def close(self) -> None:
+        """Wait for at most one file; the next start removes the rest."""
+        self._is_closed = True
+        self._thread.close(cancel=True)
+
+    def _remove_whole(self, path: Path) -> None:
+        problem = None
+        for error in self._remove(str(path)):
+            if self._is_closed:
+                return
+            if problem is None and error is not None and not isinstance(error, FileNotFoundError):
+                problem = error
+        if problem is not None:
+            log.error("%s is left of a deleted topic and can't be removed: %s", path, problem)
+
+    def _remove(self, path: str) -> Iterator[OSError | None]:
+        """After each attempt to remove something: why it can't be removed, if so."""
+        if self._is_closed:
+            return
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         yield from self._remove(entry.path)
                     else:
-                        self._try(os.unlink, entry.path)
-                    yield
+                        yield _try(os.unlink, entry.path)
         except OSError as error:
-            self._note(error)
+            yield error
             return
-        self._try(os.rmdir, path)
-        yield
+        yield _try(os.rmdir, path)
 
-    def _try(self, remove: Callable[[str], None], path: str) -> None:
-        try:
-            remove(path)
-        except OSError as error:
-            self._note(error)
 
-    def _note(self, error: OSError) -> None:
-        """The first directory that still exists."""
-        if self._problem is None and not isinstance(error, FileNotFoundError):
-            self._problem = error
+def _try(remove: Callable[[str], None], path: str) -> OSError | None:
+    try:
+        remove(path)
+    except OSError as error:
+        return error
+    return None

@@ -37,7 +37,7 @@ from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.controller.topic_deletion import TopicDeletions
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
-from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_S, Turns
+from kafkad.processes.runtime.turns import COSTLY_BYTES, Turns
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
@@ -59,6 +59,8 @@ from kafkad.wire.processes.controller_messages import (
 log = logging.getLogger(__name__)
 
 Send = Callable[[ProcessKey, bytes], bool]
+REMOVAL_LOOK_MS = 10
+"""How often the controller looks whether a directory that ends a deletion is gone."""
 
 
 class EveryDirectoryFailed(Exception):
@@ -303,8 +305,7 @@ class ControllerEvents:
                 is_first = self._context.incarnation == FIRST_INCARNATION
                 self._topic_deletions.take_back(self._opened.found, is_first_incarnation=is_first)
             self._topic_deletions.acknowledged(applied)
-        if self._topic_deletions.has_removals:
-            self._topic_deletions.remove(STEP_S)
+        self._topic_deletions.end_removed()
         if self._controller.has_unfinished_deletions:
             self._controller.finish_deletions()
         if not self._replies.is_empty:
@@ -313,14 +314,16 @@ class ControllerEvents:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        if self._topic_deletions.has_removals or self._turns or self._controller.has_unfinished_deletions:
+        if self._turns or self._controller.has_unfinished_deletions:
             return self._now_ms
-        deadlines = (self._replies.next_deadline_ms, self._checkpoints.next_deadline_ms)
+        look_ms = self._now_ms + REMOVAL_LOOK_MS if self._topic_deletions.is_awaited else None
+        deadlines = (self._replies.next_deadline_ms, self._checkpoints.next_deadline_ms, look_ms)
         return min((each for each in deadlines if each is not None), default=None)
 
     def finish(self) -> bool:
         """Write the last checkpoints and end the session; returns whether everything is on disk."""
         failed_before = self._offline
+        self._topic_deletions.close()
         self._checkpoints.write(self._controller.image)
         self._opened.store.end_session()
         self._opened.store.close()

@@ -6,7 +6,6 @@ slot.
 
 import logging
 import os
-import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -48,8 +47,9 @@ class TopicDeletions:
         """Workers with an incarnation to which metadata is sent."""
 
     @property
-    def has_removals(self) -> bool:
-        return len(self._removals) > 0
+    def is_awaited(self) -> bool:
+        """Whether deletions end with directories that are being removed."""
+        return self._removals.is_awaited
 
     def began(self, before: MetadataImage, changes: Iterable[MetadataDelta]) -> None:
         """Note the topics that `changes` deleted; `before` still has them.
@@ -121,9 +121,13 @@ class TopicDeletions:
     def _path(self, directory: FoundDirectory) -> Path:
         return self._directories[directory.log_dir].path / directory.name
 
-    def remove(self, budget_s: float) -> None:
-        """Remove some of their files; there may be very many, and clients wait meanwhile."""
-        self._removals.work(time.monotonic() + budget_s)
+    def end_removed(self) -> None:
+        """End the deletions whose last directory is gone."""
+        self._removals.call_done()
+
+    def close(self) -> None:
+        """The next start removes the remaining directories."""
+        self._removals.close()
 
     def acknowledged(self, version: int) -> None:
         """Every live process has applied `version`: slots that their owners have freed may be reused."""

@@ -231,14 +231,16 @@ class Partitions:
     @property
     def removal_due_ms(self) -> int | None:
         """When `remove_left` is due."""
-        return 0 if len(self._removals) else self._look_due_ms
+        return self._look_due_ms
 
     def remove_left(self, now_ms: int) -> None:
-        """Free the names and slots of deleted partitions and remove their files, for a few milliseconds."""
-        until_s = time.monotonic() + STEP_S
+        """Free the names and slots of deleted partitions for a few milliseconds; a thread removes their files."""
         if self._look_due_ms is not None and self._look_due_ms <= now_ms:
-            self._look_at_leaving(now_ms, until_s)
-        self._removals.work(until_s)
+            self._look_at_leaving(now_ms, time.monotonic() + STEP_S)
+
+    def close(self) -> None:
+        """The next start removes the remaining directories."""
+        self._removals.close()
 
     def _look_at_leaving(self, now_ms: int, until_s: float) -> None:
         """Each once, as far as time allows; the rest come first the next time."""

@@ -329,6 +329,7 @@ class WorkerProcess:
     def _leave(self) -> None:
         """A clean stop: sync and publish all appends, then close the links."""
         self.upkeep.close()
+        self.partitions.close()
         self.appender.finish()
         self._publish_dirty()
         self.appender.answer()

@@ -1,13 +1,24 @@
-"""Directories of deleted topics: removed a file at a time, and what can't be is said."""
+"""Directories of deleted topics: removed one after the other by a thread, and what can't be is said."""
 
 import logging
+import os
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
 
-NO_TIME, LONG_ENOUGH = 0.0, float("inf")
+WITHIN_S = 10
+
+
+@pytest.fixture
+def removals() -> Iterator[DirectoryRemovals]:
+    removals = DirectoryRemovals()
+    yield removals
+    removals.close()
 
 
 def partition(folder: Path, name: str, files: int) -> Path:
@@ -19,49 +30,88 @@ def partition(folder: Path, name: str, files: int) -> Path:
     return home
 
 
-def test_each_turn_removes_a_little(tmp_path: Path) -> None:
-    home = partition(tmp_path, "t-0", 100)
-    removals = DirectoryRemovals()
-    done: list[str] = []
-    removals.add(home, lambda: done.append("t-0"))
-    for turn in range(50):
-        removals.work(NO_TIME)
-        assert len(list(home.iterdir())) >= 101 - turn - 1
-    assert done == []
-    removals.work(LONG_ENOUGH)
-    assert not home.exists()
-    assert (done, len(removals)) == (["t-0"], 0)
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline
 
 
-def test_one_comes_after_the_other(tmp_path: Path) -> None:
-    removals = DirectoryRemovals()
+def call_all(removals: DirectoryRemovals) -> None:
+    def is_over() -> bool:
+        removals.call_done()
+        return not removals.is_awaited
+
+    wait_until(is_over)
+
+
+def test_one_comes_after_the_other(removals: DirectoryRemovals, tmp_path: Path) -> None:
     done: list[int] = []
     for number in range(3):
         removals.add(partition(tmp_path, f"t-{number}", 5), lambda number=number: done.append(number))  # type: ignore[misc]
-    removals.work(LONG_ENOUGH)
+    call_all(removals)
     assert done == [0, 1, 2]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_gone_already_is_no_news(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_nobody_waits_for_the_file_system(
+    removals: DirectoryRemovals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = partition(tmp_path, "t-0", 100)
+    unlink, may_go = os.unlink, Event()
+
+    def slow(path: str) -> None:
+        assert may_go.wait(WITHIN_S), "the caller waits"
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", slow)
+    done: list[str] = []
+    removals.add(home, lambda: done.append("t-0"))
+    removals.call_done()
+    assert (done, removals.is_awaited, len(list(home.iterdir()))) == ([], True, 101)
+    may_go.set()
+    call_all(removals)
+    assert (done, home.exists()) == (["t-0"], False)
+
+
+def test_stop_waits_for_the_file_under_way_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     removals = DirectoryRemovals()
-    removals.add(tmp_path / "t-0")
-    removals.work(LONG_ENOUGH)
-    assert len(removals) == 0
-    assert caplog.records == []
+    first, second = partition(tmp_path, "t-0", 100), partition(tmp_path, "t-1", 1)
+    unlink, has_begun, may_go = os.unlink, Event(), Event()
+
+    def slow(path: str) -> None:
+        has_begun.set()
+        may_go.wait(WITHIN_S)
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", slow)
+    removals.add(first)
+    removals.add(second)
+    assert has_begun.wait(WITHIN_S)
+    removals._is_closed = True
+    may_go.set()
+    removals.close()
+    assert len(list(first.iterdir())) == 100
+    assert len(list(second.iterdir())) == 2
+
+
+def test_what_is_gone_already_is_no_news(
+    removals: DirectoryRemovals, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[str] = []
+    removals.add(tmp_path / "t-0", lambda: done.append("t-0"))
+    call_all(removals)
+    assert (done, caplog.records) == (["t-0"], [])
 
 
 def test_what_can_not_be_removed_is_said_once_and_the_next_one_follows(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    removals: DirectoryRemovals, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     target = partition(tmp_path, "elsewhere", 1)
     file = tmp_path / "t-1"
     file.write_bytes(b"no directory")
-    removals = DirectoryRemovals()
-    removals.add(file)
-    removals.add(target)
     with caplog.at_level(logging.ERROR):
-        removals.work(LONG_ENOUGH)
+        removals.add(file)
+        removals.add(target)
+        wait_until(lambda: not target.exists())
     (record,) = caplog.records
     assert f"{file} is left of a deleted topic and can't be removed" in record.getMessage()
-    assert not target.exists()

@@ -1,5 +1,6 @@
 """A deletion comes to its end whichever worker dies, and whenever it does."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.partition_slot import STATE_FREE, STATE_ONLINE, PartitionSlot
 from kafkad.processes.controller.topic_deletion import TopicDeletions
 from tests.core.controller.world import World
+
+WITHIN_S = 10
 
 
 class Scene:
@@ -47,6 +50,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     scene = Scene(tmp_path)
     assert {row.owner for row in scene.topic.partitions} == {0, 1}
     yield scene
+    scene.topic_deletions.close()
     scene.home.close()
 
 
@@ -61,7 +65,11 @@ def test_worker_that_is_dead_when_a_topic_is_deleted_has_nothing_to_do(scene: Sc
     scene.topic_deletions.removed(scene.topic.id.bytes, scene.slots_of(0))
     scene.world.finish_deletions()
     assert "orders" not in scene.controller.deletions
-    assert scene.topic_deletions.has_removals
+    removed = {f"orders-{row.index}" for row in scene.topic.partitions if row.owner == 1}
+    deadline = time.monotonic() + WITHIN_S
+    while len(left := list(scene.home.path.glob("orders-*"))) > 1:
+        assert time.monotonic() < deadline, "the directory of the dead worker's partition is not removed"
+    assert {each.name for each in left} == {"orders-0", "orders-1"} - removed
 
 
 def test_worker_that_dies_before_it_has_removed_its_part_is_stood_in_for(scene: Scene) -> None:

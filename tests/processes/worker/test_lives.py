@@ -2,14 +2,15 @@
 
 import functools
 import logging
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
-from kafkad.processes.worker import partitions
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, fetch, produce, read_fetched, read_produced
 
@@ -152,23 +153,28 @@ def test_slots_of_a_deleted_topic_do_not_wait_for_the_files_of_one_that_was_dele
     assert len(list(pieces.directory().parent.glob("*-delete"))) == 2
 
 
-def test_a_large_topic_is_removed_a_little_in_each_pass(
+def test_others_produce_while_the_file_system_takes_its_time_to_remove_a_deleted_topic(
     make_pieces: Callable[..., Pieces], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces = make_pieces(log_segment_delete_delay_ms="0")
-    monkeypatch.setattr(partitions, "STEP_S", 0)
     pieces.create_topic("large", 40)
     pieces.run_until_online("large")
     data = pieces.directory("large").parent
+    unlink, begun, may_go = os.unlink, Event(), Event()
+
+    def slow(path: str) -> None:
+        begun.set()
+        assert may_go.wait(10), "nobody else was served"
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", slow)
     pieces.delete_topic("large")
-    pieces.run_until_known(WORKER)
-    seen = set()
-    client = pieces.connect()
-    while left := len([each for each in data.iterdir() if each.name.startswith("large")]):
-        seen.add(left)
-        assert _produced(client)[0] == 0
-    assert len(seen) > 10
-    pieces.run(lambda: pieces.worker.partitions.removal_due_ms is None, "there is nothing left to do")
+    pieces.run(begun.is_set, "a file is being removed")
+    assert _produced(pieces.connect()) == (0, 0)
+    pieces.run(lambda: pieces.worker.partitions.removal_due_ms is None, "no pass has anything left to do")
+    assert len(list(data.glob("large*"))) == 40
+    may_go.set()
+    pieces.run(lambda: not list(data.glob("large*")), "the files are gone")
 
 
 def test_log_directory_that_is_gone_costs_the_new_partition_and_nothing_else(
