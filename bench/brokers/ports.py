@@ -4,7 +4,7 @@ import os
 import random
 import socket
 
-_FIRST, _STOP = 20_000, 32_000
+_FIRST, _STOP = 10_000, 20_000
 _TRIES = 200
 
 _given: set[int] = set()
@@ -13,8 +13,9 @@ _given: set[int] = set()
 def free_port() -> int:
     """A port that nobody listens on, outside the range from which outgoing connections get theirs.
 
-    Taken from the kernel's own (ephemeral) range, any client could get it before the broker binds. Processes of
-    pytest-xdist have a part of it each: none takes the port of a broker that another is about to start again.
+    Taken from the kernel's own (ephemeral) range, any client could get it before the broker binds; in the range above
+    this one `kafkad dev` finds its ports. Processes of pytest-xdist have a part of it each: none takes the port of a
+    broker that another is about to start again.
     No port is given twice: its first owner may not have bound it yet.
     """
     ports = [port for port in _own_part() if port not in _given]

@@ -60,7 +60,7 @@ def test_one_that_can_not_be_made_is_said_once_with_its_reason(tmp_path: Path) -
         for _ in range(3):
             row = client.find("g")["g"]
             assert int(row.error_code) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        line = served.one_line(f"{OFFSETS} can't be made")
+        line = served.one_line(f"{OFFSETS} can't be created")
         assert "segment.bytes" in line and "16384" in line and "1048576" in line
 
 
