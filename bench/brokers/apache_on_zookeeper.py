@@ -5,6 +5,7 @@ from pathlib import Path
 
 from bench.brokers.broker import RunningBroker
 from bench.brokers.jars import kafka_on_zookeeper_libs
+from bench.brokers.readiness import knows_its_controller
 
 _LOG_CONFIG = (
     "log4j.rootLogger=WARN, C\n"
@@ -29,6 +30,10 @@ class ApacheKafkaOnZookeeper(RunningBroker):
         flags = ["-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
         log_config = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
         return ["java", *flags, log_config, "-cp", libs, "kafka.Kafka", str(self.folder / "server.properties")]
+
+    def _ready_or_dead(self) -> bool:
+        """It answers before its controller has told it of any broker; clients that ask then wait for minutes."""
+        return super()._ready_or_dead() and knows_its_controller(self.port)
 
     def prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ import socket
 import struct
 
 API_VERSIONS = struct.pack(">ihhih", 8 + 2, 18, 0, 1, -1)
+METADATA_OF_NO_TOPIC = struct.pack(">ihhihi", 8 + 2 + 4, 3, 1, 1, -1, 0)
 
 
 def answers(port: int, *, timeout: float = 1.0) -> bool:
@@ -18,3 +19,18 @@ def answers(port: int, *, timeout: float = 1.0) -> bool:
     except OSError:
         return False
     return len(head) == 10 and struct.unpack(">iih", head)[1:] == (1, 0)
+
+
+def knows_its_controller(port: int, *, timeout: float = 1.0) -> bool:
+    """Whether Metadata v1 names a controller, and brokers."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
+            connection.sendall(METADATA_OF_NO_TOPIC)
+            (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
+            body = connection.recv(size, socket.MSG_WAITALL)
+    except (OSError, struct.error):
+        return False
+    # Correlation id, brokers, controller id, topics (none).
+    (brokers,) = struct.unpack_from(">i", body, 4)
+    controller, topics = struct.unpack_from(">ii", body, len(body) - 8)
+    return brokers > 0 and controller >= 0 and topics == 0

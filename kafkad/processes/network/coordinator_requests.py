@@ -6,6 +6,7 @@ dies, its requests get a retriable code and are lost, as with a broker that dies
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
@@ -108,17 +109,14 @@ class CoordinatorRequests:
         when too many pieces are unanswered."""
         context = opened.reply.context
         is_in_pieces = len(opened.answers) > 1
-        while True:
-            if is_in_pieces and len(self._unanswered) >= MOST_UNANSWERED:
-                self._paused.append((opened, left))
-                return
-            row = next(left, None)
-            if row is None:
-                return
+        for row in left:
             part_id, piece, place = row
             part = self._parts.get(part_id)
             if part is None:
                 continue
+            if is_in_pieces and len(self._unanswered) >= MOST_UNANSWERED:
+                self._paused.append((opened, chain((row,), left)))
+                return
             if callable(piece.body):
                 body = part.body = piece.body()
             else:
@@ -130,10 +128,17 @@ class CoordinatorRequests:
                 self._lose(part_id, routing.code_when_lost(context.api_key))
             if callable(piece.body):
                 yield
+        self._resume()
 
     def _answered(self, part_id: int) -> None:
         """The worker has done with this piece, or is gone."""
-        if self._unanswered.pop(part_id, None) is not None and self._paused:
+        if self._unanswered.pop(part_id, None) is not None:
+            self._resume()
+
+    def _resume(self) -> None:
+        """The next request that paused goes on, if it may send something. When it has nothing left, as its client is
+        gone, the one behind it does."""
+        if self._paused and len(self._unanswered) < MOST_UNANSWERED:
             opened, left = self._paused.popleft()
             self._turns.add(len(opened.parts), self._ask_some(opened, left))
 

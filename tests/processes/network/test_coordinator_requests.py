@@ -220,3 +220,24 @@ def test_a_worker_that_is_behind_is_asked_no_more_until_it_has_answered(
     for client in others:
         assert len(api.read(client.reply()[1:]).groups) == 500
     pieces.run(lambda: not coordinators._unanswered, "nothing is left of the one that is gone")
+
+
+def test_requests_of_clients_that_are_gone_hold_up_nobody_behind_them(pieces: Pieces) -> None:
+    with_offsets_topic(pieces)
+    coordinators = pieces.network.request_handlers.coordinators
+    api = KioApi("offset_fetch", 8)
+    rows = tuple(api.part("OffsetFetchRequestGroup", group_id=f"g{number}", topics=None) for number in range(2))
+    request = framed(9, 8, b"\0" + bytes(api.request(groups=rows, require_stable=False)))
+    *leaving, last = [pieces.connect() for _ in range(41)]
+    for client in leaving:
+        client.send(request)
+    for _ in range(100):
+        pieces.turn(NETWORK)
+    gone = list(coordinators._by_connection)
+    last.send(request)
+    for _ in range(100):
+        pieces.turn(NETWORK)
+    for connection in gone:
+        coordinators.connection_lost(connection)
+    assert len(api.read(last.reply()[1:]).groups) == 2
+    pieces.run(lambda: not coordinators._paused and not coordinators._unanswered, "nothing is left of them")
