@@ -33,4 +33,4 @@ def knows_its_controller(port: int, *, timeout: float = 1.0) -> bool:
     # Correlation id, brokers, controller id, topics (none).
     (brokers,) = struct.unpack_from(">i", body, 4)
     controller, topics = struct.unpack_from(">ii", body, len(body) - 8)
-    return brokers > 0 and controller >= 0 and topics == 0
+    return bool(brokers > 0 and controller >= 0 and topics == 0)

@@ -123,7 +123,7 @@ def test_retention_orders_what_is_old_to_be_deleted(stage: Stage) -> None:
     _begin(stage, _image(1, {"retention.ms": "1000"}))
     _answer_round(stage)
     stage.until(lambda: _orders(stage), "the cleaner orders")
-    assert _orders(stage)[0] == CleanupOrdered(0, SHORT_ID, False, 0, 20, "retention.ms=1000")
+    assert _orders(stage)[0] == CleanupOrdered(0, SHORT_ID, False, 0, 10, "retention.ms=1000")
 
 
 def test_an_empty_log_and_one_that_is_not_there_are_not_asked_about(stage: Stage) -> None:
@@ -152,7 +152,7 @@ def test_logs_are_looked_at_when_their_configuration_changes(stage: Stage) -> No
     stage.actors[CONTROLLER].send(CLEANER, pack_delta(encode(MetadataDelta(2, (change,)))))
     assert _answer_round(stage).partitions == [(0, SHORT_ID), (1, SHORT_ID)]
     stage.until(lambda: len(_orders(stage)) == 2, "the cleaner orders")
-    assert _orders(stage)[0] == CleanupOrdered(0, SHORT_ID, False, 0, 20, "retention.ms=1000")
+    assert _orders(stage)[0] == CleanupOrdered(0, SHORT_ID, False, 0, 10, "retention.ms=1000")
 
 
 @pytest.mark.parametrize("stage", [NEVER], indirect=True)

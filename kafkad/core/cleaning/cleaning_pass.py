@@ -80,7 +80,8 @@ class CleaningPass:
         self.figures.map_utilization = self._filter.utilization
 
     def _learn(self) -> Generator[int, None, None]:
-        transactions = CleanedTransactions(self._aborted)
+        # What ended below the dirty part has no marker there: its producer's later records are other transactions'.
+        transactions = CleanedTransactions(each for each in self._aborted if each.last_offset >= self._first_dirty)
         for number, source in enumerate(self._sources):
             following = self._end_of(number)
             if following <= self._first_dirty:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kafkad.core.log.settings import LogConfig
 
 _LARGEST_RELATIVE_OFFSET = 2**31 - 1
+_MOST_SEGMENTS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,10 @@ class SourceSegment:
 def group_segments(
     segments: Sequence[SourceSegment], config: LogConfig, first_uncleanable_offset: int
 ) -> list[tuple[SourceSegment, ...]]:
-    """Neighbours that together are no larger than one segment may be, in their order."""
+    """Neighbours that together are no larger than one segment may be, in their order.
+
+    Of a limited number: their owner puts the new one in their place in one go.
+    """
     groups: list[tuple[SourceSegment, ...]] = []
     group: list[SourceSegment] = []
     for number, segment in enumerate(segments):
@@ -39,6 +43,8 @@ def group_segments(
 def _fits(group: Sequence[SourceSegment], segment: SourceSegment, end: int, config: LogConfig) -> bool:
     """Whether `segment`, whose offsets are below `end`, may join the group."""
     together = [*group, segment]
+    if len(group) == _MOST_SEGMENTS:
+        return False
     if segment.size and end - 1 - group[0].base_offset > _LARGEST_RELATIVE_OFFSET:
         return False
     return (

@@ -231,7 +231,8 @@ class Compactor:
         match progress:
             case int():
                 rate = self._config().log_cleaner.log_cleaner_io_max_bytes_per_second / self._cleaners
-                self._next_step_ms = monotonic_ms() + (int(1000 * progress / rate) if rate < _UNTHROTTLED else 0)
+                is_throttled = 0 < rate < _UNTHROTTLED
+                self._next_step_ms = monotonic_ms() + (int(1000 * progress / rate) if is_throttled else 0)
             case SwapWanted():
                 current.waits = True
                 if not self._send(current.owner, pack_control(progress)):

@@ -121,7 +121,7 @@ class HandOvers:
                 self._failed(task, error)
 
     def _handed_over(self, task: _Task) -> None:
-        segment, _ = task.segments.popleft()
+        segment, next_offset = task.segments.popleft()
         plan = task.plan
         if segment.base_offset >= self._failing.get(task.key, segment.base_offset + 1):
             del self._failing[task.key]
@@ -131,7 +131,7 @@ class HandOvers:
             short_topic_id(plan.topic.id.bytes),
             False,
             segment.base_offset,
-            plan.log.log_end_offset,
+            next_offset,
             plan.effect.reason,
         )
         self._send(ProcessKey("worker", plan.partition.owner), pack_control(order))

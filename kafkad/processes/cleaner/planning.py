@@ -178,7 +178,7 @@ class Planner:
                 if isinstance(effect, HandOver):
                     yield PlannedHandOver(row.slot, now, row, summary, effect)
                     continue
-                order = _order(row.slot, short_id, effect, summary.log_end_offset)
+                order = _order(row.slot, short_id, effect, summary)
                 # The owner logs the outcome at level info.
                 log.debug("%s-%d: %s", topic.name, row.index, _in_words(order, name))
                 yield order
@@ -235,12 +235,15 @@ def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:
     )
 
 
-def _order(slot: int, short_id: int, effect: DeleteSegments | RollActive, log_end: int) -> CleanupOrdered:
+def _order(slot: int, short_id: int, effect: DeleteSegments | RollActive, of: LogSummary) -> CleanupOrdered:
+    """A deletion ends where the last of its segments ended: cleaning may have merged it with later ones since."""
     match effect:
         case DeleteSegments():
-            return CleanupOrdered(slot, short_id, False, effect.up_to_base_offset, log_end, effect.reason)
+            later = (each.base_offset for each in of.segments if each.base_offset > effect.up_to_base_offset)
+            end = next(later, of.log_end_offset)
+            return CleanupOrdered(slot, short_id, False, effect.up_to_base_offset, end, effect.reason)
         case RollActive():
-            return CleanupOrdered(slot, short_id, True, _NOTHING, log_end, effect.reason)
+            return CleanupOrdered(slot, short_id, True, _NOTHING, of.log_end_offset, effect.reason)
 
 
 def _in_words(order: CleanupOrdered, policy: str) -> str:

@@ -284,7 +284,8 @@ class SegmentsDescribed(msgspec.Struct, tag="segments_described", array_like=Tru
 class CleanupOrdered(msgspec.Struct, tag="cleanup_ordered", array_like=True):
     """A policy's plan for one partition: roll first, then drop segments up to a base offset (-1: none).
 
-    `log_end_offset` is the end of the log when the plan was made: the plan does not cover later records.
+    The plan does not cover records from `log_end_offset` on: the end of the log when it was made, or of the last
+    segment to drop. Segments that were merged with later ones since stay.
     """
 
     slot: int

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkad.core.cleaning.uncleanable import UncleanableLog
+from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.log.records.batch import Codec, has_valid_crc, read_header
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
@@ -128,3 +129,44 @@ def test_entries_of_aborted_transactions_are_kept_while_their_markers_are_needed
     names = [file_name(files.base_offset, TXN_INDEX, CLEANED) for files in written if files.txn_index_bytes]
     kept = [entry for name in names for entry in unpack_entries(writer.store.read(name))]
     assert before and kept == before
+
+
+def test_committed_records_of_a_producer_that_once_aborted_count() -> None:
+    """The marker of the aborted transaction lies in the clean part, which is not read to learn keys."""
+    writer = Writer(0)
+
+    def append(value: bytes, producer: int) -> None:
+        data = build_batch(
+            [NewRecord(NOW, b"key", value)],
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
+            base_sequence=writer.sequences.get(producer, -1),
+            is_transactional=producer >= 0,
+            base_offset=writer.log.log_end_offset,
+        )
+        append_as_follower(writer.log, memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
+        writer.sequences[producer] = writer.sequences.get(producer, -1) + (producer >= 0)
+
+    def end(commit: bool) -> None:
+        append_end_marker(
+            writer.log,
+            producer_id=1,
+            producer_epoch=0,
+            coordinator_epoch=1,
+            commit=commit,
+            transaction_version=1,
+            leader_epoch=0,
+            now_ms=NOW,
+        )
+
+    append(b"aborted", 1)
+    end(commit=False)
+    append(b"older", -1)
+    first_dirty = writer.log.log_end_offset
+    append(b"newer", 1)
+    end(commit=True)
+    writer.write(0)
+    cleaning, _ = begin_pass(writer.log, writer.store, first_dirty=first_dirty, now_ms=NOW, window=1)
+    (files,) = run_pass(cleaning)
+    kept = writer.store.read(file_name(files.base_offset, LOG, CLEANED))
+    assert b"newer" in kept and b"older" not in kept

@@ -31,3 +31,8 @@ def test_offsets_of_a_group_fit_into_its_index() -> None:
     assert groups(segment(0, 1), segment(10, 1), end=far + 1) == [[0], [10]]
     # An empty segment has no offsets.
     assert groups(segment(0, 1), segment(10, 0), segment(far + 5, 1), end=far + 9) == [[0, 10], [far + 5]]
+
+
+def test_no_more_segments_are_grouped_than_their_owner_replaces_in_one_go() -> None:
+    grouped = groups(*(segment(number, 1, index=0, times=0) for number in range(150)), end=150)
+    assert [len(group) for group in grouped] == [64, 64, 22]

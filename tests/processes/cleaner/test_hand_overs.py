@@ -101,9 +101,9 @@ def test_each_segment_goes_after_somebody_has_got_it(archive: Archive) -> None:
     archive.run()
     assert archive.got == [(0, 10, b"0"), (10, 20, b"10"), (20, 30, b"20")]
     assert [(order.delete_up_to, order.log_end_offset, order.roll) for order in archive.orders] == [
-        (0, 40, False),
-        (10, 40, False),
-        (20, 40, False),
+        (0, 10, False),
+        (10, 20, False),
+        (20, 30, False),
     ]
 
 

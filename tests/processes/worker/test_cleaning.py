@@ -56,6 +56,16 @@ def test_segments_that_are_as_they_were_go(pieces: Pieces) -> None:
     assert pieces.published().log_start == 2
 
 
+def test_segment_that_was_merged_with_later_ones_since_it_was_to_go_stays(pieces: Pieces) -> None:
+    """Only what its first records were was too old."""
+    client = pieces.connect()
+    for _ in range(3):
+        _write(client)
+    _log(pieces).roll(3, 0)
+    _clean(pieces, up_to=0, end=1)
+    assert pieces.published().log_start == 0
+
+
 def test_segments_below_the_log_start_that_a_dead_worker_has_left_go(pieces: Pieces) -> None:
     """Whatever the topic's cleanup policy is: nobody orders it."""
     client = pieces.connect()

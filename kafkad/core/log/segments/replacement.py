@@ -21,7 +21,7 @@ from kafkad.core.log.segments.layout import (
     parse_file_name,
 )
 from kafkad.core.log.segments.segment import Segment
-from kafkad.core.ports import NoSpaceLeft
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,12 @@ def replace_segments(log: PartitionLog, sources: Sequence[Segment], cleaned: Cle
         store.sync_directory()
     _make_swap(log, cleaned)
     waiting = log.segments.replace(sources, _segment(log, sources[0], cleaned))
-    for kind in cleaned.kinds():
-        store.rename(file_name(cleaned.base_offset, kind, SWAP), file_name(cleaned.base_offset, kind))
+    try:
+        for kind in cleaned.kinds():
+            store.rename(file_name(cleaned.base_offset, kind, SWAP), file_name(cleaned.base_offset, kind))
+    except NoSpaceLeft as no_room:
+        # The log is not as it was any more: the next start makes the rest of the swap.
+        raise StorageFailed(str(no_room)) from no_room
     store.sync_directory()
     log.rewrites += 1
     log.generation += 1

@@ -125,7 +125,7 @@ class Cleanings:
         if known is not None and not _holds(known):
             del self._grants[message.slot]
             known = None
-        if owned is None or owned.short_id != message.short_id or not owned.is_online or known is not None:
+        if owned is None or owned.short_id != message.short_id or not owned.is_online or owned.is_swapping or known:
             self._refuse(cleaner, message.slot)
             return
         partition_log = owned.log
@@ -206,7 +206,9 @@ class Cleanings:
         grant = swap.grant
         owned = grant.owned
         done = False
-        if _holds(grant) and are_still_there(grant.log, swap.sources):
+        # A pass that began since has files of the same names.
+        is_of_this_pass = self._grants.get(owned.slot) is grant
+        if is_of_this_pass and _holds(grant) and are_still_there(grant.log, swap.sources):
             try:
                 self._swap(owned, grant.log, swap)
                 done = True
