@@ -1,6 +1,7 @@
 """A directory of Apache Kafka 3.9 in ZooKeeper mode goes to kafkad and back, with the configs of its topics."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ def test_a_directory_goes_from_zookeeper_mode_to_kafkad_and_back(tmp_path: Path)
     zookeeper = ZookeeperServer(tmp_path / "zookeeper")
     hosts = f"{zookeeper.hosts}/kafka"
     apache = ApacheKafkaOnZookeeper(tmp_path / "apache", hosts, _SETTINGS)
-    with apache:
+    with ExitStack() as ends, apache:
+        ends.callback(zookeeper.stop)
         written_logs.create_all(apache)
         written_logs.write_all(apache, "theirs", 0)
         written_logs.trim(apache, 43)
@@ -53,4 +55,3 @@ def test_a_directory_goes_from_zookeeper_mode_to_kafkad_and_back(tmp_path: Path)
 
         apache.start()
         assert differences(apache, ours) == []
-    zookeeper.stop()
