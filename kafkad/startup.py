@@ -13,12 +13,11 @@ from pathlib import Path
 
 from kafkad.banner import Ready, banner, exposed
 from kafkad.config import BrokerConfig, Endpoint, PluginsConfig
+from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.plugin_discovery import PluginFailed
 from kafkad.plugin_loading import Plugins, UnknownObject, chosen, load
 from kafkad.processes.supervisor import run_broker
 from kafkad.standard_streams import say, unbuffer_standard_streams
-
-REFUSED = 2
 
 
 def start_broker(

@@ -68,7 +68,7 @@ ALLOWED = {
     "kafkad.standard_streams": (),
     "kafkad.startup": (
         *("kafkad.config", "kafkad.processes.supervisor", "kafkad.banner", "kafkad.plugin_discovery"),
-        *("kafkad.standard_streams", *PLUGINS),
+        *("kafkad.standard_streams", "kafkad.core.supervision.exit_codes", *PLUGINS),
     ),
     "kafkad.cli": ("kafkad",),
     "kafkad.pytest_plugin": ("kafkad.adapters",),

@@ -13,6 +13,8 @@ NO_TOPIC_ID = UUID(int=0)
 """Stands for no topic id (KIP-516)."""
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
+LAST_PRODUCER_EPOCH = 2**15 - 1
+"""A producer that reaches it gets a new producer id."""
 NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
 NOT_CLEANED = -1

@@ -29,6 +29,7 @@ from kafkad.core.controller.deltas import MetadataGap, apply, decode
 from kafkad.core.metrics.metric import MetricsReporter, MetricsSnapshot, Page
 from kafkad.core.metrics.snapshot import GroupLag
 from kafkad.core.supervision.broker_state import BrokerState
+from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.hookspecs import BrokerInfo
 from kafkad.plugin_loading import chosen
 from kafkad.processes.runtime.child import ChildContext
@@ -47,7 +48,6 @@ from kafkad.wire.processes.coordinator_messages import (
 log = logging.getLogger(__name__)
 
 POLLING_INTERVAL = "kafka.metrics.polling.interval.secs"
-CONFIGURATION_REFUSED = 2
 
 
 class ReporterProcess:
@@ -119,7 +119,7 @@ class ReporterProcess:
             elif self._context.incarnation > 1:
                 log.warning("%s", message)
             else:
-                self._context.channel.send(Fatal(text=message, exit_code=CONFIGURATION_REFUSED))
+                self._context.channel.send(Fatal(text=message, exit_code=REFUSED))
             return
         self._pages.add_page("/health", self._health)
         self._loop.watch(self._pages.fileno(), self._serve_pages)

@@ -15,7 +15,8 @@ from kafkad.core.coordinator.shard import Outcome
 from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.record import NewRecord, Record, build_batch, iter_records
 from kafkad.core.transactions.records import TransactionRecord
-from kafkad.core.transactions.state import MAX_EPOCH, TransactionState
+from kafkad.core.transactions.state import TransactionState
+from kafkad.core.types import LAST_PRODUCER_EPOCH
 from kafkad.wire.records import transaction_records
 from tests.compat.test_transaction_rules import Conversation, finalize
 from tests.compat.transaction_sides import BrokerSide, OurSide
@@ -116,7 +117,7 @@ def _as_admin(request: bytes) -> bytes:
 
 
 def test_apache_kafka_loads_ours_and_both_go_on_alike_at_the_last_epochs(tmp_path: Path) -> None:
-    records = [_planted(f"planted-{number}", number, MAX_EPOCH - 1 - number % 5) for number in range(20)]
+    records = [_planted(f"planted-{number}", number, LAST_PRODUCER_EPOCH - 1 - number % 5) for number in range(20)]
     apache = ApacheKafka(tmp_path)
     with apache:
         with RawClient(apache.port) as client:

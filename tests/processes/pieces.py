@@ -162,7 +162,7 @@ class Pieces:
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.registry.set_state(CONTROLLER, ProcessState.READY)
         self._links = LinkSet(self._zmq, self._resources.runtime_dir, CONTROLLER, 1)
-        self._publishing = MetadataPublisher(self.registry, self._links_send)
+        self._metadata_publisher = MetadataPublisher(self.registry, self._links_send)
         self._partitions = partitions
 
     def start(self) -> None:
@@ -239,9 +239,9 @@ class Pieces:
     def tell_roster(self) -> None:
         for change in self._links.update(self.registry.entries()):
             if isinstance(change, PeerGone):
-                self._publishing.unlinked(change.peer)
+                self._metadata_publisher.unlinked(change.peer)
             else:
-                self._publishing.linked(change.peer, self.image)
+                self._metadata_publisher.linked(change.peer, self.image)
         for peer in self.registry.keys:
             self.registry.mark_seen(CONTROLLER, peer, self.registry.incarnation(peer))
         for _, channel in self._alive.values():
@@ -307,7 +307,7 @@ class Pieces:
                 message = unpack_message(frame)
                 self.heard.append(message)
                 if isinstance(message, SnapshotWanted):
-                    self._publishing.asked(peer, message.have_version, self.image)
+                    self._metadata_publisher.asked(peer, message.have_version, self.image)
                 elif isinstance(message, ProducerIdsWanted):
                     self._producer_ids += PRODUCER_IDS
                     self._links_send(peer, pack_message(ProducerIdsGiven(self._producer_ids, PRODUCER_IDS)))

@@ -15,7 +15,8 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.transactions.config import supports_epoch_bump
 from kafkad.core.transactions.records import TransactionRecord
 from kafkad.core.transactions.requests import EndTxn
-from kafkad.core.transactions.state import MAX_EPOCH, TransactionState
+from kafkad.core.transactions.state import TransactionState
+from kafkad.core.types import LAST_PRODUCER_EPOCH
 
 State = TransactionState
 
@@ -76,7 +77,7 @@ def _is_rotated(current: TransactionRecord, end: EndTxn) -> bool:
     """A retry of the end that used up the last epoch: the transactional id has another producer id by now."""
     return (
         current.previous_producer_id == end.producer_id
-        and end.producer_epoch == MAX_EPOCH - 1
+        and end.producer_epoch == LAST_PRODUCER_EPOCH - 1
         and current.producer_epoch == 0
     )
 

@@ -2,8 +2,9 @@
 
 from enum import IntEnum
 
+from kafkad.core.types import LAST_PRODUCER_EPOCH
+
 NO_EPOCH = -1
-MAX_EPOCH = 0x7FFF
 
 
 class TransactionState(IntEnum):
@@ -55,4 +56,4 @@ STATES_BY_NAME = {name: state for state, name in _NAMES.items()}
 
 def is_epoch_exhausted(epoch: int) -> bool:
     """No producer ever gets the last epoch: the coordinator can always fence once more."""
-    return epoch >= MAX_EPOCH - 1
+    return epoch >= LAST_PRODUCER_EPOCH - 1

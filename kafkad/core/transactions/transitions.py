@@ -9,8 +9,8 @@ from dataclasses import replace
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.transactions.config import supports_epoch_bump
 from kafkad.core.transactions.records import Partition, TransactionRecord
-from kafkad.core.transactions.state import MAX_EPOCH, NO_EPOCH, TransactionState, is_epoch_exhausted
-from kafkad.core.types import NO_PRODUCER_ID, NO_TIMESTAMP
+from kafkad.core.transactions.state import NO_EPOCH, TransactionState, is_epoch_exhausted
+from kafkad.core.types import LAST_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 
 
 def created(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> TransactionRecord:
@@ -87,7 +87,7 @@ def joined(
 
 def fenced_epoch(current: TransactionRecord, *, has_failed_before: bool) -> int:
     """The epoch that fences the producer. An earlier attempt that was not written has bumped it already."""
-    is_at_end = current.producer_epoch == MAX_EPOCH
+    is_at_end = current.producer_epoch == LAST_PRODUCER_EPOCH
     return current.producer_epoch if has_failed_before or is_at_end else current.producer_epoch + 1
 
 
@@ -109,7 +109,7 @@ def prepared(
     epoch, last_epoch = current.producer_epoch, current.last_producer_epoch
     if supports_epoch_bump(client_version):
         last_epoch = epoch
-        if not (epoch == MAX_EPOCH and state is TransactionState.PREPARE_ABORT):
+        if not (epoch == LAST_PRODUCER_EPOCH and state is TransactionState.PREPARE_ABORT):
             epoch += 1
     was_open = current.state is TransactionState.ONGOING
     return replace(

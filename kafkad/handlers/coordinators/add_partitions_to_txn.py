@@ -7,19 +7,19 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
+from kafkad.core.log.producers.checks import EPOCH_BUMPING
 from kafkad.core.transactions.requests import PartitionResult, PartitionsAdded, PartitionsToAdd
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.wire.messages.add_partitions_to_txn import pack_one, pack_several
 
 BATCHED_FROM = 4
+"""From here on brokers send it, for producers of transaction version 2; others add their partitions themselves."""
 FENCED_FROM = 2
 """Clients of older versions expect INVALID_PRODUCER_EPOCH for a fenced producer."""
-_BROKER_VERSION = 2
-"""Brokers send this for producers of transaction version 2; other producers add their partitions themselves."""
 
 
 def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[Any]:
-    client_version = _BROKER_VERSION if caller.version >= BATCHED_FROM else 0
+    client_version = EPOCH_BUMPING if caller.version >= BATCHED_FROM else 0
     return shard.add_partitions(caller.token, _transactions(request, caller.version), client_version, moment)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
+from kafkad.core.log.producers.checks import EPOCH_BUMPING
 from kafkad.core.transactions.requests import EndTxn, TransactionEnded
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.wire.kio_codec import codec
@@ -20,7 +21,7 @@ def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
         is_commit=request.committed,
-        client_version=2 if caller.version >= BUMPS_EPOCH_FROM else 0,
+        client_version=EPOCH_BUMPING if caller.version >= BUMPS_EPOCH_FROM else 0,
     )
     return shard.end_txn(caller.token, end, moment)
 

@@ -20,6 +20,7 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
 from kafkad.core.controller.startup.startup import StartRefused
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.core.supervision.exit_codes import FAILED, REFUSED
 from kafkad.processes.controller.events import ControllerEvents, EveryDirectoryFailed
 from kafkad.processes.controller.startup import Opened, open_controller
 from kafkad.processes.runtime.child import ChildContext
@@ -29,7 +30,6 @@ from kafkad.wire.processes.controller_messages import unpack_message
 
 log = logging.getLogger(__name__)
 
-REFUSED, FAILED = 2, 1
 LOOK_MS = 2
 """How often a new incarnation checks whether the workers have switched to it; it does nothing else until then."""
 ROOM_LOOK_MS = 1_000

@@ -35,6 +35,7 @@ from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config import BrokerConfig, Endpoint, Listener
 from kafkad.core.metrics.catalogue import GAUGE_INDEXES
 from kafkad.core.supervision.broker_state import BrokerState
+from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.core.supervision.open_files import OpenFiles
 from kafkad.plugin_loading import Plugins
 
@@ -153,7 +154,7 @@ def run_child(context: ChildContext, main: RoleMain, forget: Callable[[], None])
 def _end_for_now(context: ChildContext, error: OutOfResources) -> None:
     """The machine lacks a resource. A broker that starts is refused; in one that serves, the other processes go on."""
     if context.registry.broker_state in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
-        context.channel.send(Fatal(str(error), exit_code=2))
+        context.channel.send(Fatal(str(error), exit_code=REFUSED))
     else:
         log.error("ends: %s", error)
     os._exit(EX_OSERR)

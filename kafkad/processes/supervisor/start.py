@@ -17,6 +17,7 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig, Endpoint, InvalidConfiguration, dynamic
 from kafkad.core.ports import StorageFailed
+from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.core.supervision.open_files import OpenFiles
 from kafkad.core.supervision.restart_backoff import FAILURES_ALLOWED
 from kafkad.core.supervision.stop_sequence import STAGE_MS
@@ -30,7 +31,6 @@ from kafkad.processes.supervisor.supervision import Supervision
 
 log = logging.getLogger(__name__)
 
-REFUSED = 2
 ROLES = ("controller", "worker", "network", "cleaner", "reporter")
 
 

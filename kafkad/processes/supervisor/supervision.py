@@ -27,6 +27,7 @@ from kafkad.adapters.operating_system.terminal import has_hung_up
 from kafkad.adapters.shared_memory.counters import Counters
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessRegistry, ProcessState
 from kafkad.core.supervision.broker_state import BrokerState, enter, leaving
+from kafkad.core.supervision.exit_codes import FAILED, OK, REFUSED
 from kafkad.core.supervision.restart_backoff import CrashLoop
 from kafkad.core.supervision.stop_sequence import StopRole, StopSequence
 from kafkad.processes.supervisor import progress
@@ -37,7 +38,6 @@ from kafkad.processes.supervisor.watch import Watch
 
 log = logging.getLogger(__name__)
 
-OK, FAILED, REFUSED = 0, 1, 2
 
 
 class Supervision:

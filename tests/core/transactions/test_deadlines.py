@@ -4,7 +4,7 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import ProducerInitialized, TransactionEnded
-from kafkad.core.transactions.state import MAX_EPOCH
+from kafkad.core.types import LAST_PRODUCER_EPOCH
 from tests.core.transactions.bed import T0, T1, TIMEOUT_MS, TransactionBed
 
 DAY_MS = 86_400_000
@@ -94,12 +94,12 @@ def test_since_version_2_a_timed_out_producer_may_abort_and_go_on() -> None:
 def test_since_version_2_the_last_epoch_goes_on_with_a_new_id() -> None:
     bed = TransactionBed()
     producer_id, _ = bed.started()
-    for _ in range(MAX_EPOCH - 1):
+    for _ in range(LAST_PRODUCER_EPOCH - 1):
         bed.started()
-    bed.added((producer_id, MAX_EPOCH - 1), T0)
+    bed.added((producer_id, LAST_PRODUCER_EPOCH - 1), T0)
     bed.advance(TIMEOUT_MS + 1)
     (wanted,) = bed.write_markers()
-    assert (wanted.producer_id, wanted.producer_epoch) == (producer_id, MAX_EPOCH)
+    assert (wanted.producer_id, wanted.producer_epoch) == (producer_id, LAST_PRODUCER_EPOCH)
     assert (bed.describe().producer_id, bed.describe().producer_epoch) == (producer_id + 1, 0)
 
 
@@ -119,9 +119,9 @@ def test_an_abort_that_can_not_be_written_comes_again() -> None:
 def test_an_abort_without_a_producer_id_comes_again() -> None:
     bed = TransactionBed(abort_interval_ms=10_000)
     producer_id, _ = bed.started()
-    for _ in range(MAX_EPOCH - 1):
+    for _ in range(LAST_PRODUCER_EPOCH - 1):
         bed.started()
-    bed.added((producer_id, MAX_EPOCH - 1), T0)
+    bed.added((producer_id, LAST_PRODUCER_EPOCH - 1), T0)
     bed.producer_ids.is_dry = True
     bed.advance(TIMEOUT_MS + 1)
     assert bed.state() == "Ongoing"

@@ -7,7 +7,8 @@ from kafkad.core.log.records.record import iter_records
 from kafkad.core.transactions.ending import Verdict, judge
 from kafkad.core.transactions.records import TransactionRecord
 from kafkad.core.transactions.requests import EndTxn, TransactionEnded
-from kafkad.core.transactions.state import MAX_EPOCH, TransactionState
+from kafkad.core.transactions.state import TransactionState
+from kafkad.core.types import LAST_PRODUCER_EPOCH
 from tests.core.coordinator.memory_log import Refused
 from tests.core.transactions.bed import T0, T1, TransactionBed
 
@@ -87,15 +88,15 @@ def test_version_2_gives_the_epoch_of_the_next_transaction() -> None:
 def test_version_2_gives_a_new_producer_id_when_the_epochs_are_used_up() -> None:
     bed = TransactionBed()
     producer_id, _ = bed.started()
-    for _ in range(MAX_EPOCH - 1):
+    for _ in range(LAST_PRODUCER_EPOCH - 1):
         bed.started()
-    last = (producer_id, MAX_EPOCH - 1)
+    last = (producer_id, LAST_PRODUCER_EPOCH - 1)
     bed.added(last, T0)
     reply = bed.end(last, version=2)
     assert reply == TransactionEnded(producer_id=producer_id + 1, producer_epoch=0)
     (wanted,) = bed.write_markers()
     # The partitions still know the old id: its last epoch of all is for this marker.
-    assert (wanted.producer_id, wanted.producer_epoch) == (producer_id, MAX_EPOCH)
+    assert (wanted.producer_id, wanted.producer_epoch) == (producer_id, LAST_PRODUCER_EPOCH)
     assert bed.end(last, version=2) == reply
     bed.added((producer_id + 1, 0), T0)
 
@@ -103,9 +104,9 @@ def test_version_2_gives_a_new_producer_id_when_the_epochs_are_used_up() -> None
 def test_version_2_decides_nothing_without_a_producer_id_to_go_on_with() -> None:
     bed = TransactionBed()
     producer_id, _ = bed.started()
-    for _ in range(MAX_EPOCH - 1):
+    for _ in range(LAST_PRODUCER_EPOCH - 1):
         bed.started()
-    last = (producer_id, MAX_EPOCH - 1)
+    last = (producer_id, LAST_PRODUCER_EPOCH - 1)
     bed.added(last, T0)
     bed.producer_ids.is_dry = True
     assert bed.end_code(last, version=2) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -126,9 +127,9 @@ def test_version_2_aborts_a_transaction_without_partitions_at_once() -> None:
 def test_before_version_2_the_last_epoch_goes_on() -> None:
     bed = TransactionBed()
     producer_id, _ = bed.started()
-    for _ in range(MAX_EPOCH - 1):
+    for _ in range(LAST_PRODUCER_EPOCH - 1):
         bed.started()
-    last = (producer_id, MAX_EPOCH - 1)
+    last = (producer_id, LAST_PRODUCER_EPOCH - 1)
     bed.added(last, T0)
     bed.producer_ids.is_dry = True
     assert bed.end_code(last) is ErrorCode.NONE
@@ -284,9 +285,9 @@ def test_since_version_2_the_epoch_tells_a_retry(
 )
 def test_a_retry_with_the_producer_id_before_is_recognized(state: State, abort: object, commit: object) -> None:
     current = record(state, epoch=0, producer_id=10, previous_producer_id=9)
-    assert judged(current, MAX_EPOCH - 1, commit=False, version=2) == abort
-    assert judged(current, MAX_EPOCH - 1, commit=True, version=2) == commit
-    assert judged(current, MAX_EPOCH - 2, commit=True, version=2) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert judged(current, LAST_PRODUCER_EPOCH - 1, commit=False, version=2) == abort
+    assert judged(current, LAST_PRODUCER_EPOCH - 1, commit=True, version=2) == commit
+    assert judged(current, LAST_PRODUCER_EPOCH - 2, commit=True, version=2) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 @pytest.mark.parametrize("version", [0, 2])

@@ -4,7 +4,7 @@ import pytest
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import InitProducerId, ProducerInitialized
-from kafkad.core.transactions.state import MAX_EPOCH
+from kafkad.core.types import LAST_PRODUCER_EPOCH
 from tests.core.coordinator.memory_log import Refused
 from tests.core.transactions.bed import T0, TransactionBed
 
@@ -130,7 +130,7 @@ def test_a_fence_bumps_the_epoch_once_whatever_the_version(version: int, last_ep
     assert (reply.code is ErrorCode.NONE) == last_epoch_is_known
 
 
-def exhausted(bed: TransactionBed, epoch: int = MAX_EPOCH - 1) -> int:
+def exhausted(bed: TransactionBed, epoch: int = LAST_PRODUCER_EPOCH - 1) -> int:
     """The producer id of one that has come to its last epoch."""
     producer_id, _ = bed.started()
     for _ in range(epoch):
@@ -142,30 +142,30 @@ def test_an_exhausted_producer_gets_a_new_id() -> None:
     bed = TransactionBed()
     assert bed.describe().code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     producer_id = exhausted(bed)
-    assert bed.describe().producer_epoch == MAX_EPOCH - 1
+    assert bed.describe().producer_epoch == LAST_PRODUCER_EPOCH - 1
     assert bed.started() == (producer_id + 1, 0)
 
 
 def test_an_exhausted_producer_that_names_itself_gets_a_new_id_and_may_ask_twice() -> None:
     bed = TransactionBed()
     producer_id = exhausted(bed)
-    first = bed.init("x", producer_id, MAX_EPOCH - 1)
+    first = bed.init("x", producer_id, LAST_PRODUCER_EPOCH - 1)
     assert first == ProducerInitialized(producer_id=producer_id + 1, producer_epoch=0)
-    assert bed.init("x", producer_id, MAX_EPOCH - 1) == first
+    assert bed.init("x", producer_id, LAST_PRODUCER_EPOCH - 1) == first
 
 
 def test_only_the_last_epoch_of_the_id_before_may_ask_twice() -> None:
     bed = TransactionBed()
     producer_id = exhausted(bed)
-    bed.init("x", producer_id, MAX_EPOCH - 1)
-    assert bed.init("x", producer_id, MAX_EPOCH - 2) == fenced()
+    bed.init("x", producer_id, LAST_PRODUCER_EPOCH - 1)
+    assert bed.init("x", producer_id, LAST_PRODUCER_EPOCH - 2) == fenced()
 
 
 def test_a_zombie_of_the_id_before_is_fenced_by_a_new_instance() -> None:
     bed = TransactionBed()
     producer_id = exhausted(bed)
     bed.started()
-    assert bed.init("x", producer_id, MAX_EPOCH - 1) == fenced()
+    assert bed.init("x", producer_id, LAST_PRODUCER_EPOCH - 1) == fenced()
 
 
 def test_an_old_epoch_of_an_exhausted_producer_is_an_error() -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from kafkad.core.coordinator.shard import Outcome, TxnMarkersToSend
 from kafkad.core.errors import ErrorCode
-from kafkad.core.transactions.state import MAX_EPOCH, NO_EPOCH
+from kafkad.core.transactions.state import NO_EPOCH
+from kafkad.core.types import LAST_PRODUCER_EPOCH
 from kafkad.wire.records import transaction_records
 from tests.core.transactions.bed import TransactionBed
 from tests.core.transactions.model import LOST, Fate, Identity, ModelPartition, ModelProducer
@@ -75,7 +76,7 @@ class World:
         left = self.random.randrange(1, 6)
         known = self.bed.shard._cache.get("x")
         assert known is not None
-        aged = replace(known, producer_epoch=MAX_EPOCH - 1 - left, last_producer_epoch=NO_EPOCH)
+        aged = replace(known, producer_epoch=LAST_PRODUCER_EPOCH - 1 - left, last_producer_epoch=NO_EPOCH)
         self.bed.perform(Outcome(records=[aged]))
         assert self.bed.describe("x").producer_id == producer_id
 

@@ -10,10 +10,10 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.entry import NO_PRODUCER_EPOCH, ProducerEntry
 from kafkad.core.log.producers.verification import Verification
 from kafkad.core.log.records.batch import TRANSACTIONAL_FLAG, BatchHeader
+from kafkad.core.types import LAST_PRODUCER_EPOCH
 
 EPOCH_BUMPING: Final = 2
 """The transaction version from which on a marker carries the epoch after that of its transaction (KIP-890)."""
-_LAST_PRODUCER_EPOCH: Final = 2**15 - 1
 
 
 def check_producer_epoch(where: object, entry: ProducerEntry | None, producer_id: int, producer_epoch: int) -> None:
@@ -89,7 +89,7 @@ def check_end_marker(
     if entry is None:
         return
     if transaction_version >= EPOCH_BUMPING and producer_epoch == entry.producer_epoch:
-        is_repeated = entry.current_txn_first_offset is None or producer_epoch == _LAST_PRODUCER_EPOCH
+        is_repeated = entry.current_txn_first_offset is None or producer_epoch == LAST_PRODUCER_EPOCH
         if not is_repeated:
             raise refusal(
                 where,

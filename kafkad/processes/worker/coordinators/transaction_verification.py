@@ -13,6 +13,7 @@ from kafkad.core.controller.topics.names import TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
+from kafkad.core.log.producers.checks import EPOCH_BUMPING
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.requests import PartitionsAdded, PartitionsToAdd
 from kafkad.core.transactions.shard import TransactionShard
@@ -22,7 +23,6 @@ from kafkad.wire.processes.coordinator_messages import VerificationWanted, Verif
 
 Answered = Callable[[list[ErrorCode]], None]
 """Called once with a code for each partition, in the order asked."""
-_BROKER_VERSION = 2
 
 
 class Question(NamedTuple):
@@ -125,7 +125,7 @@ class TransactionVerification:
                 tuple(dict.fromkeys((topic, index) for topic, index in question.partitions)),
                 not question.adds,
             )
-            return shard.add_partitions(caller.token, [wanted], _BROKER_VERSION, moment)
+            return shard.add_partitions(caller.token, [wanted], EPOCH_BUMPING, moment)
 
         def replied(reply: object) -> None:
             if isinstance(reply, ErrorCode):
