@@ -218,11 +218,12 @@ class Runtime(Generic[Record]):
             self._perform_one(outcome, moment)
 
     def expired(self, timer: ShardTimer, moment: Moment) -> None:
-        """`timer` is due. If the log refuses its outcome it runs again until the log accepts it, as in Apache Kafka."""
+        """`timer` is due. While the log refuses its outcome, or loads, it is repeated, as in Apache Kafka."""
         self.settle(moment)
         if not self._timers.take(timer):
             return
-        is_written = self._perform(self.shard.expired(timer.key, moment), moment)
+        # While the rest is loading, what follows a timer may need what is not there yet.
+        is_written = self.state is State.ACTIVE and self._perform(self.shard.expired(timer.key, moment), moment)
         if not is_written and self._timers.deadline_of(timer.key) is None:
             self._timers.set(timer.key, moment.monotonic_ms + RETRY_MS)
 
