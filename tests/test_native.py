@@ -66,6 +66,19 @@ def test_messages_of_msgspec_are_interpreted() -> None:
     assert structs == set()
 
 
+def test_attributes_have_names_that_c_allows() -> None:
+    """mypyc puts an underscore before the name, and compilers have words that begin with two."""
+    words = {"thread", "asm", "attribute", "complex", "const", "extension", "func", "imag", "inline", "int128", "label"}
+    words |= {"real", "restrict", "signed", "typeof", "volatile"}
+    taken = {
+        f"{module}: {node.attr}"
+        for module in compiled_modules()
+        for node in ast.walk(ast.parse(file_of(module).read_text()))
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and node.attr[1:] in words
+    }
+    assert taken == set()
+
+
 def test_classes_of_others_are_not_derived_in_compiled_modules() -> None:
     """A compiled class does not run the constructor of an interpreted base."""
     derived: set[tuple[str, str]] = set()

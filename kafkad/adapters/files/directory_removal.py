@@ -19,7 +19,7 @@ class DirectoryRemovals:
     """Directories are removed one after the other, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._thread = HelperThreads(1, "directory removal")
+        self._threads = HelperThreads(1, "directory removal")
         self._awaited: deque[tuple[Future[None], Callable[[], object]]] = deque()
         self._is_closed = False
 
@@ -30,7 +30,7 @@ class DirectoryRemovals:
 
     def add(self, path: Path, done: Callable[[], object] | None = None) -> None:
         """`call_done` calls `done` after the attempt, even if files are left."""
-        future = self._thread.submit(self._remove_whole, path)
+        future = self._threads.submit(self._remove_whole, path)
         if done is not None:
             self._awaited.append((future, done))
 
@@ -44,7 +44,7 @@ class DirectoryRemovals:
     def close(self) -> None:
         """Wait for at most one file; the next start removes the rest."""
         self._is_closed = True
-        self._thread.close(cancel=True)
+        self._threads.close(cancel=True)
 
     def _remove_whole(self, path: Path) -> None:
         problem = None
