@@ -41,9 +41,16 @@ ALLOWED = {
     "kafkad.core.coordinator": (*CORE_KERNEL, "kafkad.core.log", "kafkad.core.waiting"),
     "kafkad.core.groups": (*CORE_KERNEL, "kafkad.core.coordinator"),
     "kafkad.core.transactions": (*CORE_KERNEL, "kafkad.core.coordinator"),
-    "kafkad.core.controller": (*CORE_KERNEL, "kafkad.core.coordination_store", "kafkad.core.election"),
+    "kafkad.core.cluster": CORE_KERNEL,
+    "kafkad.core.controller": (
+        *(*CORE_KERNEL, "kafkad.core.coordination_store", "kafkad.core.election"),
+        "kafkad.core.cluster",
+    ),
     "kafkad.core": ("kafkad.core",),
-    "kafkad.wire": ("kafkad.core.types", "kafkad.core.errors", "kafkad.core.request_context", *LOG_RECORDS),
+    "kafkad.wire": (
+        *("kafkad.core.types", "kafkad.core.errors", "kafkad.core.request_context", *LOG_RECORDS),
+        "kafkad.core.cluster",
+    ),
     "kafkad.handlers": ("kafkad.core", "kafkad.wire"),
     "kafkad.adapters": ("kafkad.core.ports", "kafkad.core.types", "kafkad.core.errors"),
     "kafkad.client": ("kafkad.core", "kafkad.wire", "kafkad.adapters"),
