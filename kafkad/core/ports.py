@@ -70,6 +70,9 @@ class SegmentStore(Protocol):
     def modified_ms(self, name: str) -> int:
         """Wall-clock milliseconds of the last change of the file."""
 
+    def set_modified_ms(self, name: str, modified_ms: int) -> None:
+        """Say that the last change was then."""
+
     def rename(self, old: str, new: str) -> None: ...
 
     def unlink(self, name: str) -> None:

@@ -105,3 +105,13 @@ def test_a_closed_file_opens_again(store: SegmentStore) -> None:
     file.close()
     file.close()
     assert file.read_at(1, 0) == b"x"
+
+
+def test_a_file_may_be_as_old_as_another(store: SegmentStore) -> None:
+    file = store.open("a", create=True)
+    file.write_at((b"hello",), 0)
+    store.set_modified_ms("a", 1_234_567_890_123)
+    file.sync()
+    assert store.modified_ms("a") == 1_234_567_890_123
+    with pytest.raises(FileNotFoundError):
+        store.set_modified_ms("b", 1)

@@ -191,6 +191,11 @@ class SegmentFiles:
         with storage_errors(path):
             return os.stat(path).st_mtime_ns // 1_000_000
 
+    def set_modified_ms(self, name: str, modified_ms: int) -> None:
+        path = f"{self.directory}/{name}"
+        with storage_errors(path):
+            os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def rename(self, old: str, new: str) -> None:
         path = f"{self.directory}/{old}"
         with storage_errors(path):

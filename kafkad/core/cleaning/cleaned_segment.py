@@ -64,8 +64,11 @@ class CleanedSegment:
             self._times += TIME_ENTRY.pack(self._max_timestamp, self._offset_of_max - self._base_offset)
             self._last_time = self._max_timestamp
 
-    def finish(self, aborted: Sequence[AbortedTransaction]) -> CleanedFiles:
-        """Write the indexes. The files are not synced. Raises `StorageFailed`."""
+    def finish(self, aborted: Sequence[AbortedTransaction], modified_ms: int) -> CleanedFiles:
+        """Write the indexes. The files are not synced. Raises `StorageFailed`.
+
+        `modified_ms` is the age of what was cleaned: retention goes by it where no record has a timestamp.
+        """
         if self.size:
             self._add_time_entry()
         entries = b"".join(ENTRY_LAYOUT.pack(_TXN_VERSION, *entry) for entry in aborted)
@@ -73,6 +76,8 @@ class CleanedSegment:
         self._write(TIME_INDEX, self._times)
         if entries:
             self._write(TXN_INDEX, entries)
+        for kind in (LOG, OFFSET_INDEX, TIME_INDEX):
+            self._store.set_modified_ms(file_name(self._base_offset, kind, CLEANED), modified_ms)
         return CleanedFiles(
             base_offset=self._base_offset,
             size=self.size,

@@ -124,7 +124,7 @@ class CleaningPass:
                 self._clean_window(window, segment, horizon_ms)
                 yield window.end - window.position + segment.size - before
         retained, self._transactions.retained = self._transactions.retained, []
-        return segment.finish(retained)
+        return segment.finish(retained, self._destination.modified_ms(file_name(group[-1].base_offset, LOG)))
 
     def _clean_window(self, window: BatchWindow, segment: CleanedSegment, horizon_ms: int) -> None:
         retention = judge_batches(window, self._transactions, self._last_records, self._round_end, self._now_ms)

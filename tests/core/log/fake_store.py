@@ -208,6 +208,9 @@ class FakeStore:
     def modified_ms(self, name: str) -> int:
         return self.content(name).modified_ms
 
+    def set_modified_ms(self, name: str, modified_ms: int) -> None:
+        self.content(name).modified_ms = modified_ms
+
     def rename(self, old: str, new: str) -> None:
         content = self.content(old)
         if self.full_for is not None and new.endswith(self.full_for):

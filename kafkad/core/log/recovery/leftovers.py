@@ -55,7 +55,8 @@ def _complete_swaps(store: SegmentStore, sizes: dict[str, int], swaps: dict[str,
     logs = [(name, file) for name, file in swaps.items() if file.kind == LOG]
     if logs:
         first = min(file.base_offset for _, file in logs)
-        end = max(_next_offset(store, name, sizes[name], file.base_offset) for name, file in logs)
+        # Of an empty segment too: the transaction index of what it replaces has no successor.
+        end = max(first + 1, *(_next_offset(store, name, sizes[name], file.base_offset) for name, file in logs))
         for name in sizes:
             file = parse_file_name(name)
             if file is None or file.suffix or file.kind == PRODUCER_SNAPSHOT:

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkad.core.cleaning.cleaned_segment import CleanedSegment
+from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.record import NewRecord
-from kafkad.core.log.segments.layout import CLEANED, DELETED, LOG, OFFSET_INDEX, file_name
+from kafkad.core.log.segments.layout import CLEANED, DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
 from kafkad.core.log.segments.removal import delete_records_before, remove_files
 from kafkad.core.log.segments.replacement import CleanedFiles, are_still_there, replace_segments
 from kafkad.core.log.segments.segment import Segment
@@ -134,6 +136,57 @@ def test_a_swap_that_is_stopped_at_any_step_is_undone_or_finished(seed: int, los
         step += 1
 
 
+@pytest.mark.parametrize("loses_power", [False, True])
+def test_a_segment_that_is_empty_after_a_swap_has_no_transaction_index(loses_power: bool) -> None:
+    """That of what it replaces stayed, with transactions of which nothing is left."""
+    step = 1
+    while True:
+        writer = an_aborted_log()
+        assert writer.store.has(file_name(0, TXN_INDEX))
+        sources = [writer.log.segments[0]]
+        files = CleanedSegment(writer.store, CONFIG, 0).finish([], NOW)
+        for kind in files.kinds():
+            writer.store.open(file_name(0, kind, CLEANED)).sync()
+        end = writer.log.log_end_offset
+        writer.store.crash_at = writer.store.changes + step
+        crashed = False
+        try:
+            replace_segments(writer.log, sources, files)
+        except Crashed:
+            crashed = True
+        if loses_power:
+            writer.store.lose_power(Random(step))
+        else:
+            writer.store.kill()
+        load(writer.store, config=CONFIG, recovery_point=end)
+        is_replaced = writer.store.sizes()[file_name(0, LOG)] == 0
+        assert writer.store.has(file_name(0, TXN_INDEX)) is not is_replaced
+        if not crashed:
+            assert is_replaced
+            return
+        step += 1
+
+
+def an_aborted_log() -> Writer:
+    """An aborted transaction is all that its first segment holds."""
+    writer = Writer(0)
+    writer.append(1)
+    append_end_marker(
+        writer.log,
+        producer_id=1,
+        producer_epoch=0,
+        coordinator_epoch=1,
+        commit=False,
+        transaction_version=1,
+        leader_epoch=0,
+        now_ms=NOW,
+    )
+    writer.open.clear()
+    writer.write(0)
+    writer.log.flush()
+    return writer
+
+
 def test_a_pass_that_was_given_up_does_not_undo_a_later_swap() -> None:
     """Files of an older pass with a lower offset say to loading that a swap was not made in full."""
     writer = a_log()
@@ -210,3 +263,15 @@ def latest_values(writer: Writer) -> dict[bytes, bytes | None]:
         for row in batch.rows
         if row.key is not None
     }
+
+
+def test_a_cleaned_segment_is_as_old_as_the_last_of_its_sources() -> None:
+    """Where records have no timestamps, retention goes by the files."""
+    writer = a_log()
+    for segment in writer.log.segments:
+        writer.store.set_modified_ms(file_name(segment.base_offset, LOG), 1000 + segment.base_offset)
+    writer.store.now_ms = NOW
+    for sources, files in written(writer.store, writer.log):
+        replace_segments(writer.log, sources, files)
+        for kind in (LOG, OFFSET_INDEX, TIME_INDEX):
+            assert writer.store.modified_ms(file_name(files.base_offset, kind)) == 1000 + sources[-1].base_offset
