@@ -40,7 +40,8 @@ class OffsetMap:
     __slots__ = ("_first", "_next", "_second", "entries", "slots")
 
     def __init__(self, slots: int) -> None:
-        self.slots = _prime_from(max(slots, 3))
+        """The number of slots is a prime, so that every step visits every slot: `prime_up_to` or `prime_from`."""
+        self.slots = slots
         self.entries = 0
         self._first = np.zeros(self.slots, np.uint64)
         self._second = np.zeros(self.slots, np.uint64)
@@ -48,8 +49,10 @@ class OffsetMap:
         """The offset and one more: 0 is an empty slot."""
 
     def put(self, keys: KeyHashes, offsets: Numbers) -> None:
-        """`offsets` ascend, and are larger than all that are in the table. There must be a free slot for each key."""
-        assert self.entries + offsets.size < self.slots, f"{offsets.size} keys, {self.slots - self.entries} slots"
+        """`offsets` ascend, and are larger than all that are in the table.
+
+        There must be a slot for each new key, and one more, which stays free.
+        """
         slot, step = self._places(keys)
         first, second, after = keys.first, keys.second, offsets + 1
         while after.size:
@@ -70,6 +73,12 @@ class OffsetMap:
         self._first[slot[won]] = first[won]
         self._second[slot[won]] = second[won]
         self.entries += int(np.count_nonzero(won))
+        assert self.entries < self.slots, f"{self.entries} keys in {self.slots} slots"
+
+    def count_new(self, keys: KeyHashes) -> int:
+        """How many different ones of `keys` are not in the table."""
+        missing = self.get(keys) == NOT_FOUND
+        return int(np.unique(np.column_stack((keys.first[missing], keys.second[missing])), axis=0).shape[0])
 
     def get(self, keys: KeyHashes) -> Numbers:
         """The latest offset of each key, `NOT_FOUND` without one."""
@@ -99,8 +108,21 @@ class OffsetMap:
         return moved
 
 
-def _prime_from(number: int) -> int:
-    """The largest prime up to `number`: every step then visits every slot."""
-    while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
+def prime_up_to(number: int) -> int:
+    """The largest prime up to `number`, or the smallest that a table may have."""
+    number = max(number, 3)
+    while not _is_prime(number):
         number -= 1
     return number
+
+
+def prime_from(number: int) -> int:
+    """The smallest prime from `number` on."""
+    number = max(number, 3)
+    while not _is_prime(number):
+        number += 1
+    return number
+
+
+def _is_prime(number: int) -> bool:
+    return all(number % divisor for divisor in range(2, int(number**0.5) + 1))

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kafkad.core.cleaning.offset_map import ENTRY_BYTES, OffsetMap, hash_keys
+from kafkad.core.cleaning.offset_map import ENTRY_BYTES, OffsetMap, hash_keys, prime_from, prime_up_to
 from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.records import RecordColumns
 from kafkad.core.log.records.batch import DELETE_HORIZON_FLAG
@@ -30,15 +30,21 @@ class RecordFilter(Protocol):
         """
 
 
+LOAD_FACTORS = (0.1, 0.99)
+"""The least and the largest share of a map's slots that may be used: a full table is slow, an empty one useless."""
+
+
 class LatestOfEachKey:
     """Keeps the last record of each key, tombstones until their delete horizon, and drops records without a key."""
 
     def __init__(self, *, most_bytes: int, load_factor: float, most_keys: int, seed: int) -> None:
         """The map takes at most `most_bytes`, and no more than `most_keys` need."""
-        slots = min(most_bytes // ENTRY_BYTES, int(most_keys / load_factor) + 16)
-        self._load_factor = load_factor
+        least, largest = LOAD_FACTORS
+        # In this order also where it is not a number.
+        self._load_factor = max(least, min(largest, load_factor))
         self._seed = seed
-        self._map = OffsetMap(slots)
+        most = max(most_bytes // ENTRY_BYTES, 1)
+        self._map = OffsetMap(min(prime_up_to(most), self._slots_for(min(most_keys, most))))
         self.dropped_without_key = 0
 
     @property
@@ -50,22 +56,33 @@ class LatestOfEachKey:
     def keys(self) -> int:
         return self._map.entries
 
+    def _slots_for(self, keys: int) -> int:
+        return prime_from(int(keys / self._load_factor) + 2)
+
+    @property
+    def _room(self) -> int:
+        """For so many new keys."""
+        most = min(int(self._map.slots * self._load_factor), self._map.slots - 1)
+        return max(0, most - self._map.entries)
+
     def learn(self, records: RecordColumns, first_offset: int) -> int:
         usable = (records.key_size >= 0) & (records.offset >= first_offset)
         counted = np.concatenate((np.zeros(1, np.int64), np.cumsum(usable)))[records.first_row]
         number, count = 0, counted.size - 1
         while number < count:
-            room = int(self._map.slots * self._load_factor) - self._map.entries
-            upto = int(np.searchsorted(counted, counted[number] + room, side="right")) - 1
-            if upto <= number:
-                if self._map.entries:
-                    break
-                # One batch has more keys than the map: it is enlarged for it, as the log could never be cleaned.
-                upto = number + 1
-                self._map = OffsetMap(int(int(counted[upto] - counted[number]) / self._load_factor) + 16)
+            # As if no key were known, so that none has to be looked up before the map is nearly full.
+            upto = int(np.searchsorted(counted, counted[number] + self._room, side="right")) - 1
+            upto = max(upto, number + 1)
             rows = np.arange(records.first_row[number], records.first_row[upto])
             rows = rows[usable[rows]]
             keys = hash_keys(records.data, records.key_at[rows], records.key_size[rows], self._seed)
+            if rows.size > self._room:
+                new = self._map.count_new(keys)
+                if new > self._room:
+                    if self._map.entries:
+                        break
+                    # One batch has more keys than the map: it is enlarged for it, as the log could never be cleaned.
+                    self._map = OffsetMap(self._slots_for(new))
             self._map.put(keys, records.offset[rows])
             number = upto
         return records.first_batch + number

@@ -129,10 +129,17 @@ def last_records_of(log: PartitionLog) -> dict[int, LastRecord]:
 
 
 def begin_pass(
-    log: PartitionLog, store: FakeStore, *, first_dirty: int, now_ms: int, map_bytes: int = 1 << 20, window: int = 700
+    log: PartitionLog,
+    store: FakeStore,
+    *,
+    first_dirty: int,
+    now_ms: int,
+    map_bytes: int = 1 << 20,
+    window: int = 700,
+    load_factor: float = 0.9,
 ) -> tuple[CleaningPass, LatestOfEachKey]:
     end = log.segments.active.base_offset
-    latest = LatestOfEachKey(most_bytes=map_bytes, load_factor=0.9, most_keys=end - first_dirty, seed=7)
+    latest = LatestOfEachKey(most_bytes=map_bytes, load_factor=load_factor, most_keys=end - first_dirty, seed=7)
     cleaning = CleaningPass(
         store.open,
         store,
