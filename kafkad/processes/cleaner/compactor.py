@@ -16,7 +16,6 @@ from uuid import UUID
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
-from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.core.cleaning.quarantine import Quarantine
@@ -28,6 +27,7 @@ from kafkad.core.metrics.catalogue import (
     MAX_DIRTY_PERCENT,
     RECOPY_PERCENT,
     UNCLEANABLE_PARTITIONS,
+    Block,
     uncleanable_index,
 )
 from kafkad.core.ports import StorageFailed
@@ -95,7 +95,7 @@ class Compactor:
         config: Callable[[], BrokerConfig],
         cleaners: int,
         send: Callable[[ProcessKey, bytes], bool],
-        block: CounterBlock,
+        block: Block,
     ) -> None:
         self._config = config
         self._cleaners = cleaners

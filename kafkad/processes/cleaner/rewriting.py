@@ -5,11 +5,13 @@ the answer to that. It returns the offset up to which the log is clean.
 """
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
 
+from kafkad.adapters.files.cache_neutral_reads import CacheNeutralFiles, drop_from_memory
 from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.free_room import measure_room
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.core.cleaning.batch_retention import LastRecord
@@ -21,7 +23,7 @@ from kafkad.core.cleanup import FilterLimits
 from kafkad.core.log.segments.layout import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
 from kafkad.core.log.segments.replacement import CleanedFiles
 from kafkad.core.log.segments.transaction_index import AbortedTransaction, unpack_entries
-from kafkad.core.ports import LogFile, SegmentStore
+from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
 from kafkad.processes.cleaner.planning import PlannedRewrite
 from kafkad.wire.processes.cleaning_messages import (
     CleaningGranted,
@@ -55,14 +57,18 @@ def rewrite_steps(
 ) -> Steps:
     """Raises `UncleanableLog`, `StorageFailed`, `PassAbandoned`, and what the policy's filter raises."""
     reading, writing = FileCache(_OPEN_FILES, read_only=True), FileCache(_OPEN_FILES)
-    sources, destination = SegmentFiles(directory, reading), SegmentFiles(directory, writing)
+    sources, destination = CacheNeutralFiles(directory, reading), SegmentFiles(directory, writing)
     try:
         cleaning = _begin(planned, granted, sources, destination, limits, wall_ms)
         yield from cleaning.learn()
         for group in cleaning.groups():
+            _require_room(directory, group)
+            sources.take_is_cold()
             cleaned = yield from _written(cleaning.clean(group), destination, group[0].base_offset)
             writing.close_all()
-            yield threads.submit(_sync, cleaned_files(destination, cleaned))
+            log_path = f"{directory}/{file_name(cleaned.base_offset, LOG, CLEANED)}"
+            is_cold = sources.take_is_cold()
+            yield threads.submit(_sync, cleaned_files(destination, cleaned), log_path if is_cold else None)
             done = yield _swap(granted, [source.base_offset for source in group], cleaned)
             if not done:
                 raise PassAbandoned("the owner of the partition has something else to do with its segments")
@@ -143,9 +149,24 @@ def _written(
                 destination.unlink(file_name(base_offset, kind, CLEANED))
 
 
-def _sync(files: tuple[LogFile, ...]) -> None:
+def _require_room(directory: str, group: Sequence[SourceSegment]) -> None:
+    """Rather than to find out that the disk is full, and to leave nothing to those who write there meanwhile.
+
+    Raises `NoSpaceLeft`.
+    """
+    wanted = sum(source.size + source.index_bytes + source.time_index_bytes for source in group)
+    free = measure_room(directory).free_bytes
+    if free < wanted:
+        bases = f"{group[0].base_offset} to {group[-1].base_offset}"
+        raise NoSpaceLeft(f"{directory} has {free} bytes of free room, and segments {bases} may take {wanted}")
+
+
+def _sync(files: tuple[LogFile, ...], cold_log: str | None) -> None:
+    """`cold_log` was made of what was not in memory: it stays there no longer either."""
     for file in files:
         file.sync()
+    if cold_log is not None:
+        drop_from_memory(cold_log)
 
 
 def _swap(granted: CleaningGranted, sources: list[int], cleaned: CleanedFiles) -> SwapWanted:
