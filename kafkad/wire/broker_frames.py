@@ -1,0 +1,85 @@
+"""The frames of a connection to another broker: a request's header, and where its answer begins and ends.
+
+A length is checked before memory is allocated for it: the peer may be a web server, or claim two gigabytes.
+"""
+
+import socket
+from collections.abc import Callable
+from struct import Struct
+
+from kafkad.wire.api_table import API_VERSIONS
+from kafkad.wire.primitives import EMPTY_TAGS, MalformedRequest, skip_tags, string
+
+LARGEST_ANSWER = 256 * 1024 * 1024
+"""Longer than any answer to the requests of a broker; fetches ask for less."""
+_LENGTH = Struct(">i")
+_HEAD = Struct(">ihhi")
+_CORRELATION_ID = Struct(">i")
+
+
+class NotKafka(Exception):
+    """The peer does not speak Kafka's protocol, or has closed the connection; the message says which."""
+
+
+def request_frame(
+    api_key: int, version: int, correlation_id: int, client_id: str, body: bytes, *, is_flexible: bool
+) -> bytes:
+    """A request with its length and header (version 2 if flexible, else 1)."""
+    client = string(client_id) + (EMPTY_TAGS if is_flexible else b"")
+    length = _HEAD.size - _LENGTH.size + len(client) + len(body)
+    return b"".join((_HEAD.pack(length, api_key, version, correlation_id), client, body))
+
+
+class FrameReceiver:
+    """Collects one answer after the other from a non-blocking socket."""
+
+    def __init__(self) -> None:
+        self._prefix = bytearray()
+        self._frame: memoryview | None = None
+        self._filled = 0
+
+    def receive(self, connected: socket.socket, place: Callable[[int], memoryview] | None) -> memoryview | None:
+        """The whole frame, or None if it is not complete; raises BlockingIOError, another OSError, or NotKafka.
+
+        `place` gives the memory for a frame of that length.
+        """
+        while self._frame is None:
+            received = connected.recv(4 - len(self._prefix))
+            if not received:
+                raise NotKafka("it closed the connection without an answer")
+            self._prefix += received
+            if len(self._prefix) == 4:
+                length = _length(bytes(self._prefix))
+                self._frame = place(length) if place is not None else memoryview(bytearray(length))
+                self._filled = 0
+        frame = self._frame
+        while self._filled < len(frame):
+            count = connected.recv_into(frame[self._filled :])
+            if not count:
+                raise NotKafka("it closed the connection within an answer")
+            self._filled += count
+        self._frame, self._prefix = None, bytearray()
+        return frame
+
+    @staticmethod
+    def body_of(frame: memoryview, api_key: int, correlation_id: int, *, is_flexible: bool) -> memoryview:
+        """What follows the response header; an ApiVersions response has no tagged fields there (KIP-511)."""
+        if _CORRELATION_ID.unpack_from(frame)[0] != correlation_id:
+            raise NotKafka("it answered a request that was not sent")
+        if not is_flexible or api_key == API_VERSIONS:
+            return frame[4:]
+        try:
+            return frame[skip_tags(frame, 4) :]
+        except MalformedRequest as error:
+            raise NotKafka(f"the header of its answer can't be read: {error}") from error
+
+
+def _length(prefix: bytes) -> int:
+    (length,) = _LENGTH.unpack(prefix)
+    if 4 <= length <= LARGEST_ANSWER:
+        return int(length)
+    if prefix[:2] == b"\x15\x03":
+        raise NotKafka("it does not speak Kafka's protocol: it sent a TLS alert")
+    if prefix.isascii() and prefix.decode().isprintable():
+        raise NotKafka(f"it does not speak Kafka's protocol: it sent text that starts with {prefix.decode()!r}")
+    raise NotKafka(f"it does not speak Kafka's protocol: it sent an answer's length of {length}")
