@@ -69,9 +69,10 @@ class FrameReceiver:
         if not is_flexible or api_key == API_VERSIONS:
             return frame[4:]
         try:
-            return frame[skip_tags(frame, 4) :]
+            body_at = skip_tags(frame, 4)
         except MalformedRequest as error:
             raise NotKafka(f"the header of its answer can't be read: {error}") from error
+        return frame[body_at:]
 
 
 def _length(prefix: bytes) -> int:

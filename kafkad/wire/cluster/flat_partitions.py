@@ -1,0 +1,27 @@
+"""Old versions list partitions with their topic's name each; values have them by topic."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kafkad.wire.cluster.schema import Field, FormOf, string, struct_of
+
+
+def flat(made: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
+    """Pairs (topic name, state), written as one structure that begins with the name."""
+    return struct_of(
+        lambda *, topic_name, **values: (topic_name, made(**values)),
+        [Field("topic_name", string, value=lambda pair: pair[0]), *(_of_second(field) for field in fields)],
+    )
+
+
+def _of_second(field: Field) -> Field:
+    name = field.name
+    return field._replace(value=lambda pair: getattr(pair[1], name))
+
+
+def grouped(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, tuple[Any, ...]]]:
+    """The second of each pair by the first, in the order of the first appearance."""
+    topics: dict[str, list[Any]] = {}
+    for name, value in pairs:
+        topics.setdefault(name, []).append(value)
+    return [(name, tuple(values)) for name, values in topics.items()]

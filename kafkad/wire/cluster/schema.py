@@ -1,0 +1,163 @@
+"""How the messages between brokers are declared: fields with the versions that have them, as in Kafka's message files.
+
+A message is put together once for each version. Reading any bytes gives a value or raises MalformedRequest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from struct import error
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kafkad.core.errors import ErrorCode
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.records.record_schema import (
+    INT8,
+    INT32,
+    INT64,
+    UUID_FORM,
+    Fields,
+    Form,
+    array,
+    number,
+    structure,
+    text,
+)
+
+NEWEST = 99
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+class Layout(NamedTuple):
+    """What the form of a field depends on."""
+
+    version: int
+    is_flexible: bool
+
+
+FormOf = Callable[[Layout], Form]
+
+
+class Field(NamedTuple):
+    """`value` gives what is written; without it the attribute `name` is. `is_kept`: whether the reader wants it."""
+
+    name: str
+    form: FormOf
+    since: int = 0
+    until: int = NEWEST
+    value: Callable[[Any], Any] | None = None
+    is_kept: bool = True
+
+
+def _always(form: Form) -> FormOf:
+    return lambda _layout: form
+
+
+_INT16 = number("h")
+_BOOL = number("?")
+_CODES = {int(code): code for code in ErrorCode}
+
+int8, int32, int64 = _always(INT8), _always(INT32), _always(INT64)
+int16 = _always(_INT16)
+boolean = _always(_BOOL)
+uuid = _always(UUID_FORM)
+
+
+def _read_code(data: memoryview, at: int) -> tuple[ErrorCode, int]:
+    code, at = _INT16.read(data, at)
+    return _CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR), at
+
+
+error_code = _always(Form(_read_code, _INT16.write))
+
+
+def string(layout: Layout) -> Form:
+    return text(flexible=layout.is_flexible)
+
+
+def nullable_string(layout: Layout) -> Form:
+    return text(flexible=layout.is_flexible, nullable=True)
+
+
+def array_of(element: FormOf) -> FormOf:
+    return lambda layout: array(element(layout), flexible=layout.is_flexible)
+
+
+def constant(name: str, form: FormOf, value: Any, since: int = 0, until: int = NEWEST) -> Field:
+    """A field that always has `value`, and that nobody reads."""
+    return Field(name, form, since, until, lambda _entity: value, is_kept=False)
+
+
+def struct_of(made: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
+    """A structure that becomes `made(**values)`."""
+
+    def form(layout: Layout) -> Form:
+        present = [field for field in fields if field.since <= layout.version <= field.until]
+        kept = {field.name for field in present if field.is_kept}
+
+        def make(**values: Any) -> Any:
+            return made(**{name: value for name, value in values.items() if name in kept})
+
+        inner = structure(
+            make,
+            Fields({field.name: field.form(layout) for field in present}, {} if layout.is_flexible else None),
+        )
+        values = [field.value for field in present]
+        if not any(values):
+            return inner
+        forms = [(field.name, field.value, field.form(layout)) for field in present]
+        end = b"\x00" if layout.is_flexible else b""
+
+        def write(entity: Any) -> bytes:
+            parts = [each.write(value(entity) if value else getattr(entity, name)) for name, value, each in forms]
+            return b"".join(parts) + end
+
+        return Form(inner.read, write)
+
+    return form
+
+
+@dataclass(frozen=True)
+class Message(Generic[Request, Response]):
+    """A request with its response. `flexible_from` as in the API table."""
+
+    name: str
+    newest: int
+    flexible_from: int
+    request: FormOf
+    response: FormOf
+
+    def is_flexible(self, version: int) -> bool:
+        return version >= self.flexible_from
+
+    def encode_request(self, request: Request, version: int) -> bytes:
+        return self._form(self.request, version).write(request)
+
+    def decode_request(self, body: memoryview, version: int) -> Request:
+        """Raises MalformedRequest. Bytes after the request are ignored, as in Apache Kafka."""
+        decoded: Request = self._read(self.request, body, version, "request")
+        return decoded
+
+    def encode_response(self, response: Response, version: int) -> bytes:
+        return self._form(self.response, version).write(response)
+
+    def decode_response(self, body: memoryview, version: int) -> Response:
+        """Raises MalformedRequest."""
+        decoded: Response = self._read(self.response, body, version, "response")
+        return decoded
+
+    def _read(self, form: FormOf, body: memoryview, version: int, what: str) -> Any:
+        try:
+            return self._form(form, version).read(body, 0)[0]
+        except (error, ValueError) as broken:
+            raise MalformedRequest(f"{self.name} {what}: {broken}") from broken
+
+    def _form(self, form: FormOf, version: int) -> Form:
+        assert 0 <= version <= self.newest, f"{self.name} has no version {version}"
+        return _form(form, Layout(version, self.is_flexible(version)))
+
+
+@cache
+def _form(form: FormOf, layout: Layout) -> Form:
+    return form(layout)
