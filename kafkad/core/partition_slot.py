@@ -18,7 +18,8 @@ class PartitionSlot(NamedTuple):
     A NamedTuple: it is read for each partition of each fetch, and a dataclass would cost three times as much.
     `generation` is bumped whenever files that readers may hold change. hw, lso and leo are high watermark, last stable
     offset and log end, each with its segment's base offset and byte position there. `cleaned_offset` is where the last
-    compaction ended, -1 if there was none.
+    compaction ended, -1 if there was none. `future_dir` is the log directory to which the partition is being moved, -1
+    for none; what was copied ends at `future_end`.
     """
 
     topic_id: bytes = bytes(16)
@@ -43,6 +44,9 @@ class PartitionSlot(NamedTuple):
     segment_count: int = 0
     recovery_point: int = 0
     cleaned_offset: int = -1
+    future_dir: int = -1
+    future_end: int = 0
+    future_bytes: int = 0
 
     def upper_bound(self, *, reads_committed: bool) -> LogPosition:
         """The end of what consumers may read: the last stable offset, or the high watermark."""

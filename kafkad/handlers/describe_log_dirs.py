@@ -1,7 +1,8 @@
 """DescribeLogDirs, versions 1 to 5: how large is each partition, in which directory, and how much room is left?
 
-Sizes are those that the owners have published, so no directory is read. Replicas are not moved between directories, so
-there is no future log and no lag. A request may be about every partition, so it is answered in steps.
+Sizes are those that the owners have published, so no directory is read. A partition that is being moved has a second
+row, in the directory to which it goes: how much is there, and how many offsets are not. A request may be about every
+partition, so it is answered in steps.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from kafkad.wire.kio_codec import codec
 from kafkad.wire.messages.describe_log_dirs import LogDir, pack_partition, pack_response
 
 UNKNOWN_SPACE = (-1, -1)
+NOT_MOVING = -1
 
 
 def handle(body: memoryview, context: RequestContext, view: BrokerView) -> Steps:
@@ -35,6 +37,10 @@ def _steps(wanted: list[tuple[str, int]], version: int, view: BrokerView) -> Ste
             continue
         row = pack_partition(version, index, published.size_bytes)
         directories[published.log_dir].setdefault(topic, []).append(row)
+        if published.future_dir not in (NOT_MOVING, published.log_dir):
+            lag = max(0, published.leo_offset - published.future_end)
+            row = pack_partition(version, index, published.future_bytes, lag, is_future=True)
+            directories[published.future_dir].setdefault(topic, []).append(row)
     offline = view.offline_dirs()
     return pack_response(
         version,

@@ -33,6 +33,7 @@ WRITE_TXN_MARKERS = 27
 TXN_OFFSET_COMMIT = 28
 DESCRIBE_CONFIGS = 32
 ALTER_CONFIGS = 33
+ALTER_REPLICA_LOG_DIRS = 34
 DESCRIBE_LOG_DIRS = 35
 CREATE_PARTITIONS = 37
 DELETE_GROUPS = 42
@@ -111,6 +112,7 @@ APIS: dict[int, Api] = {
         _api(TXN_OFFSET_COMMIT, "TxnOffsetCommit", (0, 5), 3, Runs.COORDINATOR),
         _api(DESCRIBE_CONFIGS, "DescribeConfigs", (1, 4), 4, Runs.CONTROLLER),
         _api(ALTER_CONFIGS, "AlterConfigs", (0, 2), 2, Runs.CONTROLLER),
+        _api(ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", (1, 2), 2, Runs.CONTROLLER),
         _api(DESCRIBE_LOG_DIRS, "DescribeLogDirs", (1, 5), 2, Runs.NETWORK),
         _api(CREATE_PARTITIONS, "CreatePartitions", (0, 3), 2, Runs.CONTROLLER),
         _api(DELETE_GROUPS, "DeleteGroups", (0, 2), 2, Runs.COORDINATOR),

@@ -31,6 +31,7 @@ _ELEMENTS = {
     api_table.DESCRIBE_CONFIGS: 20_000,
     api_table.ALTER_CONFIGS: 20_000,
     api_table.INCREMENTAL_ALTER_CONFIGS: 20_000,
+    api_table.ALTER_REPLICA_LOG_DIRS: 50_000,
     api_table.DESCRIBE_LOG_DIRS: 50_000,
 }
 

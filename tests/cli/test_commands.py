@@ -52,6 +52,7 @@ def test_every_option_of_every_command_is_explained(path: tuple[str, ...]) -> No
         ("groups", "reset-offsets"),
         ("groups", "delete-offsets"),
         ("log-dirs", "describe"),
+        ("log-dirs", "move"),
         ("transactions", "list"),
         ("transactions", "describe"),
         ("transactions", "find-hanging"),

@@ -123,6 +123,9 @@ def _close_worker(process: WorkerProcess) -> None:
         for _, _, effect in upkeep._syncing.values():
             effect.release()
         os.close(upkeep.doorbell)
+        process.moves._threads.close(cancel=True)
+        process.moves._removals.close()
+        os.close(process.moves.doorbell)
     process.partitions.close()
     process.loader._files.close_all()
 

@@ -41,6 +41,7 @@ KAFKA_4_3_0 = {
     "DeleteGroups": (0, 2),
     "IncrementalAlterConfigs": (0, 1),
     "OffsetDelete": (0, 0),
+    "AlterReplicaLogDirs": (1, 2),
     "UpdateFeatures": (0, 2),
     "DescribeCluster": (0, 2),
     "DescribeProducers": (0, 0),

@@ -1,18 +1,26 @@
-"""`kafkad log-dirs`: what is in the log directories, and how much room they have."""
+"""`kafkad log-dirs`: what is in the log directories, how much room they have, and moving partitions between them."""
 
+import io
 import json
+import sys
+import time
+from collections.abc import Sequence
 
 import click
 
-from kafkad.cli.asking import asking, asks_broker
+from kafkad.cli.asking import CommandFailed, asking, asks_broker
 from kafkad.cli.options import json_option
 from kafkad.cli.transaction_tables import table
+from kafkad.client.broker_client import BrokerClient, TopicDescription
 from kafkad.client.log_dirs import UNKNOWN, LogDirDescription, describe_log_dirs
+from kafkad.client.replica_moves import ReplicaMove, ask_to_move, find_moves
+
+_LOOK_S = 0.2
 
 
-@click.group("log-dirs", epilog="\b\nExample:\n  kafkad log-dirs describe\n  kafkad log-dirs describe --topic orders")
+@click.group("log-dirs", epilog="\b\nExample:\n  kafkad log-dirs describe\n  kafkad log-dirs move orders-3 --to /data2")
 def log_dirs() -> None:
-    """Show the log directories of the brokers."""
+    """Show the log directories of the brokers, and move partitions between them."""
 
 
 @log_dirs.command(epilog="\b\nExample:\n  kafkad log-dirs describe --topic orders --partitions")
@@ -37,6 +45,143 @@ def describe(names: tuple[str, ...], with_partitions: bool, as_json: bool, boots
         click.echo()
         for line in partition_lines(found):
             click.echo(line)
+
+
+_MOVE_HELP = """Move partitions to another log directory of their broker, while they are used.
+
+PARTITION is a topic and a number (orders-3), or a topic: all its partitions. The command waits until all are there;
+with --no-wait it only asks. A move goes on without the command: Ctrl-C ends the waiting. To end a move, move the
+partition to the directory where it is. While a partition is moved, both directories have its files.
+
+Bytes per second are limited by the broker's replica.alter.log.dirs.io.max.bytes.per.second.
+
+Exit code 0: all are there (with --no-wait: asked for); 1: a partition was refused or not moved, and a line says why.
+
+\b
+Example:
+  kafkad log-dirs move orders-3 --to /data2
+  kafkad log-dirs move orders payments-0 --to /data2 --dry-run
+  kafkad log-dirs move orders --to /data2 --no-wait --json
+  kafkad log-dirs describe --topic orders --partitions
+"""
+
+
+@log_dirs.command(help=_MOVE_HELP, short_help="Move partitions to another log directory.")
+@click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
+@click.option("--to", "target", required=True, metavar="DIR", help="The log directory, as log.dirs has it.")
+@click.option("--broker", type=int, help="The broker; needed if several have a directory of this name.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
+@click.option("--no-wait", is_flag=True, help="Don't wait until the partitions are there.")
+@json_option
+@asks_broker
+def move(
+    partitions: tuple[str, ...],
+    target: str,
+    broker: int | None,
+    dry_run: bool,
+    no_wait: bool,
+    as_json: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    """See `_MOVE_HELP`."""
+    with asking(bootstrap, timeout_s) as client:
+        wanted = wanted_partitions(partitions, client.topics())
+        found = describe_log_dirs(client)
+        moves = find_moves(found, wanted, broker_of(found, target, broker), target)
+        _refuse_absent(wanted, moves, target)
+        pending = [each for each in moves if not each.is_done or each.is_under_way]
+        if dry_run or not pending:
+            _tell(moves, [], as_json=as_json, is_planned=dry_run)
+            return
+        codes = ask_to_move(client, pending)
+        refused = [(each, code.name) for each in pending if (code := codes[each.topic, each.partition])]
+        accepted = [each for each in moves if each not in [row for row, _ in refused]]
+        ended = accepted if no_wait else follow(client, accepted, shows=not as_json and sys.stderr.isatty())
+    not_moved = [(each, "the broker's log says why") for each in ended if not (no_wait or each.is_done)]
+    _tell(ended, [*refused, *not_moved], as_json=as_json, is_planned=no_wait)
+    if refused or not_moved:
+        sys.exit(1)
+
+
+def _refuse_absent(wanted: Sequence[tuple[str, int]], moves: Sequence[ReplicaMove], target: str) -> None:
+    there = {(each.topic, each.partition) for each in moves}
+    absent = [f"{topic}-{index}" for topic, index in wanted if (topic, index) not in there]
+    if absent:
+        raise CommandFailed(f"the broker of {target} has no online replica of {', '.join(absent)}")
+
+
+def wanted_partitions(names: Sequence[str], topics: Sequence[TopicDescription]) -> list[tuple[str, int]]:
+    """Topics and partitions by their names; a topic may be called like a partition of another, and comes first."""
+    known = {topic.name: [row.partition for row in topic.partitions] for topic in topics}
+    found: list[tuple[str, int]] = []
+    for name in names:
+        topic, _, number = name.rpartition("-")
+        if name in known:
+            found += ((name, index) for index in known[name])
+        elif number.isascii() and number.isdigit() and int(number) in known.get(topic, ()):
+            found.append((topic, int(number)))
+        else:
+            raise CommandFailed(f"there is no topic and no partition {name}")
+    return list(dict.fromkeys(found))
+
+
+def broker_of(found: Sequence[LogDirDescription], target: str, broker: int | None) -> int:
+    """The broker that has the directory `target`."""
+    having = [row.broker for row in found if row.path == target and broker in (None, row.broker)]
+    if len(having) == 1:
+        return having[0]
+    if having:
+        raise CommandFailed(f"brokers {', '.join(map(str, having))} have a log directory {target}: name one (--broker)")
+    paths = ", ".join(sorted({row.path for row in found if broker in (None, row.broker)}))
+    raise CommandFailed(f"no broker has a log directory {target}; there are {paths}")
+
+
+def follow(client: BrokerClient, moves: Sequence[ReplicaMove], *, shows: bool) -> list[ReplicaMove]:
+    """Wait until no move is under way, with a progress bar; returns what became of them."""
+    wanted = [(each.topic, each.partition) for each in moves]
+    topics: dict[str, list[int]] = {}
+    for topic, index in wanted:
+        topics.setdefault(topic, []).append(index)
+    broker, target = moves[0].broker, moves[0].target
+    with click.progressbar(length=100, label="Moving", file=sys.stderr if shows else io.StringIO()) as bar:
+        while True:
+            ended = find_moves(describe_log_dirs(client, topics), wanted, broker, target)
+            bar.update(percent_of(ended) - bar.pos)
+            if not any(each.is_under_way for each in ended):
+                return ended
+            time.sleep(_LOOK_S)
+
+
+def percent_of(moves: Sequence[ReplicaMove]) -> int:
+    size = sum(each.size_bytes for each in moves)
+    copied = sum(each.size_bytes if each.is_done else min(each.copied_bytes, each.size_bytes) for each in moves)
+    return 100 * copied // size if size else 100
+
+
+def _tell(
+    moves: Sequence[ReplicaMove], problems: Sequence[tuple[ReplicaMove, str]], *, as_json: bool, is_planned: bool
+) -> None:
+    wrong = {(each.topic, each.partition): why for each, why in problems}
+    rows = sorted({each[:2]: each for each in (*moves, *(row for row, _ in problems))}.values())
+    if as_json:
+        listed = [{**_as_json(each), "error": wrong.get((each.topic, each.partition))} for each in rows]
+        click.echo(json.dumps({"moves": listed}))
+        return
+    for each in rows:
+        name = f"{each.topic}-{each.partition}"
+        if why := wrong.get((each.topic, each.partition)):
+            click.echo(f"kafkad: {name} stays in {each.source}: {why}", err=True)
+        elif each.is_done:
+            click.echo(f"{name} is in {each.target}.")
+        elif is_planned:
+            click.echo(f"{name} goes from {each.source} to {each.target} ({each.size_bytes} bytes).")
+
+
+def _as_json(move: ReplicaMove) -> dict[str, object]:
+    row = move._asdict()
+    del row["is_under_way"]
+    return {**row, "is_done": move.is_done}
 
 
 def directory_lines(rows: list[LogDirDescription]) -> list[str]:

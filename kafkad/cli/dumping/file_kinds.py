@@ -9,6 +9,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from kafkad.adapters.files.log_directory import CLEAN_SHUTDOWN, LOCK, META_PROPERTIES
+from kafkad.adapters.files.moved_directory import MOVED_FROM
 from kafkad.adapters.files.reserved_room import FILE_NAME as RESERVED
 from kafkad.adapters.stores.embedded_store import FILE_NAME as STORE
 from kafkad.core.controller.startup.reconciliation import parse_directory
@@ -58,6 +59,7 @@ FILE_KINDS = (
     _of_segment("snapshot", Content.PRODUCERS, "the producers and open transactions below the offset in its name"),
     _kind(LEADER_EPOCHS, LEADER_EPOCHS, Content.EPOCHS, "where each leader epoch begins in this log"),
     _kind(PARTITION_METADATA, re.escape(PARTITION_METADATA), Content.TOPIC_ID, "the id of the topic"),
+    _kind(MOVED_FROM, MOVED_FROM, Content.TEXT, "the log directory that the partition has just been moved from"),
     _kind(RECOVERY_POINTS, RECOVERY_POINTS, Content.OFFSETS, "up to where each log is synced: recovery begins there"),
     _kind(HIGH_WATERMARKS, HIGH_WATERMARKS, Content.OFFSETS, "the high watermark of each partition"),
     _kind(LOG_START_OFFSETS, LOG_START_OFFSETS, Content.OFFSETS, "where a log begins that was cut by DeleteRecords"),
@@ -85,7 +87,7 @@ SUFFIXES = {
 
 _STATES = {
     "delete": "a partition that is being deleted; a start removes it",
-    "future": "a copy that Apache Kafka was moving here; it is left as it is",
+    "future": "the partition is moved here, and a start copies it anew; of no partition that is here: it is left as it is",
     "stray": "a partition of no known topic; it is left as it is",
 }
 

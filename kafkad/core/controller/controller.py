@@ -103,6 +103,7 @@ class Controller:
         self._tree = tree
         self._election = election
         self._placement = placement
+        self.prefer_log_dir = placement.prefer
         self.cordon = placement.cordon
         self._outbox: list[deltas.MetadataDelta] = []
 
@@ -272,12 +273,41 @@ class Controller:
                 state = others.next_state(at, partition.replicas, state_of(partition))
                 if state is not None:
                     states[at] = state
+            # A move into the directory has ended as well.
+            stayed = [
+                structs.replace(partition, future_dir=NO_LOG_DIR)
+                for partition in topic.partitions
+                if partition.future_dir == log_dir and partition.log_dir != log_dir
+            ]
             offline = [_moved(partition, states.get(TopicPartition(topic.name, partition.index))) for partition in hit]
-            if offline:
-                changes.append(deltas.PartitionsChanged(topic.name, tuple(offline)))
+            if offline or stayed:
+                changes.append(deltas.PartitionsChanged(topic.name, (*offline, *stayed)))
         if changes:
             self._tree.set_states(states)
             self._publish(tuple(changes))
+
+    def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None:
+        """Their owners move them to these log directories; the directory where a partition is ends its move."""
+        by_topic: dict[str, list[Partition]] = {}
+        for at, target in targets.items():
+            row = self.image.topics[at.topic].partitions[at.partition]
+            future_dir = NO_LOG_DIR if target == row.log_dir else target
+            if future_dir != row.future_dir:
+                by_topic.setdefault(at.topic, []).append(structs.replace(row, future_dir=future_dir))
+        if by_topic:
+            self._publish(tuple(deltas.PartitionsChanged(name, tuple(rows)) for name, rows in by_topic.items()))
+
+    def partition_moved(self, topic_id: UUID, index: int, log_dir: int, target: int) -> None:
+        """Its owner says that the partition is in `log_dir`, and no longer on its way to `target`."""
+        topic = self.image.topic_by_id(topic_id)
+        if topic is None or topic.partitions[index].log_dir == NO_LOG_DIR:
+            return
+        row = topic.partitions[index]
+        future_dir = NO_LOG_DIR if row.future_dir in (target, log_dir) else row.future_dir
+        moved = structs.replace(row, log_dir=log_dir, future_dir=future_dir)
+        if moved != row:
+            self._placement.moved(row.log_dir, log_dir)
+            self._publish((deltas.PartitionsChanged(topic.name, (moved,)),))
 
     def require_room(self, assignments: Sequence[Assignment], taken: int = 0) -> int:
         """This broker's share of the new partitions; raises when there is no room for it besides `taken`."""
@@ -293,7 +323,8 @@ class Controller:
         states: Mapping[TopicPartition, PartitionState],
     ) -> tuple[Partition, ...]:
         here = [self.settings.broker_id in replicas for replicas in assignments]
-        places = iter(self._placement.take(sum(here)))
+        names = [TopicPartition(name, first + at) for at, is_here in enumerate(here) if is_here]
+        places = iter(self._placement.take(sum(here), names))
         return tuple(
             make_partition(
                 first + at,
@@ -313,7 +344,9 @@ class Controller:
         self._outbox.append(delta)
 
 
-def make_partition(index: int, place: Place, replicas: Assignment, state: PartitionState) -> Partition:
+def make_partition(
+    index: int, place: Place, replicas: Assignment, state: PartitionState, future_dir: int = NO_LOG_DIR
+) -> Partition:
     return Partition(
         index=index,
         slot=place.slot,
@@ -324,6 +357,7 @@ def make_partition(index: int, place: Place, replicas: Assignment, state: Partit
         partition_epoch=state.partition_epoch,
         replicas=replicas,
         isr=state.isr,
+        future_dir=future_dir,
     )
 
 
@@ -339,10 +373,11 @@ def state_of(partition: Partition) -> PartitionState:
 def _moved(partition: Partition, state: PartitionState | None) -> Partition:
     """The partition offline on this broker, in its new state if one was written."""
     if state is None:
-        return structs.replace(partition, log_dir=NO_LOG_DIR)
+        return structs.replace(partition, log_dir=NO_LOG_DIR, future_dir=NO_LOG_DIR)
     return structs.replace(
         partition,
         log_dir=NO_LOG_DIR,
+        future_dir=NO_LOG_DIR,
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         isr=state.isr,

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 NO_LEADER = -1
 NO_LOG_DIR = -1
-"""The partition's log directory is offline."""
+"""The partition's log directory is offline, or it is being moved to none."""
 NO_OWNER = -1
 NO_SLOT = -1
 DEFAULT_BROKER = ""
@@ -20,7 +20,10 @@ DEFAULT_BROKER = ""
 
 
 class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """One partition; `slot`, `owner` (worker) and `log_dir` (index in log.dirs) are for this broker only."""
+    """One partition; `slot`, `owner` (worker) and `log_dir` (index in log.dirs) are for this broker only.
+
+    `future_dir` is the log directory to which its owner is moving it.
+    """
 
     index: int
     slot: int
@@ -31,6 +34,7 @@ class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     partition_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    future_dir: int = NO_LOG_DIR
 
 
 class Topic(Struct, frozen=True, array_like=True, kw_only=True):

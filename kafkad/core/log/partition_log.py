@@ -307,6 +307,24 @@ class PartitionLog:
         """Takes effect with the next append; index sizes with the next segment."""
         self.config = config
 
+    def go_on_in(self, store: SegmentStore, *, synced_up_to: int, now_ms: int) -> None:
+        """All files were copied to `store`, byte for byte (`relocation`): the log is there from now on.
+
+        Syncs of the old files say nothing about the new ones any more.
+        """
+        for file in self._pending_flush.take_written():
+            file.close()
+        self.segments.move_to(store, self.config)
+        self.store = store
+        self.generation += 1
+        self.truncations += 1
+        self._snapshot_offset = -1
+        self.recovery_point = min(max(self.recovery_point, synced_up_to), self.log_end_offset)
+        if self.epochs.latest_epoch is not None:
+            self._pending_flush.add_written(store.open(LEADER_EPOCHS))
+        if self.held_back:
+            self.request_flush(now_ms, self.held_back[-1][1])
+
     def close(self) -> None:
         """A clean stop: write and sync everything, close all files."""
         if effect := self.complete():

@@ -4,6 +4,7 @@ metadata to all processes, replies when it is applied. Slots are freed when no p
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from uuid import UUID
 
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
@@ -49,6 +50,7 @@ from kafkad.wire.processes.controller_messages import (
     DirectoriesRemoved,
     LogDirFailed,
     LogsMoved,
+    PartitionMoved,
     ProducerIdsGiven,
     ProducerIdsWanted,
     QuotaCounts,
@@ -95,6 +97,8 @@ class ControllerEvents:
             configs=self._tables,
             random_source=opened.random_source,
             producer_ids=ProducerIdControlManager(opened.store, context.config.node_id),
+            log_dirs=context.config.log_dirs.log_dirs,
+            offline_dirs=lambda: self._offline,
         )
         self._metadata_publisher = MetadataPublisher(context.registry, send)
         self._replies = Replies(send)
@@ -166,6 +170,8 @@ class ControllerEvents:
                 self._pass_on(peer, message)
             case LogDirFailed(log_dir, cause):
                 self._directory_failed(log_dir, cause)
+            case PartitionMoved(topic_id, partition, in_dir, target):
+                self._partition_moved(UUID(bytes=topic_id), partition, in_dir, target)
             case _:
                 raise AssertionError(f"{peer} does not say {type(message).__name__} to a controller")
 
@@ -254,6 +260,11 @@ class ControllerEvents:
             raise EveryDirectoryFailed(f"every log directory has failed, the last one {path}: {cause}")
         before = self._controller.image
         self._controller.directory_failed(log_dir)
+        self._publish(before)
+
+    def _partition_moved(self, topic_id: UUID, partition: int, log_dir: int, target: int) -> None:
+        before = self._controller.image
+        self._controller.partition_moved(topic_id, partition, log_dir, target)
         self._publish(before)
 
     # Outgoing messages.

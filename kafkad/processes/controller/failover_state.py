@@ -48,7 +48,7 @@ def take_over(
 
 
 def _partition(slot: int, published: PartitionSlot, offline: frozenset[int]) -> Partition:
-    """Only slot, owner and directory matter; the store has the leaders."""
+    """Only slot, owner and directories matter; the store has the leaders."""
     return Partition(
         index=published.partition,
         slot=slot,
@@ -59,6 +59,7 @@ def _partition(slot: int, published: PartitionSlot, offline: frozenset[int]) -> 
         partition_epoch=0,
         replicas=(),
         isr=(),
+        future_dir=published.future_dir,
     )
 
 

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from kafkad.adapters.files.log_directory import LogDirectory, LogDirectoryUnusable, read_meta_properties
 from kafkad.adapters.files.storage_errors import storage_errors
-from kafkad.core.controller.startup.reconciliation import FoundDirectory, parse_directory
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, future_of, parse_directory
 from kafkad.core.log.epochs import CorruptCheckpoint, LeaderEpochCache
 from kafkad.core.log.recovery.checkpoints import CheckpointCorrupt, parse_partition_metadata
 from kafkad.core.log.segments.layout import LEADER_EPOCHS, PARTITION_METADATA
@@ -67,10 +67,11 @@ def scan(log_dir: int, path: Path, is_known: IsKnown) -> Iterator[FoundDirectory
         names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     for name in names:
         partition = parse_directory(name)
-        if partition is None:
-            yield FoundDirectory(log_dir=log_dir, name=name)
-            continue
         directory = f"{path}/{name}"
+        if partition is None:
+            topic_id = _topic_id(directory) if future_of(name) else None
+            yield FoundDirectory(log_dir=log_dir, name=name, topic_id=topic_id)
+            continue
         with storage_errors(directory):
             topic_id = _topic_id(directory)
             known = is_known(partition.topic, partition.partition)

@@ -33,6 +33,7 @@ from kafkad.core.types import TopicPartition
 from kafkad.plugin_loading import chosen
 from kafkad.processes.controller.failover_state import FailoverState, take_over
 from kafkad.processes.controller.internal_topics import internal_topics
+from kafkad.processes.controller.interrupted_moves import without_sources
 from kafkad.processes.controller.log_dirs import (
     claim_all,
     partition_counts,
@@ -88,6 +89,8 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     topics = _stored_topics(store)
     failover_state = _failover_state(context, handover, topics)
     seen, offline = _scan_all(directories, failed, partitions_with_states(store, topics))
+    is_first = context.incarnation == FIRST_INCARNATION
+    seen = without_sources(seen, directories, is_first_incarnation=is_first)
     if seen:
         # Before any topic is taken over: a crash in between would make them look like ours.
         start_above_foreign_ids(store, context.config.node_id, wall_clock_ms())

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
 from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.adapters.files.moved_directory import future_directory, set_aside
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.deltas import MetadataDelta, TopicDeleted
@@ -90,6 +91,8 @@ class TopicDeletions:
                 self._free(row.slot, topic.id.bytes)
                 if row.log_dir >= 0:
                     self._set_aside(self._directories[row.log_dir], TopicPartition(topic.name, row.index))
+                if row.future_dir >= 0:
+                    self._set_aside_move(self._directories[row.future_dir], topic, row.index)
         if slots:
             self.removed(topic.id.bytes, slots)
 
@@ -105,6 +108,18 @@ class TopicDeletions:
             self._removals.add(home.mark_leaving(partition, uuid4().hex, "delete"))
         except StorageFailed as error:
             log.error("%s was deleted, its directory can't be renamed: %s", partition, error)
+
+    def _set_aside_move(self, target: LogDirectory, topic: Topic, index: int) -> None:
+        """The partition was on its way there, or has come there just before its worker died."""
+        partition = TopicPartition(topic.name, index)
+        self._set_aside(target, partition)
+        try:
+            leaving = set_aside(future_directory(str(target.path), partition, topic.id.bytes), partition)
+        except StorageFailed as error:
+            log.error("%s was deleted, the directory that it moved to can't be renamed: %s", partition, error)
+        else:
+            if leaving is not None:
+                self._removals.add(leaving)
 
     def take_back(self, found: Reconciliation, *, is_first_incarnation: bool) -> None:
         """Complete deletions of an earlier incarnation.

@@ -1,6 +1,7 @@
 """Builds a worker: its partitions, and the parts that work on them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from kafkad.adapters.files.file_cache import FileCache
@@ -22,6 +23,7 @@ from kafkad.processes.worker.disks.recovery_read_ahead import RecoveryReadAhead
 from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.failed_partitions import FailedPartitions
 from kafkad.processes.worker.loading import DirectoryState, Loader
+from kafkad.processes.worker.moving.moves import Moves
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.owner_questions import Questions
 from kafkad.processes.worker.partitions import Partitions
@@ -142,11 +144,23 @@ class Assembly:
             block=context.block,
             read_ahead=RecoveryReadAhead(dirs.num_recovery_threads_per_data_dir, len(context.log_directories)),
         )
+        self.moves = Moves(
+            [str(each.path) for each in context.log_directories],
+            files,
+            context.registry,
+            rate=partial(self._bytes_to_move, len(context.registry.role("worker"))),
+            least_free=self._least_free_bytes,
+            publish=shell.publish,
+            touched=shell.touched,
+            tell=shell.tell,
+            files_removed=partial(_files_removed, shell, len(context.registry.role("network"))),
+        )
         self.partitions = Partitions(
             context.key.index,
             context.table,
             context.registry,
             self.loader,
+            self.moves,
             context.config,
             withdrawn=shell.withdrawn,
             removed=shell.removed,
@@ -156,6 +170,12 @@ class Assembly:
 
     def _is_short_of_room(self, log_dir: int) -> bool:
         return log_dir in self.room.short
+
+    def _bytes_to_move(self, workers: int) -> int:
+        """A second: this worker's share."""
+        value = self.partitions.config.values["replica.alter.log.dirs.io.max.bytes.per.second"]
+        assert isinstance(value, int), "it is an integer option"
+        return -(-value // workers)
 
     def _least_free_bytes(self) -> int | None:
         value = self.partitions.config.values["kafkad.log.dirs.min.free.bytes"]
@@ -199,19 +219,18 @@ def _upkeep(
     failed_partitions: FailedPartitions,
     is_short_of_room: Callable[[int], bool],
 ) -> Upkeep:
-    networks = range(len(context.registry.role("network")))
-
-    def removed(slots: list[int]) -> None:
-        frame = pack_control(FilesRemoved(slots))
-        for network in networks:
-            shell.send_to_network(network, frame)
-
     failed = failed_partitions.failed
     return Upkeep(
         context.registry,
         context.block,
         failed=failed,
         flushed=shell.flushed,
-        removed=removed,
+        removed=partial(_files_removed, shell, len(context.registry.role("network"))),
         is_short_of_room=is_short_of_room,
     )
+
+
+def _files_removed(shell: Shell, networks: int, slots: list[int]) -> None:
+    frame = pack_control(FilesRemoved(slots))
+    for network in range(networks):
+        shell.send_to_network(network, frame)

@@ -17,6 +17,9 @@ class OwnedPartition:
 
     __slots__ = (
         "bytes_in",
+        "future_bytes",
+        "future_dir",
+        "future_end",
         "generation_base",
         "in_sync",
         "is_dirty",
@@ -73,10 +76,18 @@ class OwnedPartition:
         """Whether the slot is behind the log; published at the end of the loop pass."""
         self.is_swapping = False
         """Whether segments are about to be replaced: until then nobody gets a manifest, so nobody opens them."""
+        self.future_dir = -1
+        """The log directory to which it is being moved. Until it is there, its segments are not compacted."""
+        self.future_end = self.future_bytes = 0
+        """How much of it is there."""
 
     @property
     def is_online(self) -> bool:
         return self.state == STATE_ONLINE
+
+    @property
+    def is_moving(self) -> bool:
+        return self.future_dir >= 0
 
     @property
     def is_recovering(self) -> bool:
@@ -106,6 +117,9 @@ class OwnedPartition:
             role=ROLE_LEADER,
             state=self.state,
             leader_epoch=self.leader_epoch,
+            future_dir=self.future_dir,
+            future_end=self.future_end,
+            future_bytes=self.future_bytes,
         )
 
     def published_log(self, log: PartitionLog) -> PartitionSlot:
@@ -134,4 +148,7 @@ class OwnedPartition:
             len(log.segments),
             log.recovery_point,
             log.cleaned_offset,
+            self.future_dir,
+            self.future_end,
+            self.future_bytes,
         )

@@ -38,6 +38,7 @@ from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
 from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.loading import Loader
+from kafkad.processes.worker.moving.moves import Moves
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Partitions:
         table: PartitionTable,
         registry: ProcessRegistry,
         loader: Loader,
+        moves: Moves,
         config: BrokerConfig,
         *,
         withdrawn: Callable[[OwnedPartition], None],
@@ -78,6 +80,7 @@ class Partitions:
         self._table = table
         self._registry = registry
         self._loader = loader
+        self._moves = moves
         self._config = config
         self._withdrawn = withdrawn
         self._removed = removed
@@ -140,6 +143,7 @@ class Partitions:
             if known is not None and known.topic_id == topic.id.bytes:
                 known.leader_epoch = row.leader_epoch
                 known.in_sync, known.replicas = len(row.isr), len(row.replicas)
+                self._moves.changed(known, row)
                 continue
             config = config or self._log_config(topic)
             self._take_one(topic, row, config)
@@ -149,6 +153,7 @@ class Partitions:
         owned = OwnedPartition(name, row.slot, topic.id.bytes, self._worker, row.log_dir, row.leader_epoch)
         owned.in_sync, owned.replicas = len(row.isr), len(row.replicas)
         self.by_slot[row.slot] = owned
+        self._moves.find(owned, row)
         before = self._table.read(row.slot)
         if row.log_dir < 0:
             # Its log directory is offline: nothing is loaded, and the slot must say so.
@@ -195,6 +200,7 @@ class Partitions:
     def _withdraw(self, owned: OwnedPartition) -> None:
         del self.by_slot[owned.slot]
         self._loader.discard(owned)
+        self._moves.withdrawn(owned)
         owned.state = STATE_DELETING
         self._table.publish(owned.slot, owned.published(self._table.read(owned.slot)))
         delay_ms = 0
@@ -281,6 +287,7 @@ class Partitions:
         lost = [owned for owned in self.by_slot.values() if owned.log_dir == log_dir and owned.state != STATE_OFFLINE]
         for owned in lost:
             owned.state = STATE_OFFLINE
+            self._moves.failed(owned)
         return lost
 
 

@@ -25,6 +25,7 @@ class PassWork:
         self._upkeep = assembly.upkeep
         self._questions = assembly.questions
         self._cleanings = assembly.cleanings
+        self._moves = assembly.moves
         self._periodic = assembly.periodic
         self._coordinator_shards = assembly.coordinator_shards
         self._marker_writer = assembly.marker_writer
@@ -52,6 +53,7 @@ class PassWork:
         self._questions.go_on()
         self._cleanings.go_on()
         self._cleanings.work(now_ms)
+        self._moves.work(now_ms)
         if self._coordinator_messages.has_turns:
             self._coordinator_messages.take_turns()
         if self._marker_writer.is_busy:
@@ -92,6 +94,7 @@ class PassWork:
             self._partitions.removal_due_ms,
             self._upkeep.next_deadline_ms,
             self._cleanings.next_deadline_ms,
+            self._moves.next_deadline_ms,
         ]
         return min([deadline for deadline in deadlines if deadline is not None], default=_NEVER_MS)
 

@@ -82,6 +82,7 @@ class WorkerProcess:
         self.upkeep = assembly.upkeep
         self.questions = assembly.questions
         self.cleanings = assembly.cleanings
+        self.moves = assembly.moves
         self.periodic = assembly.periodic
         self.coordinator_shards = assembly.coordinator_shards
         self.marker_writer = assembly.marker_writer
@@ -93,6 +94,7 @@ class WorkerProcess:
         self.room.written(self._now_ms, 0)
         self.loop.watch(context.channel.fd, self._on_channel)
         self.loop.watch(self.upkeep.doorbell, self._on_upkeep)
+        self.loop.watch(self.moves.doorbell, self._on_moves)
 
     def run(self) -> None:
         """Until the broker stops."""
@@ -178,6 +180,10 @@ class WorkerProcess:
     def _on_upkeep(self, events: int) -> None:
         self._work.has_news = True
         self.upkeep.rung(events)
+
+    def _on_moves(self, events: int) -> None:
+        self._work.has_news = True
+        self.moves.rung(events)
 
     def _follow_registry(self) -> None:
         changes = self.peers.follow(self._registry.entries())
@@ -329,6 +335,7 @@ class WorkerProcess:
     def _leave(self) -> None:
         """A clean stop: sync and publish all appends, then close the links."""
         self.upkeep.close()
+        self.moves.close()
         self.partitions.close()
         self.appender.finish()
         self._publish_dirty()

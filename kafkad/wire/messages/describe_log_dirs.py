@@ -23,9 +23,9 @@ class LogDir(NamedTuple):
     is_cordoned: bool = False
 
 
-def pack_partition(version: int, index: int, size_bytes: int) -> bytes:
-    """A partition that is not being moved: no lag, no future log."""
-    return _PARTITION.pack(index, size_bytes, 0, False) + (EMPTY_TAGS if version >= FLEXIBLE_FROM else b"")
+def pack_partition(version: int, index: int, size_bytes: int, lag: int = 0, *, is_future: bool = False) -> bytes:
+    """A partition, or what is there already of one that is being moved: `lag` offsets are not."""
+    return _PARTITION.pack(index, size_bytes, lag, is_future) + (EMPTY_TAGS if version >= FLEXIBLE_FROM else b"")
 
 
 def pack_response(version: int, log_dirs: Iterable[LogDir]) -> bytes:

@@ -67,6 +67,15 @@ class LogDirFailed(msgspec.Struct, tag="log_dir_failed", array_like=True):
     cause: str
 
 
+class PartitionMoved(msgspec.Struct, tag="partition_moved", array_like=True):
+    """A worker has ended the move of a partition to `target`: it is in `log_dir` now."""
+
+    topic_id: bytes
+    partition: int
+    log_dir: int
+    target: int
+
+
 QuotaRow = tuple[ClientIdentity, int, int]
 """(client, bytes produced, bytes fetched)."""
 
@@ -104,6 +113,7 @@ ControllerMessage = (
     | Applied
     | DirectoriesRemoved
     | LogDirFailed
+    | PartitionMoved
     | QuotaCounts
 )
 

@@ -27,6 +27,7 @@ NAMES = {
     22: "init_producer_id",
     32: "describe_configs",
     33: "alter_configs",
+    34: "alter_replica_log_dirs",
     37: "create_partitions",
     44: "incremental_alter_configs",
     57: "update_features",
@@ -54,6 +55,7 @@ class Client:
             ),
             random_source=self.world.random_source,
             producer_ids=ProducerIdControlManager(self.world.store, BROKER_ID),
+            log_dirs=("/one", "/two"),
         )
         self.waited: ReplyAfter | None = None
 
@@ -452,3 +454,32 @@ def test_what_can_be_configured_is_listed(client: Client) -> None:
         assert {(each.resource_name, each.resource_type) for each in response.config_resources} == expected
     assert client.send(74, 0).config_resources == ()
     assert code(client.send(74, 1, resource_types=(77,))) is ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(("key", "version"), versions(34))
+def test_alter_replica_log_dirs_answers_for_each_partition(client: Client, key: int, version: int) -> None:
+    client.create("t", num_partitions=2)
+    here = client.view.controller.image.topics["t"].partitions[0].log_dir
+    paths = client.view.log_dirs
+
+    def asked(path: str, topic: str, *partitions: int) -> Any:
+        named = client.message(key, version, "AlterReplicaLogDirTopic", name=topic, partitions=partitions)
+        return client.message(key, version, "AlterReplicaLogDir", path=path, topics=(named,))
+
+    dirs = (asked(paths[1 - here], "t", 0), asked("/none", "t", 1), asked(paths[0], "absent", 0))
+    response = client.send(key, version, dirs=dirs)
+    codes = {
+        (row.topic_name, each.partition_index): each.error_code.name
+        for row in response.results
+        for each in row.partitions
+    }
+    assert codes == {
+        ("t", 0): "none",
+        ("t", 1): "log_dir_not_found",
+        ("absent", 0): "unknown_topic_or_partition",
+    }
+    assert client.view.controller.image.topics["t"].partitions[0].future_dir == 1 - here
+    assert client.waited is not None and client.waited.version == client.view.controller.image.version
+    # Asked again: there is nothing to wait for.
+    client.send(key, version, dirs=dirs)
+    assert client.waited is None

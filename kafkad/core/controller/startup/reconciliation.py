@@ -12,12 +12,15 @@ from uuid import UUID
 
 from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, is_legal
 from kafkad.core.controller.topics.topics import MAX_PARTITIONS_PER_REQUEST
+from kafkad.core.log.segments.layout import future_directory_name
 from kafkad.core.types import LARGEST_PARTITION, TopicPartition
 
 # <topic>-<partition>.<unique>-delete, as Kafka and kafkad rename directories before they delete them.
 _RENAMED_FOR_DELETION = re.compile(r"\S+-\S+\.\S+-delete")
-# As Apache Kafka renames those that it moves between log directories, or can't place.
-_SET_ASIDE = re.compile(r"\S+-\S+\.\S+-(future|stray)")
+# As Apache Kafka renames those that it can't place.
+_SET_ASIDE = re.compile(r"\S+-\S+\.\S+-stray")
+# Into which a partition is being moved.
+_FUTURE = re.compile(r"(\S+-\S+)\.\S+-future")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 _MOST_MISSING = MAX_PARTITIONS_PER_REQUEST
 """A topic may have this many partitions more than the store or the other directories say."""
@@ -73,6 +76,8 @@ class Reconciliation:
     """Directories of recorded deletions with their topic and partition."""
     leftovers: list[FoundDirectory] = field(default_factory=list)
     """Already renamed for deletion: to be removed."""
+    moving: dict[TopicPartition, int] = field(default_factory=dict)
+    """The log directory to which an earlier start was moving each of these partitions."""
     set_aside: list[FoundDirectory] = field(default_factory=list)
     """Renamed by an earlier start or by Apache Kafka: nobody serves them, and they stay as they are."""
     stray: list[StrayDirectory] = field(default_factory=list)
@@ -97,9 +102,13 @@ def reconcile(
     """`deletions`: topics whose deletion is recorded and their ids (None: recorded by a broker that keeps no id)."""
     result = Reconciliation()
     unknown: dict[str, list[tuple[int, FoundDirectory]]] = {}
+    futures: list[FoundDirectory] = []
     for directory in sorted(directories, key=lambda found: (found.log_dir, found.name)):
         if _RENAMED_FOR_DELETION.fullmatch(directory.name):
             result.leftovers.append(directory)
+            continue
+        if _FUTURE.fullmatch(directory.name):
+            futures.append(directory)
             continue
         if _SET_ASIDE.fullmatch(directory.name):
             result.set_aside.append(directory)
@@ -124,8 +133,43 @@ def reconcile(
             _locate(result, partition, directory)
     for name in sorted(unknown):
         _adopt(result, name, unknown[name])
+    for directory in futures:
+        _go_on_moving(result, directory, known, deletions)
     _find_missing(result, known)
     return result
+
+
+def future_of(name: str) -> TopicPartition | None:
+    """The partition that was being moved into a directory of this name."""
+    match = _FUTURE.fullmatch(name)
+    return parse_directory(match[1]) if match else None
+
+
+def _go_on_moving(
+    result: Reconciliation,
+    directory: FoundDirectory,
+    known: Mapping[str, KnownTopic],
+    deletions: Mapping[str, UUID | None],
+) -> None:
+    """The owner copies the partition anew, into a directory whose name it gives; others are of no use any more."""
+    partition = future_of(directory.name)
+    if partition is None:
+        result.set_aside.append(directory)
+        return
+    if _is_being_deleted(partition.topic, directory, known, deletions):
+        result.leftovers.append(directory)
+        return
+    topic = known.get(partition.topic)
+    is_of_topic = topic is None or directory.topic_id in (None, topic.id)
+    if partition not in result.located or not is_of_topic:
+        result.set_aside.append(directory)
+        return
+    if result.located[partition] != directory.log_dir:
+        result.moving.setdefault(partition, directory.log_dir)
+        topic_id = topic.id if topic is not None else directory.topic_id
+        if topic_id is not None and directory.name == future_directory_name(partition, topic_id.hex):
+            return
+    result.leftovers.append(directory)
 
 
 def _is_being_deleted(

@@ -18,11 +18,12 @@ from kafkad.core.controller.controller import (
 )
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.features import first_levels
-from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, MetadataImage, Topic
+from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, MetadataImage, Partition, Topic
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, KnownTopic, Reconciliation, reconcile
 from kafkad.core.controller.startup.repair import adopt, complete_states, extend, identify
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store.tree import MetadataTree, PartitionState, StoredMetadata, StoredTopic
+from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.controller.topics.placement import Place, Placement, SlotTable
 from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.election import LeaderElectionStrategy
@@ -90,11 +91,12 @@ def start(
         tree, topics, result.leader_epochs, unavailable, Electorate(election, brokers), settings.broker_id
     )
     placement, places = _place(topics, result, unavailable, settings, directories, inherited)
+    moving = _moving(result, inherited, directories)
     image = MetadataImage(
         version=(inherited.image.version if inherited else 0) + 1,
         cluster_id=cluster_id,
         brokers=dict(brokers),
-        topics={name: _topic(topic, places, states) for name, topic in topics.items()},
+        topics={name: _topic(topic, places, states, moving) for name, topic in topics.items()},
         names_by_id={topic.id: name for name, topic in topics.items()},
         broker_configs=stored.broker_configs,
         group_configs=stored.group_configs,
@@ -207,17 +209,41 @@ def _topic(
     topic: StoredTopic,
     places: Mapping[TopicPartition, Place],
     states: Mapping[TopicPartition, PartitionState],
+    moving: Mapping[TopicPartition, int],
 ) -> Topic:
     partitions = tuple(
-        make_partition(
-            index,
-            places.get(TopicPartition(topic.name, index), NOT_HERE),
-            replicas,
-            states[TopicPartition(topic.name, index)],
-        )
+        _partition(TopicPartition(topic.name, index), replicas, places, states, moving)
         for index, replicas in enumerate(topic.assignments)
     )
     return Topic(name=topic.name, id=topic.id, partitions=partitions, configs=topic.configs)
+
+
+def _partition(
+    at: TopicPartition,
+    replicas: Assignment,
+    places: Mapping[TopicPartition, Place],
+    states: Mapping[TopicPartition, PartitionState],
+    moving: Mapping[TopicPartition, int],
+) -> Partition:
+    place = places.get(at, NOT_HERE)
+    future_dir = moving.get(at, NO_LOG_DIR)
+    if NO_LOG_DIR in (place.log_dir, future_dir) or place.log_dir == future_dir:
+        future_dir = NO_LOG_DIR
+    return make_partition(at.partition, place, replicas, states[at], future_dir)
+
+
+def _moving(
+    result: Reconciliation, inherited: SharedMemoryState | None, directories: Directories
+) -> dict[TopicPartition, int]:
+    """The moves under way: a living broker's owners know theirs, otherwise they are seen by what they have left."""
+    if inherited is None:
+        return result.moving
+    return {
+        TopicPartition(topic.name, row.index): row.future_dir
+        for topic in inherited.image.topics.values()
+        for row in topic.partitions
+        if row.future_dir in directories.online
+    }
 
 
 def _pending(stored: StoredMetadata, result: Reconciliation, directories: Directories) -> dict[str, PendingDeletion]:

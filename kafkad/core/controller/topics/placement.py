@@ -6,14 +6,17 @@ A slot that was given back is reused only when every process has passed the meta
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 
 from kafkad.core.controller.image import NO_SLOT, Partition
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.types import TopicPartition
 
 PARTITION_SLOTS = 1_048_575
 """All slots of the partition table but the last, which carries notes from one controller process to the next."""
+MOST_PREFERRED = 10_000
+"""Log directories that are remembered for partitions that are not there yet; the oldest are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Placement:
         self._loads = dict.fromkeys(range(workers), 0)
         self._directories = dict.fromkeys(online_dirs, 0)
         self._cordoned: frozenset[int] = frozenset()
+        self._preferred: dict[TopicPartition, int] = {}
 
     @property
     def slots_ever_used(self) -> int:
@@ -98,8 +102,23 @@ class Placement:
                 f"This broker has room for {available} more partition(s), {count} were asked for.",
             )
 
-    def take(self, count: int) -> list[Place]:
-        """`count` places, each on the worker and in the directory with the fewest partitions."""
+    def prefer(self, partition: TopicPartition, log_dir: int) -> None:
+        """A partition that is not there yet will be made in this directory."""
+        self._preferred.pop(partition, None)
+        self._preferred[partition] = log_dir
+        if len(self._preferred) > MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
+
+    def moved(self, source: int, target: int) -> None:
+        """A partition is in `target` now."""
+        for log_dir, change in ((source, -1), (target, 1)):
+            if log_dir in self._directories:
+                self._directories[log_dir] += change
+
+    def take(self, count: int, names: Sequence[TopicPartition] = ()) -> list[Place]:
+        """`count` places, each on the worker and in the directory with the fewest partitions. For partitions of these
+        `names`, a directory may have been preferred.
+        """
         self.require(count)
         workers = [(load, worker) for worker, load in self._loads.items()]
         disks = [(load, log_dir) for log_dir, load in self._directories.items() if log_dir not in self._cordoned]
@@ -113,6 +132,14 @@ class Placement:
             places.append(Place(slot, owner, log_dir))
         self._loads = {worker: load for load, worker in workers}
         self._directories |= {log_dir: load for load, log_dir in disks}
+        return self._as_preferred(places, names) if self._preferred else places
+
+    def _as_preferred(self, places: list[Place], names: Sequence[TopicPartition]) -> list[Place]:
+        for at, name in enumerate(names):
+            log_dir = self._preferred.pop(name, None)
+            if log_dir in self._directories:
+                self.moved(places[at].log_dir, log_dir)
+                places[at] = replace(places[at], log_dir=log_dir)
         return places
 
     def take_in(self, log_dir: int) -> Place:

@@ -69,6 +69,16 @@ def leaving_directory_name(partition: TopicPartition, unique_id: str, state: str
     return partition.topic[: _LONGEST_NAME - len(ending)] + ending
 
 
+def future_directory_name(partition: TopicPartition, unique_id: str) -> str:
+    """The name of a directory into which the partition is being moved."""
+    return f"{directory_name(partition)}.{unique_id}-future"
+
+
+def can_be_moved(partition: TopicPartition) -> bool:
+    """Apache Kafka refuses it where the name of the new directory would be too long."""
+    return len(future_directory_name(partition, "0" * 32)) <= _LONGEST_NAME
+
+
 def parse_directory_name(name: str) -> DirectoryName | None:
     """None for the name of a directory that can't be a partition's."""
     state = ""

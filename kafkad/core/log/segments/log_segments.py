@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from kafkad.core.log.segments.layout import DELETED, PRODUCER_SNAPSHOT, file_name
 from kafkad.core.log.segments.segment import Segment
+from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import NoSpaceLeft, SegmentStore
 
 
@@ -94,6 +95,14 @@ class Segments:
                 if name != file_name(cleaned.base_offset, PRODUCER_SNAPSHOT) and self._set_aside(name):
                     waiting.append(name + DELETED)
         return tuple(waiting)
+
+    def move_to(self, store: SegmentStore, config: LogConfig) -> None:
+        """The same segments, whose files are in `store` as well; the old ones are closed."""
+        self._store = store
+        moved = [segment.moved_to(store, config) for segment in self._segments]
+        for segment in self._segments:
+            segment.close()
+        self._segments = moved
 
     def _set_aside(self, name: str) -> bool:
         """False if there is no such file, or not any more: without room for the longer name it goes at once."""

@@ -83,6 +83,26 @@ class Segment:
             store.open(file_name(base_offset, kind), create=True)
         return cls(store, config, base_offset, size=0, now_ms=now_ms, roll_jitter=roll_jitter)
 
+    def moved_to(self, store: SegmentStore, config: LogConfig) -> "Segment":
+        """This segment over copies of its files."""
+        moved = Segment(
+            store,
+            config,
+            self.base_offset,
+            size=self.size,
+            now_ms=self.created_ms,
+            roll_jitter=self.roll_jitter,
+            index_sizes=self.index_bytes,
+            txn_index_size=self.aborted.size or None,
+        )
+        moved.first_timestamp = self.first_timestamp
+        moved.max_timestamp = self.max_timestamp
+        moved.offset_of_max_timestamp = self.offset_of_max_timestamp
+        moved.bytes_since_index_entry = self.bytes_since_index_entry
+        moved.is_index_full = self.is_index_full
+        moved.is_prepared = self.is_prepared
+        return moved
+
     def file_names(self) -> tuple[str, ...]:
         """Every name that may exist for this segment, its producer snapshot included."""
         return tuple(

@@ -1,6 +1,6 @@
 """The view that the controller's handlers work with, and the replies that they return."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -44,12 +44,16 @@ class ConfigTables(ConfigRules, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerView:
-    """`loggers` are the names and levels that DescribeConfigs shows for the broker's loggers."""
+    """`loggers` are the names and levels that DescribeConfigs shows for the broker's loggers, `log_dirs` those of this
+    broker, `offline_dirs` those of them, by number, that can't be used.
+    """
 
     controller: Controller
     configs: ConfigTables
     random_source: RandomSource
     producer_ids: ProducerIdControlManager
+    log_dirs: Sequence[str] = ()
+    offline_dirs: Callable[[], frozenset[int]] = frozenset
     loggers: Mapping[str, str] = field(default_factory=lambda: {"root": "INFO"})
 
 

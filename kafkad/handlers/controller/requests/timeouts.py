@@ -57,6 +57,23 @@ def _create_partitions(messages: Codec, request: Any) -> Fields:
     return {"results": _rows(messages, "CreatePartitionsTopicResult", rows)}
 
 
+def _alter_replica_log_dirs(messages: Codec, request: Any) -> Fields:
+    partitions: dict[str, dict[int, None]] = {}
+    for row in (topic for directory in request.dirs for topic in directory.topics):
+        partitions.setdefault(row.name, {}).update(dict.fromkeys(row.partitions))
+    topics = (
+        messages.part(
+            "AlterReplicaLogDirTopicResult",
+            topic_name=name,
+            partitions=_rows(
+                messages, "AlterReplicaLogDirPartitionResult", ({"partition_index": index} for index in rows)
+            ),
+        )
+        for name, rows in partitions.items()
+    )
+    return {"results": tuple(topics)}
+
+
 def _resources(request: Any) -> Iterable[Fields]:
     for each in request.resources:
         yield {"resource_type": each.resource_type, "resource_name": each.resource_name}
@@ -75,6 +92,7 @@ _APIS: dict[int, tuple[str, Callable[[Codec, Any], Fields]]] = {
     api_table.CREATE_TOPICS: ("create_topics", _create_topics),
     api_table.DELETE_TOPICS: ("delete_topics", _delete_topics),
     api_table.CREATE_PARTITIONS: ("create_partitions", _create_partitions),
+    api_table.ALTER_REPLICA_LOG_DIRS: ("alter_replica_log_dirs", _alter_replica_log_dirs),
     api_table.DESCRIBE_CONFIGS: ("describe_configs", _describe_configs),
     api_table.ALTER_CONFIGS: ("alter_configs", _alter_configs),
     api_table.INCREMENTAL_ALTER_CONFIGS: ("incremental_alter_configs", _alter_configs),

@@ -128,6 +128,10 @@ class Cleanings:
         if owned is None or owned.short_id != message.short_id or not owned.is_online or owned.is_swapping or known:
             self._refuse(cleaner, message.slot)
             return
+        if owned.is_moving:
+            # As in Apache Kafka: what was copied has to stay as it is.
+            self._refuse(cleaner, message.slot)
+            return
         partition_log = owned.log
         end = message.first_uncleanable_offset
         if (
@@ -246,7 +250,7 @@ def _holds(grant: _Grant) -> bool:
     """Whether the log is still the one that the grant is about, and its topic still has the policy."""
     owned, partition_log = grant.owned, grant.log
     is_same = owned.log is partition_log and owned.is_online and partition_log.truncations == grant.truncations
-    return is_same and grant.policy in partition_log.config.cleanup_policy
+    return is_same and not owned.is_moving and grant.policy in partition_log.config.cleanup_policy
 
 
 def _first_dirty(partition_log: PartitionLog) -> int:

@@ -27,6 +27,9 @@ def _request(api: KioApi, name: str) -> Any:
         case "create_partitions":
             topic = api.part("CreatePartitionsTopic", name="t", count=2, assignments=None)
             return api.request(topics=(topic,), timeout=SECONDS, validate_only=False)
+        case "alter_replica_log_dirs":
+            named = api.part("AlterReplicaLogDirTopic", name="t", partitions=(0,))
+            return api.request(dirs=(api.part("AlterReplicaLogDir", path="/one", topics=(named,)),))
         case "describe_configs":
             resource = api.part("DescribeConfigsResource", resource_type=2, resource_name="t", configuration_keys=None)
             return api.request(resources=(resource,))
@@ -49,6 +52,7 @@ def test_everything_that_was_asked_for_has_timed_out(key: int, version: int) -> 
     body = _request(api, name)
     response = api.read(timed_out(key, version, body))
     rows = [row for field in ("topics", "responses", "results") for row in getattr(response, field, ())]
+    rows = [each for row in rows for each in getattr(row, "partitions", (row,))]
     codes = [int(row.error_code) for row in rows] or [int(response.error_code)]
     assert codes == [ErrorCode.REQUEST_TIMED_OUT]
     names_its_time = name in ("create_topics", "delete_topics", "create_partitions", "update_features")

@@ -1,0 +1,60 @@
+"""AlterReplicaLogDirs: which partitions may move to which log directory? (ReplicaManager.alterReplicaLogDirs)
+
+The checks and their order are Apache Kafka's. A partition that is not there yet will be made in the directory, and the
+answer is an error all the same.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from kafkad.core.controller.controller import Controller
+from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Partition
+from kafkad.core.errors import ErrorCode
+from kafkad.core.log.segments.layout import can_be_moved
+from kafkad.core.types import TopicPartition
+
+
+def alter_replica_log_dirs(
+    controller: Controller,
+    wanted: Iterable[tuple[TopicPartition, str]],
+    log_dirs: Sequence[str],
+    offline: Collection[int],
+) -> dict[TopicPartition, ErrorCode]:
+    """The code of each partition; of several directories for one, the last counts."""
+    numbers = {path: at for at, path in enumerate(log_dirs)}
+    codes: dict[TopicPartition, ErrorCode] = {}
+    moving: dict[TopicPartition, int] = {}
+    for at, path in dict(wanted).items():
+        codes[at] = _check(controller, at, numbers.get(path), offline)
+        if codes[at] is ErrorCode.NONE:
+            moving[at] = numbers[path]
+    controller.move_partitions(moving)
+    return codes
+
+
+def _check(controller: Controller, at: TopicPartition, target: int | None, offline: Collection[int]) -> ErrorCode:
+    if not can_be_moved(at):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if target is None:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if target in offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    row = _row(controller, at)
+    if row is None:
+        controller.prefer_log_dir(at, target)
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if row.slot == NO_SLOT:
+        controller.prefer_log_dir(at, target)
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    if row.log_dir == NO_LOG_DIR:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if offline and target not in (row.log_dir, row.future_dir):
+        # There may be a copy of the partition in the directory that is offline.
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NONE
+
+
+def _row(controller: Controller, at: TopicPartition) -> Partition | None:
+    topic = controller.image.topics.get(at.topic)
+    if topic is None or not 0 <= at.partition < len(topic.partitions):
+        return None
+    return topic.partitions[at.partition]

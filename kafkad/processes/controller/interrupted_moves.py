@@ -1,0 +1,59 @@
+"""A broker that ends while a partition changes its log directory leaves two directories of its name: which one counts?
+
+The new one, as it says where it came from: it has everything that the old one had, and may have more.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.adapters.files.moved_directory import forget_source, moved_from, set_aside
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, parse_directory
+from kafkad.core.ports import StorageFailed
+
+log = logging.getLogger(__name__)
+
+
+def without_sources(
+    found: Iterable[FoundDirectory], directories: Sequence[LogDirectory], *, is_first_incarnation: bool
+) -> list[FoundDirectory]:
+    """`found`, without directories whose partition is in another one now; those are renamed to be removed.
+
+    While the broker lives on, its workers do that.
+    """
+    by_name: dict[str, list[FoundDirectory]] = defaultdict(list)
+    for each in found:
+        by_name[each.name].append(each)
+    kept: list[FoundDirectory] = []
+    for same in by_name.values():
+        kept += same if len(same) == 1 else _settled(same, directories, renames=is_first_incarnation)
+    return kept
+
+
+def _settled(
+    same: list[FoundDirectory], directories: Sequence[LogDirectory], *, renames: bool
+) -> list[FoundDirectory]:
+    paths = {str(directories[each.log_dir].path): each for each in same}
+    sources = []
+    for path, each in paths.items():
+        came_from = moved_from(f"{path}/{each.name}")
+        source = paths.get(came_from) if came_from is not None else None
+        if source is not None and source is not each and source.topic_id == each.topic_id:
+            sources.append(source)
+            if renames:
+                _remove(source, each, directories)
+    return [each for each in same if each not in sources]
+
+
+def _remove(source: FoundDirectory, moved: FoundDirectory, directories: Sequence[LogDirectory]) -> None:
+    partition = parse_directory(source.name)
+    assert partition is not None, "only directories of partitions say where they came from"
+    path = directories[source.log_dir].path / source.name
+    try:
+        set_aside(path, partition)
+        forget_source(directories[moved.log_dir].path / moved.name)
+    except StorageFailed as error:
+        log.warning("%s was moved, its old directory can't be renamed: %s", partition, error)
+    else:
+        log.info("%s was moved to %s, the rest of %s is removed", partition, directories[moved.log_dir].path, path)

@@ -1,0 +1,374 @@
+"""Which partitions of this worker are being moved to another log directory, and how far is each?
+
+One at a time is copied, by a thread, in pieces that `replica.alter.log.dirs.io.max.bytes.per.second` spaces out. What
+is left at the end this loop copies itself; then the log goes on in the new directory, under a new generation. The old
+directory loses its name when no reader can be about to open it, and only then the controller hears of the move.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkad.adapters.files.directory_removal import DirectoryRemovals
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.free_room import measure_room
+from kafkad.adapters.files.log_copy import copy_bytes, copy_small_files
+from kafkad.adapters.files.moved_directory import (
+    forget_source,
+    future_directory,
+    make_future,
+    moved_from,
+    set_aside,
+    take_name,
+)
+from kafkad.adapters.files.segment_files import SegmentFiles
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry
+from kafkad.core.controller.image import Partition
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.relocation import CopyBytes, Relocation, Step, complete_copy
+from kafkad.core.log.segments.layout import LOG, directory_name, file_name
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.core.room import least_free_bytes
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.controller_messages import ControllerMessage, PartitionMoved
+
+log = logging.getLogger(__name__)
+
+LOOK_MS = 5
+"""How often it is asked whether readers may still open the old directory."""
+AT_A_TIME = 8 << 20
+"""Bytes that are copied before the next decision."""
+LOOK_AT_RATE_MS = 1_000
+"""The rate may change while the next piece waits because of it."""
+
+
+class _Copy:
+    """The partition that is being copied."""
+
+    __slots__ = ("folder", "owned", "relocation", "running", "source", "step", "target")
+
+    def __init__(self, owned: OwnedPartition, source: str, folder: Path, relocation: Relocation) -> None:
+        self.owned = owned
+        self.target = owned.future_dir
+        self.source = source
+        self.folder = folder
+        self.relocation = relocation
+        self.running: Future[None] | None = None
+        self.step: Step | None = None
+
+
+class _Left(NamedTuple):
+    """A directory whose partition is elsewhere now."""
+
+    owned: OwnedPartition
+    directory: Path
+    live: Path
+    marks: tuple[GraceMark, ...]
+
+
+class Moves:
+    """`rate` is the most bytes a second of this worker, `least_free` kafkad.log.dirs.min.free.bytes. `moved` gets a
+    partition whose slot has to be written at once, `tell` goes to the controller, `files_removed` to the readers.
+    """
+
+    def __init__(
+        self,
+        log_dirs: Sequence[str],
+        files: FileCache,
+        registry: ProcessRegistry,
+        *,
+        rate: Callable[[], int],
+        least_free: Callable[[], int | None],
+        publish: Callable[[OwnedPartition], None],
+        touched: Callable[[OwnedPartition], None],
+        tell: Callable[[ControllerMessage], None],
+        files_removed: Callable[[list[int]], None],
+    ) -> None:
+        self._log_dirs = log_dirs
+        self._files = files
+        self._registry = registry
+        self._rate = rate
+        self._least_free = least_free
+        self._publish = publish
+        self._touched = touched
+        self._tell = tell
+        self._files_removed = files_removed
+        self._wanted: dict[OwnedPartition, None] = {}
+        """In the order in which they came."""
+        self._copy: _Copy | None = None
+        self._due_ms = 0
+        self._copied_bytes = self._copied_ms = 0
+        """By the last step, and when."""
+        self._left: list[_Left] = []
+        self._look_ms = 0
+        self._threads = HelperThreads(1, "move")
+        self._removals = DirectoryRemovals()
+        self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        """Readable when a piece was copied."""
+
+    # What the metadata says.
+
+    def find(self, owned: OwnedPartition, row: Partition) -> None:
+        """A partition that is new to this worker. An earlier incarnation may have moved it, and died before the
+        controller heard of it.
+        """
+        if row.future_dir < 0 or row.log_dir < 0:
+            return
+        live = self._live(row.future_dir, owned)
+        if moved_from(live) == self._log_dirs[row.log_dir]:
+            owned.log_dir = owned.future_dir = row.future_dir
+            self._leave(owned, row.log_dir)
+        else:
+            self._want(owned, row.future_dir)
+
+    def changed(self, owned: OwnedPartition, row: Partition) -> None:
+        """The controller has decided about a partition that is here already, or has heard of a move."""
+        if owned.future_dir == owned.log_dir:
+            if row.log_dir == owned.log_dir:
+                owned.future_dir = -1
+                self._touched(owned)
+            elif not any(left.owned is owned for left in self._left):
+                # Its earlier incarnation had heard, this one has not.
+                self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
+                return
+            else:
+                return
+        if row.future_dir in (owned.future_dir, owned.log_dir):
+            return
+        if owned.is_moving:
+            self._drop(owned, removes=True)
+            self._touched(owned)
+        if row.future_dir >= 0 and row.log_dir >= 0:
+            self._want(owned, row.future_dir)
+
+    def _want(self, owned: OwnedPartition, target: int) -> None:
+        owned.future_dir, owned.future_end, owned.future_bytes = target, 0, 0
+        self._wanted[owned] = None
+        self._touched(owned)
+
+    def withdrawn(self, owned: OwnedPartition) -> None:
+        """The topic was deleted: nothing of the partition may keep a name that the next topic needs."""
+        self._drop(owned, removes=True)
+        for left in [left for left in self._left if left.owned is owned]:
+            self._left.remove(left)
+            self._free_name(left)
+
+    def failed(self, owned: OwnedPartition) -> None:
+        """Its log directory is offline. What was copied stays, and the next start goes on with it."""
+        self._drop(owned, removes=False)
+
+    def _drop(self, owned: OwnedPartition, *, removes: bool) -> None:
+        self._wanted.pop(owned, None)
+        target, owned.future_dir = owned.future_dir, -1
+        owned.future_end = owned.future_bytes = 0
+        if self._copy is not None and self._copy.owned is owned:
+            self._copy = None
+        if removes and target >= 0 and target != owned.log_dir:
+            self._remove(future_directory(self._log_dirs[target], owned.name, owned.topic_id), owned)
+
+    # Copying.
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        deadlines = []
+        if self._left:
+            deadlines.append(self._look_ms)
+        if self._copy is not None and self._copy.running is None:
+            deadlines.append(self._due_ms)
+        elif self._copy is None and self._next() is not None:
+            deadlines.append(0)
+        return min(deadlines, default=None)
+
+    def work(self, now_ms: int) -> None:
+        if self._left and now_ms >= self._look_ms:
+            self._look_at_left(now_ms)
+        if self._copy is None and self._wanted:
+            self._begin()
+        if self._copy is not None and self._copy.running is None and now_ms >= self._due_ms:
+            self._go_on(self._copy, now_ms)
+
+    def _next(self) -> OwnedPartition | None:
+        """Those that are not loaded yet have to wait."""
+        return next((owned for owned in self._wanted if owned.is_online and owned.log is not None), None)
+
+    def _begin(self) -> None:
+        owned = self._next()
+        if owned is None:
+            return
+        del self._wanted[owned]
+        partition_log = owned.log
+        assert partition_log is not None
+        target = self._log_dirs[owned.future_dir]
+        folder = future_directory(target, owned.name, owned.topic_id)
+        self._remove(folder, owned)
+        try:
+            self._check_room(target, partition_log)
+            make_future(folder, owned.topic_id)
+        except (StorageFailed, FileNotFoundError) as error:
+            self._give_up(owned, error)
+            return
+        self._copy = _Copy(owned, str(self._live(owned.log_dir, owned)), folder, Relocation(partition_log))
+        self._due_ms = 0
+        log.info("%s is being moved to %s", owned.name, target)
+
+    def _check_room(self, target: str, partition_log: PartitionLog) -> None:
+        room = measure_room(target)
+        least = least_free_bytes(self._least_free(), room.total_bytes)
+        if partition_log.size_bytes > room.free_bytes - least:
+            raise NoSpaceLeft(f"{partition_log.size_bytes} bytes don't fit into {target}")
+
+    def _go_on(self, copy: _Copy, now_ms: int) -> None:
+        owned = copy.owned
+        if owned.log is None or not owned.is_online:
+            self.failed(owned)
+            return
+        rate = self._rate()
+        due_ms = self._copied_ms + self._copied_bytes * 1000 // rate if rate > 0 else now_ms + LOOK_AT_RATE_MS
+        if now_ms < due_ms:
+            # The rate may have changed by then.
+            self._due_ms = min(due_ms, now_ms + LOOK_AT_RATE_MS)
+            return
+        if not copy.relocation.is_valid:
+            # The log was truncated: what was copied may not be in it any more.
+            self._begin_anew(copy)
+            return
+        copy.step = copy.relocation.next_step(min(AT_A_TIME, max(rate, 1)))
+        if copy.step is None:
+            self._complete(copy)
+        else:
+            copy.running = self._threads.submit(_perform, copy.source, str(copy.folder), copy.step)
+            copy.running.add_done_callback(self._ring)
+
+    def _begin_anew(self, copy: _Copy) -> None:
+        self._copy = None
+        self._want(copy.owned, copy.target)
+
+    def _ring(self, _done: object) -> None:
+        """By the thread: the loop wakes up."""
+        os.eventfd_write(self.doorbell, 1)
+
+    def rung(self, _events: int) -> None:
+        """A piece was copied, perhaps for a move that has ended meanwhile."""
+        os.eventfd_read(self.doorbell)
+        copy = self._copy
+        if copy is None or copy.running is None or not copy.running.done():
+            return
+        running, copy.running = copy.running, None
+        error = running.exception()
+        if isinstance(error, FileNotFoundError) and not _is_there(copy):
+            # Retention has removed the segment meanwhile.
+            self._due_ms = 0
+        elif isinstance(error, StorageFailed | FileNotFoundError):
+            self._give_up(copy.owned, error)
+        elif error is not None:
+            raise error
+        else:
+            self._copied(copy)
+
+    def _copied(self, copy: _Copy) -> None:
+        step, owned, relocation = copy.step, copy.owned, copy.relocation
+        assert step is not None
+        before = relocation.size_bytes
+        relocation.done(step)
+        self._copied_bytes = max(0, relocation.size_bytes - before)
+        self._copied_ms = monotonic_ms()
+        self._due_ms = 0
+        owned.future_end, owned.future_bytes = relocation.end_offset, relocation.size_bytes
+        if owned.log is not None:
+            self._touched(owned)
+
+    def _complete(self, copy: _Copy) -> None:
+        owned = copy.owned
+        partition_log = owned.log
+        assert partition_log is not None
+        source = owned.log_dir
+        try:
+            complete_copy(partition_log, copy.relocation, SegmentFiles(copy.folder, self._files))
+            live = take_name(copy.folder, owned.name, self._log_dirs[source])
+        except (StorageFailed, FileNotFoundError) as error:
+            self._give_up(owned, error)
+            return
+        self._copy = None
+        up_to = copy.relocation.synced_up_to
+        partition_log.go_on_in(SegmentFiles(live, self._files), synced_up_to=up_to, now_ms=wall_clock_ms())
+        owned.log_dir = copy.target
+        owned.future_end, owned.future_bytes = 0, 0
+        self._publish(owned)
+        self._touched(owned)
+        self._leave(owned, source)
+        log.info("%s was moved from %s to %s", owned.name, self._log_dirs[source], self._log_dirs[copy.target])
+
+    def _give_up(self, owned: OwnedPartition, error: Exception) -> None:
+        target = owned.future_dir
+        log.error("%s stays where it is and is not moved to %s: %s", owned.name, self._log_dirs[target], error)
+        self._drop(owned, removes=True)
+        self._touched(owned)
+        self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, target))
+
+    # The directory that the partition came from.
+
+    def _leave(self, owned: OwnedPartition, log_dir: int) -> None:
+        live = self._live(owned.log_dir, owned)
+        self._left.append(_Left(owned, self._live(log_dir, owned), live, self._registry.grace_marks()))
+        self._look_ms = 0
+
+    def _look_at_left(self, now_ms: int) -> None:
+        self._look_ms = now_ms + LOOK_MS
+        for left in [left for left in self._left if self._registry.is_grace_over(left.marks)]:
+            self._left.remove(left)
+            self._free_name(left)
+            owned = left.owned
+            self._files_removed([owned.slot])
+            self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
+
+    def _free_name(self, left: _Left) -> None:
+        try:
+            leaving = set_aside(left.directory, left.owned.name)
+            forget_source(left.live)
+        except (StorageFailed, FileNotFoundError) as error:
+            # The next start knows from `kafkad-moved` that it is of no use any more.
+            log.warning("%s was moved, its old directory can't be renamed: %s", left.owned.name, error)
+            return
+        if leaving is not None:
+            self._removals.add(leaving)
+
+    def _remove(self, directory: Path, owned: OwnedPartition) -> None:
+        try:
+            leaving = set_aside(directory, owned.name)
+        except StorageFailed as error:
+            log.warning("%s can't be removed: %s", directory, error)
+            return
+        if leaving is not None:
+            self._removals.add(leaving)
+
+    def _live(self, log_dir: int, owned: OwnedPartition) -> Path:
+        return Path(self._log_dirs[log_dir]) / directory_name(owned.name)
+
+    def close(self) -> None:
+        """What is being copied is begun anew by the next start. No reader is left."""
+        self._threads.close(cancel=True)
+        for left in self._left:
+            self._free_name(left)
+        self._removals.close()
+        os.close(self.doorbell)
+
+
+def _is_there(copy: _Copy) -> bool:
+    """Whether the log still has the segment of the last step."""
+    assert copy.step is not None
+    partition_log = copy.owned.log
+    return partition_log is not None and copy.step.base_offset in partition_log.segments.base_offsets
+
+
+def _perform(source: str, folder: str, step: Step) -> None:
+    """By a thread."""
+    name = file_name(step.base_offset, LOG)
+    if isinstance(step, CopyBytes):
+        copy_bytes(f"{source}/{name}", f"{folder}/{name}", step.start, step.end, sync=step.sync)
+    else:
+        copy_small_files(source, folder, step.names, name)

@@ -1,0 +1,147 @@
+"""Partitions that are moved to another log directory while clients write them: by the command, under kill -9."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
+from kafkad.cli import main
+from tests.tools import raw_requests as raw
+from tests.tools.raw_requests import RawClient, batch, fetch, produce, read_fetched, read_produced
+
+WITHIN_S = 60.0
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+class TwoDirectories(Kafkad):
+    """A broker with log directories `one` and `two`."""
+
+    def __init__(self, folder: Path, **overrides: str) -> None:
+        super().__init__(folder)
+        self.one, self.two = folder / "one", folder / "two"
+        self.overrides = {"log.dirs": f"{self.one},{self.two}", "kafkad.metrics.listener": "", **overrides}
+
+    def place(self, name: str) -> list[str]:
+        """The log directories that have a directory of exactly this name."""
+        return [each.name for each in (self.one, self.two) if (each / name).is_dir()]
+
+    def other(self, name: str) -> Path:
+        (here,) = self.place(name)
+        return self.two if here == "one" else self.one
+
+    def futures(self) -> list[str]:
+        return [each.name for root in (self.one, self.two) for each in root.glob("*-future")]
+
+
+def command(broker: Kafkad, *args: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, ["log-dirs", *args, "--bootstrap-server", broker.bootstrap])
+    return done.exit_code, done.output
+
+
+def write(client: RawClient, topic: str, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        answer = client.ask(produce({(topic, 0): batch(size=4000 + number)}))
+        assert read_produced(answer)[topic, 0].error == 0
+
+
+def read(client: RawClient, topic: str, end: int) -> int:
+    """How many bytes of records there are up to `end`, fetch by fetch."""
+    size = offset = 0
+    while offset < end:
+        records = read_fetched(client.ask(fetch({(topic, 0): offset}))).get((topic, 0))
+        assert records is not None and records.error == 0
+        size += len(records.records)
+        offset = _next_offset(records.records, offset)
+    return size
+
+
+def _next_offset(records: bytes, offset: int) -> int:
+    at = 0
+    while at < len(records):
+        base, size = int.from_bytes(records[at : at + 8], "big"), int.from_bytes(records[at + 8 : at + 12], "big")
+        offset = base + int.from_bytes(records[at + 23 : at + 27], "big") + 1
+        at += 12 + size
+    return offset
+
+
+def test_the_command_moves_partitions_and_says_so(tmp_path: Path) -> None:
+    with TwoDirectories(tmp_path) as broker, RawClient(broker.port) as client:
+        client.ask(raw.create_topic("t", 2))
+        write(client, "t", 20)
+        size = read(client, "t", 20)
+        target = str(broker.other("t-0"))
+        code, planned = command(broker, "move", "t-0", "--to", target, "--dry-run")
+        assert code == 0 and f"t-0 goes from {broker.one if target == str(broker.two) else broker.two} to" in planned
+        assert broker.other("t-0") == Path(target)
+        code, done = command(broker, "move", "t", "--to", target, "--json")
+        assert code == 0
+        rows: list[dict[str, Any]] = json.loads(done)["moves"]
+        assert [(row["partition"], row["is_done"], row["error"]) for row in rows] == [(0, True, None), (1, True, None)]
+        eventually(lambda: broker.place("t-0") == [Path(target).name], within=WITHIN_S, what="the old one is gone")
+        write(client, "t", 5, first=20)
+        assert read(client, "t", 25) > size
+        assert command(broker, "move", "t-0", "--to", target) == (0, f"t-0 is in {target}.\n")
+        code, said = command(broker, "move", "t-0", "--to", "/nowhere")
+        assert code == 1 and "no broker has a log directory /nowhere" in said
+
+
+def test_a_slow_move_is_seen_and_can_be_ended(tmp_path: Path) -> None:
+    with TwoDirectories(tmp_path, **{RATE: "1"}) as broker, RawClient(broker.port) as client:
+        client.ask(raw.create_topic("t", 1))
+        write(client, "t", 20)
+        target, here = broker.other("t-0"), tmp_path / broker.place("t-0")[0]
+        assert command(broker, "move", "t-0", "--to", str(target), "--no-wait")[0] == 0
+        code, shown = command(broker, "describe", "--topic", "t", "--json")
+        rows = {row["path"]: row["replicas"] for row in json.loads(shown)}
+        assert code == 0
+        assert [row["is_future"] for row in rows[str(here)]] == [False]
+        (future,) = rows[str(target)]
+        assert future["is_future"] and 0 < future["offset_lag"] <= 20
+        assert command(broker, "move", "t-0", "--to", str(here))[0] == 0
+        eventually(lambda: not broker.futures(), within=WITHIN_S, what="the copy is removed")
+        assert broker.place("t-0") == [here.name]
+
+
+@pytest.mark.parametrize("victim", ["worker-0", "controller-0", "all"])
+def test_a_move_goes_on_after_kill_9(tmp_path: Path, victim: str) -> None:
+    broker = TwoDirectories(tmp_path, **{RATE: "1"})
+    with broker:
+        _moved_after_kill(broker, victim)
+
+
+def _moved_after_kill(broker: TwoDirectories, victim: str) -> None:
+    with RawClient(broker.port) as client:
+        client.ask(raw.create_topic("t", 1))
+        write(client, "t", 30)
+        size = read(client, "t", 30)
+    target = broker.other("t-0")
+    assert command(broker, "move", "t-0", "--to", str(target), "--no-wait")[0] == 0
+    eventually(lambda: len(broker.futures()) == 1, within=WITHIN_S, what="the move has begun")
+    if victim == "all":
+        broker.kill()
+        broker.start()
+    else:
+        (pid,) = [each.pid for each in broker.tree() if each.title.endswith(victim)]
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: all(each.pid != pid for each in broker.tree()), within=WITHIN_S, what="it is reaped")
+    set_rate(broker, 1 << 30)
+    eventually(lambda: broker.place("t-0") == [target.name], within=WITHIN_S, what="the move ends")
+    assert not broker.futures()
+    with RawClient(broker.port) as client:
+        write(client, "t", 1, first=30)
+        assert read(client, "t", 31) > size
+
+
+def set_rate(broker: Kafkad, rate: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    entry = ConfigEntry(RATE, str(rate), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(WITHIN_S)
