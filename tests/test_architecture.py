@@ -88,6 +88,11 @@ EXCEPTIONS = {
         "kafkad.core.log.segments.removal",
         "kafkad.core.cleanup",
     ): "a policy's view of a log is made where the log is known",
+    (
+        "kafkad.core.controller.startup.reconciliation",
+        "kafkad.core.log.segments.layout",
+    ): "the names of directories on disk",
+    ("kafkad.core.controller.log_dir_moves", "kafkad.core.log.segments.layout"): "the names of directories on disk",
 }
 for _module, _target, _reason in (
     ("shared_memory.arena", "arena_space", "performs what the rule of free space says, on memory"),
@@ -97,6 +102,7 @@ for _module, _target, _reason in (
     ("files.checkpoint_files", "log.recovery.checkpoints", "stores the format that this module defines"),
     ("files.log_directory", "log.recovery.checkpoints", "stores the format that this module defines"),
     ("files.log_directory", "log.segments.layout", "the names of files on disk"),
+    ("files.moved_directory", "log.segments.layout", "the names of directories on disk"),
     ("stores.embedded_store", "coordination_store", "implements this port; it is too large for ports.py"),
     ("stores.sqlite_tree", "coordination_store", "implements this port"),
     ("stores.zookeeper_store", "coordination_store", "implements this port"),

@@ -52,14 +52,19 @@ def find_moves(
             else:
                 futures[at] = each.size_bytes if row.path == target else 0
     return [
-        ReplicaMove(*at, broker, *_place(here[at], target), copied_bytes=futures.get(at, 0), is_under_way=at in futures)
+        ReplicaMove(
+            topic=at[0],
+            partition=at[1],
+            broker=broker,
+            source=here[at][0],
+            target=target,
+            size_bytes=here[at][1],
+            copied_bytes=futures.get(at, 0),
+            is_under_way=at in futures,
+        )
         for at in sorted(set(wanted))
         if at in here
     ]
-
-
-def _place(here: tuple[str, int], target: str) -> tuple[str, str, int]:
-    return here[0], target, here[1]
 
 
 def ask_to_move(client: BrokerClient, moves: Sequence[ReplicaMove]) -> dict[tuple[str, int], ErrorCode]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,15 @@ def places(broker: RunningBroker) -> Places:
     return found
 
 
+def are_there(broker: RunningBroker, names: list[str]) -> bool:
+    found = places(broker)
+    return all((name, 0) in found for name in names)
+
+
+def is_in(broker: RunningBroker, topic: str, directory: str) -> bool:
+    return places(broker)[topic, 0] == [(directory, False)]
+
+
 def other(broker: RunningBroker, topic: str, index: int = 0) -> str:
     """The name of the directory in which the partition is not."""
     ((here, _),) = places(broker)[topic, index]
@@ -115,8 +125,7 @@ def test_a_partition_that_is_not_there_yet_is_made_where_it_was_wanted(tools: To
         alter(broker, 2, *((path(broker, "two"), name, 0) for name in names))
         for name in names:
             tools.on(broker, "kafka-topics", "--create", "--topic", name)
-        eventually(lambda names=names, broker=broker: all((name, 0) in places(broker) for name in names),
-                   within=WITHIN_S, what="all are there")  # fmt: skip
+        eventually(partial(are_there, broker, names), within=WITHIN_S, what="all are there")
         found.append([places(broker)[name, 0] for name in names])
     assert found[0] == found[1] == [[("two", False)]] * 6
 
@@ -130,11 +139,7 @@ def test_records_are_the_same_after_a_move(tools: Tools, tmp_path: Path) -> None
         target = other(broker, topic)
         assert alter(broker, 2, (path(broker, target), topic, 0)) == [(topic, 0, "none")]
         kcat_produce(broker.bootstrap, topic, 0, lines, compression="none")
-        eventually(
-            lambda broker=broker, target=target: places(broker)[topic, 0] == [(target, False)],
-            within=WITHIN_S,
-            what=f"{broker.name} has moved it",
-        )
+        eventually(partial(is_in, broker, topic, target), within=WITHIN_S, what=f"{broker.name} has moved it")
         into = tmp_path / "read"
         kcat_consume(broker.bootstrap, topic, 0, 40_000, into)
         assert into.read_text() == 2 * lines.read_text()

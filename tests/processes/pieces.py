@@ -124,7 +124,7 @@ def _close_worker(process: WorkerProcess) -> None:
             effect.release()
         os.close(upkeep.doorbell)
         process.moves._threads.close(cancel=True)
-        process.moves._removals.close()
+        process.moves._left._removals.close()
         os.close(process.moves.doorbell)
     process.partitions.close()
     process.loader._files.close_all()

@@ -87,7 +87,7 @@ SUFFIXES = {
 
 _STATES = {
     "delete": "a partition that is being deleted; a start removes it",
-    "future": "the partition is moved here, and a start copies it anew; of no partition that is here: it is left as it is",
+    "future": "a partition is moved here: a start copies it anew; without that partition it is left as it is",
     "stray": "a partition of no known topic; it is left as it is",
 }
 

@@ -17,8 +17,9 @@ from kafkad.core.controller.configs import (
     replace_all,
     validate,
 )
-from kafkad.core.controller.controller import NOT_HERE, Controller, PlannedTopic, RandomSource, make_partition
+from kafkad.core.controller.controller import NOT_HERE, Controller, PlannedTopic, RandomSource
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Topic
+from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.store.tree import PartitionState
 from kafkad.core.controller.topics.internal_topics import fitted
 from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, CollisionIndex, check_topic_name

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from msgspec import structs
-
 from kafkad.core.controller import deltas
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import (
@@ -20,6 +18,14 @@ from kafkad.core.controller.image import (
     MetadataImage,
     Partition,
     Topic,
+)
+from kafkad.core.controller.partition_rows import (
+    make_partition,
+    move_ended,
+    moves_begun,
+    offline_here,
+    state_of,
+    stays,
 )
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.storing import stored_or_refused
@@ -273,13 +279,8 @@ class Controller:
                 state = others.next_state(at, partition.replicas, state_of(partition))
                 if state is not None:
                     states[at] = state
-            # A move into the directory has ended as well.
-            stayed = [
-                structs.replace(partition, future_dir=NO_LOG_DIR)
-                for partition in topic.partitions
-                if partition.future_dir == log_dir and partition.log_dir != log_dir
-            ]
-            offline = [_moved(partition, states.get(TopicPartition(topic.name, partition.index))) for partition in hit]
+            stayed = [stays(each) for each in topic.partitions if log_dir == each.future_dir != each.log_dir]
+            offline = [offline_here(each, states.get(TopicPartition(topic.name, each.index))) for each in hit]
             if offline or stayed:
                 changes.append(deltas.PartitionsChanged(topic.name, (*offline, *stayed)))
         if changes:
@@ -288,23 +289,17 @@ class Controller:
 
     def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None:
         """Their owners move them to these log directories; the directory where a partition is ends its move."""
-        by_topic: dict[str, list[Partition]] = {}
-        for at, target in targets.items():
-            row = self.image.topics[at.topic].partitions[at.partition]
-            future_dir = NO_LOG_DIR if target == row.log_dir else target
-            if future_dir != row.future_dir:
-                by_topic.setdefault(at.topic, []).append(structs.replace(row, future_dir=future_dir))
-        if by_topic:
-            self._publish(tuple(deltas.PartitionsChanged(name, tuple(rows)) for name, rows in by_topic.items()))
+        changes = moves_begun(self.image, targets)
+        if changes:
+            self._publish(changes)
 
-    def partition_moved(self, topic_id: UUID, index: int, log_dir: int, target: int) -> None:
+    def partition_moved(self, topic_id: bytes, index: int, log_dir: int, target: int) -> None:
         """Its owner says that the partition is in `log_dir`, and no longer on its way to `target`."""
-        topic = self.image.topic_by_id(topic_id)
-        if topic is None or topic.partitions[index].log_dir == NO_LOG_DIR:
+        topic = self.image.topic_by_id(UUID(bytes=topic_id))
+        row = topic.partitions[index] if topic is not None else None
+        if topic is None or row is None or row.log_dir == NO_LOG_DIR:
             return
-        row = topic.partitions[index]
-        future_dir = NO_LOG_DIR if row.future_dir in (target, log_dir) else row.future_dir
-        moved = structs.replace(row, log_dir=log_dir, future_dir=future_dir)
+        moved = move_ended(row, log_dir, target)
         if moved != row:
             self._placement.moved(row.log_dir, log_dir)
             self._publish((deltas.PartitionsChanged(topic.name, (moved,)),))
@@ -342,44 +337,3 @@ class Controller:
         delta = deltas.MetadataDelta(self.image.version + 1, changes)
         self.image = deltas.apply(self.image, delta)
         self._outbox.append(delta)
-
-
-def make_partition(
-    index: int, place: Place, replicas: Assignment, state: PartitionState, future_dir: int = NO_LOG_DIR
-) -> Partition:
-    return Partition(
-        index=index,
-        slot=place.slot,
-        owner=place.owner,
-        log_dir=place.log_dir,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        replicas=replicas,
-        isr=state.isr,
-        future_dir=future_dir,
-    )
-
-
-def state_of(partition: Partition) -> PartitionState:
-    return PartitionState(
-        leader=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        isr=partition.isr,
-        partition_epoch=partition.partition_epoch,
-    )
-
-
-def _moved(partition: Partition, state: PartitionState | None) -> Partition:
-    """The partition offline on this broker, in its new state if one was written."""
-    if state is None:
-        return structs.replace(partition, log_dir=NO_LOG_DIR, future_dir=NO_LOG_DIR)
-    return structs.replace(
-        partition,
-        log_dir=NO_LOG_DIR,
-        future_dir=NO_LOG_DIR,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        isr=state.isr,
-        partition_epoch=state.partition_epoch + 1,
-    )

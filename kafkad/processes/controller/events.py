@@ -4,7 +4,6 @@ metadata to all processes, replies when it is applied. Slots are freed when no p
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from uuid import UUID
 
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
@@ -104,6 +103,7 @@ class ControllerEvents:
         self._replies = Replies(send)
         self._turns = Turns()
         directories = context.log_directories
+        first_ms = now_ms + context.config.log_dirs.log_initial_task_delay_ms
         self._topic_deletions = TopicDeletions(
             self._controller, context.table, directories, leaving_slots=opened.leaving_slots
         )
@@ -111,7 +111,7 @@ class ControllerEvents:
             [(at, each.path) for at, each in enumerate(directories) if at not in opened.offline],
             context.table,
             _intervals_ms(context),
-            first_ms=dict.fromkeys((RECOVERY_POINTS, LOG_START_OFFSETS), now_ms + _initial_delay_ms(context)),
+            first_ms=dict.fromkeys((RECOVERY_POINTS, LOG_START_OFFSETS), first_ms),
             failed=self._directory_failed,
         )
         self._checkpoints.begin_anew(opened.found.missing)
@@ -171,7 +171,8 @@ class ControllerEvents:
             case LogDirFailed(log_dir, cause):
                 self._directory_failed(log_dir, cause)
             case PartitionMoved(topic_id, partition, in_dir, target):
-                self._partition_moved(UUID(bytes=topic_id), partition, in_dir, target)
+                self._controller.partition_moved(topic_id, partition, in_dir, target)
+                self._publish(self._controller.image)
             case _:
                 raise AssertionError(f"{peer} does not say {type(message).__name__} to a controller")
 
@@ -262,11 +263,6 @@ class ControllerEvents:
         self._controller.directory_failed(log_dir)
         self._publish(before)
 
-    def _partition_moved(self, topic_id: UUID, partition: int, log_dir: int, target: int) -> None:
-        before = self._controller.image
-        self._controller.partition_moved(topic_id, partition, log_dir, target)
-        self._publish(before)
-
     # Outgoing messages.
 
     def _publish(self, before: MetadataImage) -> None:
@@ -339,10 +335,6 @@ class ControllerEvents:
         self._opened.store.end_session()
         self._opened.store.close()
         return self._offline == failed_before
-
-
-def _initial_delay_ms(context: ChildContext) -> int:
-    return context.config.log_dirs.log_initial_task_delay_ms
 
 
 def _intervals_ms(context: ChildContext) -> dict[str, int]:

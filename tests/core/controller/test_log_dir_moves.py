@@ -42,7 +42,7 @@ def test_a_move_is_known_to_all_until_its_owner_says_that_it_has_ended(world: Wo
     assert (places(world), places(world, T1)) == ((0, NO_LOG_DIR), (1, NO_LOG_DIR))
     assert ask(world, (T0, "/two")) == [ErrorCode.NONE]
     assert places(world) == (0, 1)
-    world.controller.partition_moved(world.controller.image.topics["t"].id, 0, 1, 1)
+    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 0, 1, 1)
     assert places(world) == (1, NO_LOG_DIR)
 
 
@@ -61,7 +61,7 @@ def test_what_is_so_already_changes_no_version(world: World) -> None:
 
 def test_a_move_that_was_given_up_leaves_the_partition_where_it_is(world: World) -> None:
     ask(world, (T0, "/two"))
-    world.controller.partition_moved(world.controller.image.topics["t"].id, 0, 0, 1)
+    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 0, 0, 1)
     assert places(world) == (0, NO_LOG_DIR)
 
 
@@ -72,7 +72,7 @@ def test_the_end_of_one_move_does_not_end_the_next(world: World) -> None:
     paths = ("/one", "/two", "/three")
     alter_replica_log_dirs(world.controller, [(T0, "/two")], paths, ())
     alter_replica_log_dirs(world.controller, [(T0, "/three")], paths, ())
-    world.controller.partition_moved(world.controller.image.topics["t"].id, 0, 1, 1)
+    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 0, 1, 1)
     assert places(world) == (1, 2)
 
 

@@ -14,11 +14,11 @@ from kafkad.core.controller.controller import (
     ControllerSettings,
     PendingDeletion,
     RandomSource,
-    make_partition,
 )
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.features import first_levels
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, MetadataImage, Partition, Topic
+from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, KnownTopic, Reconciliation, reconcile
 from kafkad.core.controller.startup.repair import adopt, complete_states, extend, identify
 from kafkad.core.controller.startup.term import Term

@@ -10,37 +10,27 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import NamedTuple
 
-from kafkad.adapters.files.directory_removal import DirectoryRemovals
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.free_room import measure_room
 from kafkad.adapters.files.log_copy import copy_bytes, copy_small_files
-from kafkad.adapters.files.moved_directory import (
-    forget_source,
-    future_directory,
-    make_future,
-    moved_from,
-    set_aside,
-    take_name,
-)
+from kafkad.adapters.files.moved_directory import future_directory, make_future, moved_from, take_name
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
-from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
 from kafkad.core.controller.image import Partition
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.relocation import CopyBytes, Relocation, Step, complete_copy
 from kafkad.core.log.segments.layout import LOG, directory_name, file_name
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.room import least_free_bytes
+from kafkad.processes.worker.moving.left_directories import LeftDirectories
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, PartitionMoved
 
 log = logging.getLogger(__name__)
 
-LOOK_MS = 5
-"""How often it is asked whether readers may still open the old directory."""
 AT_A_TIME = 8 << 20
 """Bytes that are copied before the next decision."""
 LOOK_AT_RATE_MS = 1_000
@@ -60,15 +50,6 @@ class _Copy:
         self.relocation = relocation
         self.running: Future[None] | None = None
         self.step: Step | None = None
-
-
-class _Left(NamedTuple):
-    """A directory whose partition is elsewhere now."""
-
-    owned: OwnedPartition
-    directory: Path
-    live: Path
-    marks: tuple[GraceMark, ...]
 
 
 class Moves:
@@ -104,10 +85,8 @@ class Moves:
         self._due_ms = 0
         self._copied_bytes = self._copied_ms = 0
         """By the last step, and when."""
-        self._left: list[_Left] = []
-        self._look_ms = 0
+        self._left = LeftDirectories(registry, self._is_left)
         self._threads = HelperThreads(1, "move")
-        self._removals = DirectoryRemovals()
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """Readable when a piece was copied."""
 
@@ -122,7 +101,7 @@ class Moves:
         live = self._live(row.future_dir, owned)
         if moved_from(live) == self._log_dirs[row.log_dir]:
             owned.log_dir = owned.future_dir = row.future_dir
-            self._leave(owned, row.log_dir)
+            self._left.add(owned, self._live(row.log_dir, owned), live)
         else:
             self._want(owned, row.future_dir)
 
@@ -132,7 +111,7 @@ class Moves:
             if row.log_dir == owned.log_dir:
                 owned.future_dir = -1
                 self._touched(owned)
-            elif not any(left.owned is owned for left in self._left):
+            elif not self._left.has(owned):
                 # Its earlier incarnation had heard, this one has not.
                 self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
                 return
@@ -154,9 +133,7 @@ class Moves:
     def withdrawn(self, owned: OwnedPartition) -> None:
         """The topic was deleted: nothing of the partition may keep a name that the next topic needs."""
         self._drop(owned, removes=True)
-        for left in [left for left in self._left if left.owned is owned]:
-            self._left.remove(left)
-            self._free_name(left)
+        self._left.free_names_of(owned)
 
     def failed(self, owned: OwnedPartition) -> None:
         """Its log directory is offline. What was copied stays, and the next start goes on with it."""
@@ -169,15 +146,13 @@ class Moves:
         if self._copy is not None and self._copy.owned is owned:
             self._copy = None
         if removes and target >= 0 and target != owned.log_dir:
-            self._remove(future_directory(self._log_dirs[target], owned.name, owned.topic_id), owned)
+            self._left.remove(future_directory(self._log_dirs[target], owned.name, owned.topic_id), owned)
 
     # Copying.
 
     @property
     def next_deadline_ms(self) -> int | None:
-        deadlines = []
-        if self._left:
-            deadlines.append(self._look_ms)
+        deadlines = [] if self._left.next_look_ms is None else [self._left.next_look_ms]
         if self._copy is not None and self._copy.running is None:
             deadlines.append(self._due_ms)
         elif self._copy is None and self._next() is not None:
@@ -185,8 +160,7 @@ class Moves:
         return min(deadlines, default=None)
 
     def work(self, now_ms: int) -> None:
-        if self._left and now_ms >= self._look_ms:
-            self._look_at_left(now_ms)
+        self._left.look(now_ms)
         if self._copy is None and self._wanted:
             self._begin()
         if self._copy is not None and self._copy.running is None and now_ms >= self._due_ms:
@@ -205,7 +179,7 @@ class Moves:
         assert partition_log is not None
         target = self._log_dirs[owned.future_dir]
         folder = future_directory(target, owned.name, owned.topic_id)
-        self._remove(folder, owned)
+        self._left.remove(folder, owned)
         try:
             self._check_room(target, partition_log)
             make_future(folder, owned.topic_id)
@@ -300,7 +274,7 @@ class Moves:
         owned.future_end, owned.future_bytes = 0, 0
         self._publish(owned)
         self._touched(owned)
-        self._leave(owned, source)
+        self._left.add(owned, self._live(source, owned), live)
         log.info("%s was moved from %s to %s", owned.name, self._log_dirs[source], self._log_dirs[copy.target])
 
     def _give_up(self, owned: OwnedPartition, error: Exception) -> None:
@@ -310,41 +284,10 @@ class Moves:
         self._touched(owned)
         self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, target))
 
-    # The directory that the partition came from.
-
-    def _leave(self, owned: OwnedPartition, log_dir: int) -> None:
-        live = self._live(owned.log_dir, owned)
-        self._left.append(_Left(owned, self._live(log_dir, owned), live, self._registry.grace_marks()))
-        self._look_ms = 0
-
-    def _look_at_left(self, now_ms: int) -> None:
-        self._look_ms = now_ms + LOOK_MS
-        for left in [left for left in self._left if self._registry.is_grace_over(left.marks)]:
-            self._left.remove(left)
-            self._free_name(left)
-            owned = left.owned
-            self._files_removed([owned.slot])
-            self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
-
-    def _free_name(self, left: _Left) -> None:
-        try:
-            leaving = set_aside(left.directory, left.owned.name)
-            forget_source(left.live)
-        except (StorageFailed, FileNotFoundError) as error:
-            # The next start knows from `kafkad-moved` that it is of no use any more.
-            log.warning("%s was moved, its old directory can't be renamed: %s", left.owned.name, error)
-            return
-        if leaving is not None:
-            self._removals.add(leaving)
-
-    def _remove(self, directory: Path, owned: OwnedPartition) -> None:
-        try:
-            leaving = set_aside(directory, owned.name)
-        except StorageFailed as error:
-            log.warning("%s can't be removed: %s", directory, error)
-            return
-        if leaving is not None:
-            self._removals.add(leaving)
+    def _is_left(self, owned: OwnedPartition) -> None:
+        """The old directory of a partition that was moved has lost its name."""
+        self._files_removed([owned.slot])
+        self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
 
     def _live(self, log_dir: int, owned: OwnedPartition) -> Path:
         return Path(self._log_dirs[log_dir]) / directory_name(owned.name)
@@ -352,9 +295,7 @@ class Moves:
     def close(self) -> None:
         """What is being copied is begun anew by the next start. No reader is left."""
         self._threads.close(cancel=True)
-        for left in self._left:
-            self._free_name(left)
-        self._removals.close()
+        self._left.close()
         os.close(self.doorbell)
 
 

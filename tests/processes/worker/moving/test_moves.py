@@ -1,5 +1,6 @@
 """A partition that is moved to another log directory while clients use it, and processes die."""
 
+import itertools
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -9,14 +10,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from kafkad.adapters.files import moved_directory
 from kafkad.adapters.files.moved_directory import MOVED_FROM
 from kafkad.core.controller.deltas import PartitionsChanged
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.segments.removal import delete_records_before, truncate_to
 from kafkad.core.ports import StorageFailed
-from kafkad.processes.worker.moving import moves
+from kafkad.processes.worker.moving import left_directories, moves
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import CleaningWanted
 from kafkad.wire.processes.controller_messages import PartitionMoved
@@ -160,11 +160,11 @@ def test_small_pieces_are_spaced_out_by_the_rate(pieces: Pieces, monkeypatch: py
     client = pieces.connect()
     filled(pieces, client)
     size = log_of(pieces).size_bytes
-    rates = []
-    monkeypatch.setattr(pieces.worker.moves, "_rate", lambda: rates.append(0) or size // 2)
+    asked = itertools.count()
+    monkeypatch.setattr(pieces.worker.moves, "_rate", lambda: 0 * next(asked) + size // 2)
     ask(pieces, TWO)
     until_moved(pieces, TWO)
-    assert len(rates) > 6
+    assert next(asked) > 6
 
 
 def test_naming_the_present_directory_ends_the_move(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_a_topic_deleted_right_after_the_move_leaves_no_name_behind(
 ) -> None:
     """Readers may still have the old directory; a new topic of the name needs it."""
     filled(pieces, pieces.connect())
-    monkeypatch.setattr(pieces.worker.moves, "_look_at_left", lambda now_ms: None)
+    monkeypatch.setattr(pieces.worker.moves._left, "look", lambda now_ms: None)
     ask(pieces, TWO)
     pieces.run(lambda: pieces.published().log_dir == TWO, "the partition is there")
     assert names(pieces, ONE) == ["t-0"]
@@ -339,13 +339,16 @@ def die_before(pieces: Pieces, monkeypatch: pytest.MonkeyPatch, name: str) -> Ca
         raise Killed
 
     calls = iter(range(10))
-    real = getattr(moves, name)
+    module = left_directories if hasattr(left_directories, name) else moves
+    real = getattr(module, name)
 
     def later(*args: object, **kwargs: object) -> object:
         # The first sets aside what there may be of an earlier attempt.
-        return real(*args, **kwargs) if next(calls) < 1 else die()
+        if next(calls):
+            raise Killed
+        return real(*args, **kwargs)
 
-    monkeypatch.setattr(moves, name, later if name == "set_aside" else die)
+    monkeypatch.setattr(module, name, later if name == "set_aside" else die)
     return monkeypatch.undo
 
 
@@ -361,7 +364,7 @@ def test_a_worker_that_dies_between_the_names_leaves_two_of_which_the_new_one_co
         if str(target).endswith("/t-0"):
             raise Killed
 
-    monkeypatch.setattr(moved_directory.os, "rename", die_after)
+    monkeypatch.setattr(os, "rename", die_after)
     ask(pieces, TWO)
     with pytest.raises(Killed):
         pieces.run(lambda: False, "the worker dies")

@@ -1,0 +1,75 @@
+"""The rows of partitions in the metadata: made from what is stored and where they are, and changed by directories."""
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from kafkad.core.controller import deltas
+from kafkad.core.controller.image import NO_LOG_DIR, MetadataImage, Partition
+from kafkad.core.controller.store.tree import PartitionState
+from kafkad.core.controller.topics.assignment import Assignment
+from kafkad.core.controller.topics.placement import Place
+from kafkad.core.types import TopicPartition
+
+
+def make_partition(
+    index: int, place: Place, replicas: Assignment, state: PartitionState, future_dir: int = NO_LOG_DIR
+) -> Partition:
+    return Partition(
+        index=index,
+        slot=place.slot,
+        owner=place.owner,
+        log_dir=place.log_dir,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        replicas=replicas,
+        isr=state.isr,
+        future_dir=future_dir,
+    )
+
+
+def state_of(partition: Partition) -> PartitionState:
+    return PartitionState(
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=partition.isr,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def offline_here(partition: Partition, state: PartitionState | None) -> Partition:
+    """The partition offline on this broker, in its new state if one was written."""
+    if state is None:
+        return structs.replace(partition, log_dir=NO_LOG_DIR, future_dir=NO_LOG_DIR)
+    return structs.replace(
+        partition,
+        log_dir=NO_LOG_DIR,
+        future_dir=NO_LOG_DIR,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        partition_epoch=state.partition_epoch + 1,
+    )
+
+
+def stays(partition: Partition) -> Partition:
+    """The partition, no longer on its way to another directory."""
+    return structs.replace(partition, future_dir=NO_LOG_DIR)
+
+
+def moves_begun(image: MetadataImage, targets: Mapping[TopicPartition, int]) -> tuple[deltas.PartitionsChanged, ...]:
+    """What changes when the partitions are to be in these directories."""
+    by_topic: dict[str, list[Partition]] = {}
+    for at, target in targets.items():
+        row = image.topics[at.topic].partitions[at.partition]
+        future_dir = NO_LOG_DIR if target == row.log_dir else target
+        if future_dir != row.future_dir:
+            by_topic.setdefault(at.topic, []).append(structs.replace(row, future_dir=future_dir))
+    return tuple(deltas.PartitionsChanged(name, tuple(rows)) for name, rows in by_topic.items())
+
+
+def move_ended(row: Partition, log_dir: int, target: int) -> Partition:
+    """The partition in `log_dir`; if another move was asked for meanwhile, that has yet to be made."""
+    future_dir = NO_LOG_DIR if row.future_dir in (target, log_dir) else row.future_dir
+    return structs.replace(row, log_dir=log_dir, future_dir=future_dir)

@@ -1,0 +1,94 @@
+"""When may the directory that a partition was moved from be removed? When no reader can be about to open it.
+
+Until then it keeps its name, as readers of the earlier generation open files there.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkad.adapters.files.directory_removal import DirectoryRemovals
+from kafkad.adapters.files.moved_directory import forget_source, set_aside
+from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry
+from kafkad.core.ports import StorageFailed
+from kafkad.processes.worker.owned import OwnedPartition
+
+log = logging.getLogger(__name__)
+
+LOOK_MS = 5
+"""How often it is asked whether readers may still open one."""
+
+
+class _Left(NamedTuple):
+    """`live` is where the partition is now."""
+
+    owned: OwnedPartition
+    directory: Path
+    live: Path
+    marks: tuple[GraceMark, ...]
+
+
+class LeftDirectories:
+    """`is_free` is called with the partition when its old directory has lost its name."""
+
+    def __init__(self, registry: ProcessRegistry, is_free: Callable[[OwnedPartition], None]) -> None:
+        self._registry = registry
+        self._is_free = is_free
+        self._left: list[_Left] = []
+        self._look_ms = 0
+        self._removals = DirectoryRemovals()
+
+    def has(self, owned: OwnedPartition) -> bool:
+        return any(left.owned is owned for left in self._left)
+
+    def add(self, owned: OwnedPartition, directory: Path, live: Path) -> None:
+        """Call it when the slot names the new directory."""
+        self._left.append(_Left(owned, directory, live, self._registry.grace_marks()))
+        self._look_ms = 0
+
+    @property
+    def next_look_ms(self) -> int | None:
+        return self._look_ms if self._left else None
+
+    def look(self, now_ms: int) -> None:
+        if not self._left or now_ms < self._look_ms:
+            return
+        self._look_ms = now_ms + LOOK_MS
+        for left in [left for left in self._left if self._registry.is_grace_over(left.marks)]:
+            self._left.remove(left)
+            self._free_name(left)
+            self._is_free(left.owned)
+
+    def free_names_of(self, owned: OwnedPartition) -> None:
+        """The topic was deleted, and the next one of its name may come."""
+        for left in [left for left in self._left if left.owned is owned]:
+            self._left.remove(left)
+            self._free_name(left)
+
+    def _free_name(self, left: _Left) -> None:
+        try:
+            leaving = set_aside(left.directory, left.owned.name)
+            forget_source(left.live)
+        except (StorageFailed, FileNotFoundError) as error:
+            # The next start knows from `kafkad-moved` that it is of no use any more.
+            log.warning("%s was moved, its old directory can't be renamed: %s", left.owned.name, error)
+            return
+        if leaving is not None:
+            self._removals.add(leaving)
+
+    def remove(self, directory: Path, owned: OwnedPartition) -> None:
+        """Nobody reads it."""
+        try:
+            leaving = set_aside(directory, owned.name)
+        except StorageFailed as error:
+            log.warning("%s can't be removed: %s", directory, error)
+            return
+        if leaving is not None:
+            self._removals.add(leaving)
+
+    def close(self) -> None:
+        """No reader is left."""
+        for left in self._left:
+            self._free_name(left)
+        self._removals.close()
