@@ -32,6 +32,7 @@ main = LazyGroup(
             "kafkad.cli.commands.transactions:transactions", "List, describe and abort transactions."
         ),
         "log-dirs": LazyCommand("kafkad.cli.commands.log_dirs:log_dirs", "Show log directories and their room."),
+        "cleaner": LazyCommand("kafkad.cli.commands.cleaner:cleaner", "Show what is compacted, and try again."),
         "produce": LazyCommand("kafkad.cli.commands.produce:produce", "Send lines of standard input to a topic."),
         "consume": LazyCommand("kafkad.cli.commands.consume:consume", "Print the records of a topic."),
         "plugins": LazyCommand("kafkad.cli.commands.plugins:plugins", "Show, install and remove plugins."),

@@ -17,6 +17,8 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
+from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource, IncrementalAlterConfigsRequest
+from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseTopic
 from kio.schema.types import TopicName
@@ -141,6 +143,14 @@ class BrokerClient:
                 if config.config_source != _DEFAULT_CONFIG_SOURCE
             }
         return configs
+
+    def touch_topic_config(self, name: str) -> None:
+        """Change nothing about the configuration of a topic: what waits for a change of it is tried again."""
+        resource = AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=())
+        request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+        response = self._controller_connection().call(request, IncrementalAlterConfigsResponse)
+        for result in response.responses:
+            raise_for(result.error_code, f"topic {name!r} was not changed", result.error_message)
 
     @property
     def wait(self) -> i32Timedelta:

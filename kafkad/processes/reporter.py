@@ -33,9 +33,11 @@ from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.hookspecs import BrokerInfo
 from kafkad.plugin_loading import chosen
 from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.compaction_page import CompactionPage
 from kafkad.processes.runtime.event_loop import IDLE, EventLoop
 from kafkad.processes.runtime.metrics_view import MetricsView
 from kafkad.processes.runtime.peers import Peers
+from kafkad.wire.processes.cleaning_messages import Compactions
 from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
 from kafkad.wire.processes.coordinator_messages import (
     COORDINATION,
@@ -44,6 +46,7 @@ from kafkad.wire.processes.coordinator_messages import (
     pack_coordination,
     unpack_coordination,
 )
+from kafkad.wire.processes.descriptors import CONTROL, unpack_control
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +67,7 @@ class ReporterProcess:
         self._peers = Peers(
             self._loop, context.registry, context.runtime_dir, context.key, on_frames=self._on_frames
         )
+        self._compactions = CompactionPage(context.registry.role("cleaner"), self._peers.send)
         self._has_told_started = False
         self._has_told_stopping = False
         self._is_done = False
@@ -122,6 +126,7 @@ class ReporterProcess:
                 self._context.channel.send(Fatal(text=message, exit_code=REFUSED))
             return
         self._pages.add_page("/health", self._health)
+        self._pages.add_page("/cleaner", lambda: self._compactions.render(self._view.image))
         self._loop.watch(self._pages.fileno(), self._serve_pages)
 
     def _health(self) -> Page:
@@ -189,6 +194,8 @@ class ReporterProcess:
         for change in changes:
             if change.peer == CONTROLLER and not isinstance(change, PeerGone):
                 self._ask_snapshot()
+            elif change.peer.role == "cleaner":
+                self._compactions.forget(change.peer)
             elif change.peer.role == "worker":
                 self._view.group_lags.pop(change.peer, None)
                 self._peers.send(change.peer, pack_coordination(LagsWanted()))
@@ -203,6 +210,10 @@ class ReporterProcess:
                 message = unpack_coordination(frame)
                 assert isinstance(message, GroupLags), f"{type(message).__name__} is not for the reporter"
                 self._view.group_lags[peer] = [GroupLag(*row) for row in message.rows]
+            elif frame[0] == CONTROL:
+                answer = unpack_control(frame)
+                assert isinstance(answer, Compactions), f"{type(answer).__name__} is not for the reporter"
+                self._compactions.heard(peer, answer)
             elif frame[0] == DELTA:
                 try:
                     self._view.image = apply(self._view.image, decode(memoryview(frame)[1:]))

@@ -16,8 +16,8 @@ class Served:
     """`broker` with topic "t" of `partitions` partitions, and its metrics page."""
 
     def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None, *, partitions: int = 2) -> None:
-        self._metrics = free_port()
-        settings = {"kafkad.metrics.listener": f"127.0.0.1:{self._metrics}", **(overrides or {})}
+        self.metrics_port = free_port()
+        settings = {"kafkad.metrics.listener": f"127.0.0.1:{self.metrics_port}", **(overrides or {})}
         self.broker = Kafkad(folder, settings)
         self._partitions = partitions
 
@@ -51,7 +51,7 @@ class Served:
 
     def metric_lines(self, name: str) -> list[str]:
         """The page's lines that begin with `name`."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=WITHIN_S) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=WITHIN_S) as page:
             return [line for line in page.read().decode().splitlines() if line.startswith(name)]
 
     def pid_of(self, title: str) -> int:

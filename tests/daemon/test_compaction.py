@@ -1,10 +1,13 @@
 """A real broker compacts the logs of its topics, while clients read and write them."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -17,6 +20,7 @@ from confluent_kafka.admin import (
 
 from bench.brokers.processes import eventually
 from kafkad.adapters.files.checkpoint_files import read_offsets
+from kafkad.cli import main
 from kafkad.core.log.recovery.checkpoints import CLEANED_OFFSETS
 from kafkad.core.types import TopicPartition as Partition
 from tests.daemon.served import WITHIN_S, Served
@@ -220,10 +224,30 @@ def test_a_damaged_log_costs_its_own_compaction_only_and_is_tried_again_after_a_
     assert values(read_all(served, "c")) == last
     name = "kafka_log_logcleanermanager_uncleanable_partitions_count"
     assert served.metric(name) == 1
+    assert served.metric("kafka_log_logcleanermanager_uncleanable_bytes") > 500_000
+    assert served.metric("kafka_log_logcleanermanager_time_since_last_run_ms") < 60_000 * WITHIN_S
+    assert served.metric("kafka_log_logcleaner_deadthreadcount") == 0
+    (told,) = status(served, "damaged")
+    assert told["state"] == "quarantined" and "00000000000000000000.log, byte " in told["failure"]
+    assert told["retry_ms"] > 0 and told["last"] is None
+    (other,) = status(served, "c")
+    assert other["last"]["cleaned_offset"] > 0 and other["failure"] is None
     content[len(content) // 2] ^= 1
     with path.open("r+b") as file:
         file.write(content)
-    configure(served, "damaged", "min.cleanable.dirty.ratio", "0.02")
+    arguments = ["retry", "damaged", "--bootstrap-server", f"127.0.0.1:{served.broker.port}"]
+    assert CliRunner().invoke(main, ["cleaner", *arguments]).exit_code == 0
     eventually(lambda: compactions(served, "damaged") >= 1, within=WITHIN_S, what="it is compacted now")
     assert not served.metric_lines(name + "{"), "a gauge of 0 is not shown"
     assert len(served.lines("damaged-0 can't be compacted")) == 1
+    (told,) = status(served, "damaged")
+    assert told["failure"] is None and told["last"]["records_written"] < told["last"]["records_read"]
+
+
+def status(served: Served, topic: str) -> list[dict[str, Any]]:
+    """What `kafkad cleaner status` says."""
+    listener = f"127.0.0.1:{served.metrics_port}"
+    outcome = CliRunner().invoke(main, ["cleaner", "status", topic, "--json", "--metrics-listener", listener])
+    assert outcome.exit_code == 0, outcome.output
+    rows: list[dict[str, Any]] = json.loads(outcome.output)
+    return rows

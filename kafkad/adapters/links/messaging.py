@@ -31,6 +31,7 @@ LINKED_ROLES = frozenset(
         ("worker", "reporter"),
         ("controller", "cleaner"),
         ("controller", "reporter"),
+        ("cleaner", "reporter"),
     }
 )
 """Which roles talk to each other; binder first."""

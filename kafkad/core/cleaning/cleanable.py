@@ -20,8 +20,8 @@ class CleanableRange:
     first_uncleanable_offset: int
     clean_bytes: int
     cleanable_bytes: int
-    is_overdue: bool
-    """Whether a dirty record is older than max.compaction.lag.ms."""
+    overdue_ms: int
+    """By how much the oldest dirty record has passed max.compaction.lag.ms; 0 if none has."""
     was_reset: bool
     """Whether the offset that was cleaned to lies outside of the log, which counts as dirty from its start on."""
 
@@ -31,7 +31,7 @@ class CleanableRange:
         return self.cleanable_bytes / total if total else 0.0
 
     def is_due(self, config: LogConfig) -> bool:
-        if self.is_overdue and self.cleanable_bytes:
+        if self.overdue_ms and self.cleanable_bytes:
             return True
         return self.dirty_ratio > config.min_cleanable_dirty_ratio
 
@@ -51,7 +51,7 @@ def cleanable_range(log: LogSummary, config: LogConfig, now_ms: int) -> Cleanabl
         first_uncleanable_offset=uncleanable,
         clean_bytes=clean_bytes,
         cleanable_bytes=sum(each.size_bytes for each in log.segments if lower <= each.base_offset < uncleanable),
-        is_overdue=_is_overdue(dirty, config, now_ms),
+        overdue_ms=_overdue_ms(dirty, config, now_ms),
         was_reset=was_reset,
     )
 
@@ -66,9 +66,9 @@ def _bound(log: LogSummary, dirty: list[SegmentSummary], config: LogConfig, now_
     return bound
 
 
-def _is_overdue(dirty: list[SegmentSummary], config: LogConfig, now_ms: int) -> bool:
+def _overdue_ms(dirty: list[SegmentSummary], config: LogConfig, now_ms: int) -> int:
     oldest = min((each.first_timestamp_ms for each in dirty if each.first_timestamp_ms > 0), default=None)
-    return oldest is not None and oldest < now_ms - config.max_compaction_lag_ms
+    return 0 if oldest is None else max(0, now_ms - config.max_compaction_lag_ms - oldest)
 
 
 def _sealed_from(log: LogSummary, offset: int) -> list[SegmentSummary]:

@@ -34,6 +34,11 @@ class Quarantine(Generic[Key]):
         known = self._until_ms.get(key)
         return known is not None and now_ms < known[0]
 
+    def until_ms(self, key: Key) -> int | None:
+        """When it may be tried again; None for one that has not failed."""
+        known = self._until_ms.get(key)
+        return None if known is None else known[0]
+
     def release(self, is_meant: Callable[[Key], bool]) -> None:
         """Something has changed about these, or they were cleaned: nothing speaks against them any more."""
         self._until_ms = {key: row for key, row in self._until_ms.items() if not is_meant(key)}

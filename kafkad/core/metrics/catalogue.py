@@ -10,7 +10,8 @@ well.
 from bisect import bisect_left
 from typing import Protocol
 
-from kafkad.core.metrics.metric import Labels, MetricKind, MetricRow
+from kafkad.core.metrics.block_layout import COUNTER, GAUGE, HISTOGRAM, BlockLayout
+from kafkad.core.metrics.metric import MetricRow
 
 API_KEYS = 96
 API_VERSIONS = 24
@@ -31,69 +32,6 @@ LATENCY_LIMITS_MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 
 
 REBALANCE_LIMITS_MS = (10.0, 100.0, 1_000.0, 3_000.0, 10_000.0, 30_000.0, 60_000.0, 300_000.0)
 
-COUNTER, GAUGE, HISTOGRAM = MetricKind
-
-
-class _Block:
-    """Assigns the words of a block, one metric after the other."""
-
-    def __init__(self) -> None:
-        self.rows: list[MetricRow] = []
-        self.next_index = 0
-
-    def add(
-        self,
-        kind: MetricKind,
-        name: str,
-        jmx_name: str,
-        text: str,
-        *,
-        fixed: Labels = (),
-        labels: tuple[str, ...] = (),
-        shape: tuple[int, ...] = (),
-        limits: tuple[float, ...] = (),
-        per_process: bool = False,
-        scale: float = 1.0,
-    ) -> int:
-        row = MetricRow(
-            name=name,
-            jmx_name=jmx_name,
-            kind=kind,
-            help=text,
-            index=self.next_index,
-            labels=labels,
-            shape=shape,
-            fixed_labels=fixed,
-            per_process=per_process,
-            scale=scale,
-            limits=limits,
-        )
-        self.rows.append(row)
-        self.next_index += row.words
-        return row.index
-
-    def topic_counter(self, mbean: str, text: str) -> int:
-        """A counter of kafka.server:type=BrokerTopicMetrics, for all topics together."""
-        name = mbean.removesuffix("PerSec").lower()
-        jmx_name = f"kafka.server:type=BrokerTopicMetrics,name={mbean}"
-        return self.add(COUNTER, f"kafka_server_brokertopicmetrics_{name}", jmx_name, text)
-
-    def purgatory(self, operation: str) -> int:
-        return self.add(
-            GAUGE,
-            "kafka_server_delayedoperationpurgatory_purgatorysize",
-            "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
-            "Requests that wait for records, replicas or time.",
-            fixed=(("delayedOperation", operation),),
-        )
-
-    def gauge(self, name: str, jmx_name: str, text: str) -> int:
-        return self.add(GAUGE, name, jmx_name, text)
-
-    def counter(self, name: str, jmx_name: str, text: str) -> int:
-        return self.add(COUNTER, name, jmx_name, text)
-
-
 _CONTROLLER = "kafka.controller:type=KafkaController,name="
 _SOCKETS = "kafka.server:type=socket-server-metrics,name="
 _SESSIONS = "kafka.server:type=FetchSessionCache,name="
@@ -102,7 +40,7 @@ _CLEANER = "kafka.log:type=LogCleaner,name="
 _CLEANER_MANAGER = "kafka.log:type=LogCleanerManager,name="
 _OWN = ""
 
-_block = _Block()
+_block = BlockLayout()
 
 MESSAGES_IN = _block.topic_counter("MessagesInPerSec", "Records appended.")
 BYTES_IN = _block.topic_counter("BytesInPerSec", "Bytes of records appended.")
@@ -260,22 +198,42 @@ UNCLEANABLE_PARTITIONS = _block.add(
     labels=("logDirectory",),
     shape=(LOG_DIRS,),
 )
-MAX_DIRTY_PERCENT = _block.gauge(
+UNCLEANABLE_BYTES = _block.add(
+    GAUGE,
+    "kafka_log_logcleanermanager_uncleanable_bytes",
+    _CLEANER_MANAGER + "uncleanable-bytes",
+    "Bytes of these partitions that were to be compacted.",
+    labels=("logDirectory",),
+    shape=(LOG_DIRS,),
+)
+MAX_DIRTY_PERCENT = _block.largest(
     "kafka_log_logcleanermanager_max_dirty_percent",
     _CLEANER_MANAGER + "max-dirty-percent",
-    "Of the logs that were to be compacted at the last look, the dirtiest: how much of it was dirty.",
+    "Of the compacted logs at the last look, the dirtiest: how much of it is dirty.",
 )
-RECOPY_PERCENT = _block.gauge(
+LAST_CLEANER_RUN = _block.largest(
+    "kafka_log_logcleanermanager_time_since_last_run_ms",
+    _CLEANER_MANAGER + "time-since-last-run-ms",
+    "Milliseconds since a cleaner has looked for something to compact.",
+    is_moment=True,
+)
+RECOPY_PERCENT = _block.largest(
     "kafka_log_logcleaner_cleaner_recopy_percent",
     _CLEANER + "cleaner-recopy-percent",
     "How much of the bytes that the last compaction read it has written again.",
 )
-MAX_CLEAN_TIME = _block.gauge(
+MAX_CLEAN_TIME = _block.largest(
     "kafka_log_logcleaner_max_clean_time_secs", _CLEANER + "max-clean-time-secs", "Seconds of the last compaction."
 )
-_NAME = "max_buffer_utilization_percent"
-MAX_BUFFER_UTILIZATION = _block.gauge(
-    f"kafka_log_logcleaner_{_NAME}", _CLEANER + _NAME.replace("_", "-"), "How full the map of the last compaction was."
+MAX_COMPACTION_DELAY = _block.largest(
+    "kafka_log_logcleaner_max_compaction_delay_secs",
+    _CLEANER + "max-compaction-delay-secs",
+    "By how many seconds the oldest dirty record of all logs has passed max.compaction.lag.ms, at the last look.",
+)
+MAX_BUFFER_UTILIZATION = _block.largest(
+    "kafka_log_logcleaner_max_buffer_utilization_percent",
+    _CLEANER + "max-buffer-utilization-percent",
+    "How full the map of the last compaction was.",
 )
 
 COUNTERS: tuple[MetricRow, ...] = tuple(_block.rows)
@@ -321,6 +279,11 @@ def remaining_segments_index(log_dir: int) -> int:
 def uncleanable_index(log_dir: int) -> int:
     """The word of `UNCLEANABLE_PARTITIONS` for a directory."""
     return UNCLEANABLE_PARTITIONS + min(log_dir, LOG_DIRS - 1)
+
+
+def uncleanable_bytes_index(log_dir: int) -> int:
+    """The word of `UNCLEANABLE_BYTES` for a directory."""
+    return UNCLEANABLE_BYTES + min(log_dir, LOG_DIRS - 1)
 
 
 class Block(Protocol):

@@ -40,6 +40,10 @@ class MetricRow:
     shape: tuple[int, ...] = ()
     fixed_labels: Labels = ()
     per_process: bool = False
+    is_largest: bool = False
+    """The largest word of all processes counts, not their sum."""
+    is_moment: bool = False
+    """Words are milliseconds of the monotonic clock, 0 for never; shown is how long that is ago."""
     scale: float = 1.0
     limits: tuple[float, ...] = ()
 

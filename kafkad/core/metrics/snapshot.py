@@ -55,6 +55,7 @@ class BrokerReading:
     group_lags: Sequence[GroupLag] = ()
     rooms: Mapping[str, Room] = field(default_factory=dict)
     """By log directory."""
+    dead_cleaners: int = 0
 
 
 _IDLE = (
@@ -88,17 +89,19 @@ class SnapshotBuilder:
 
     def build(self, reading: BrokerReading) -> MetricsSnapshot:
         families = [
-            *self._counted(reading.processes),
+            *self._counted(reading),
             *partition_families(reading.partitions, per_partition=reading.per_partition),
             *self._idle(reading),
             *_lags(reading.group_lags),
             *_rooms(reading.rooms),
             _broker_state(reading.broker_state),
             _restarts(reading.processes),
+            _dead_cleaners(reading.dead_cleaners),
         ]
         return MetricsSnapshot(taken_ms=reading.wall_ms, families=tuple(_merged(families)))
 
-    def _counted(self, processes: Sequence[ProcessReading]) -> Iterable[MetricFamily]:
+    def _counted(self, reading: BrokerReading) -> Iterable[MetricFamily]:
+        processes = reading.processes
         totals = _totals(processes)
         for name, rows in groupby(COUNTERS, key=lambda row: row.name):
             samples: list[Sample] = []
@@ -106,6 +109,8 @@ class SnapshotBuilder:
             for row in rows:
                 if row.per_process:
                     samples += _per_process(row, processes)
+                elif row.is_moment:
+                    samples += _elapsed(row, totals, reading.now_ns)
                 elif row.kind is MetricKind.HISTOGRAM:
                     histograms += self._histograms(row, totals)
                 else:
@@ -194,6 +199,9 @@ def _label(process: ProcessReading) -> str:
 def _totals(processes: Sequence[ProcessReading]) -> list[int]:
     blocks = [list(process.words) for process in processes]
     totals = [sum(words) for words in zip(*blocks, strict=True)] if blocks else [0] * _WORDS
+    for row in COUNTERS:
+        if row.is_largest:
+            totals[row.index] = max((words[row.index] for words in blocks), default=0)
     _add_fetches(totals)
     return totals
 
@@ -215,6 +223,11 @@ def _per_process(row: MetricRow, processes: Sequence[ProcessReading]) -> Iterabl
     for process in processes:
         labels = (("process", _label(process)),)
         yield Sample(labels=labels, value=process.words[row.index] * row.scale)
+
+
+def _elapsed(row: MetricRow, totals: Sequence[int], now_ns: int) -> Iterable[Sample]:
+    if totals[row.index]:
+        yield Sample(labels=row.fixed_labels, value=max(0, now_ns // 1_000_000 - totals[row.index]))
 
 
 def _cumulative(counts: Sequence[int]) -> tuple[int, ...]:
@@ -246,6 +259,16 @@ def _restarts(processes: Sequence[ProcessReading]) -> MetricFamily:
             Sample(labels=(("process", _label(process)),), value=max(0, process.incarnation - 1))
             for process in processes
         ),
+    )
+
+
+def _dead_cleaners(count: int) -> MetricFamily:
+    return MetricFamily(
+        name="kafka_log_logcleaner_deadthreadcount",
+        jmx_name="kafka.log:type=LogCleaner,name=DeadThreadCount",
+        kind=MetricKind.GAUGE,
+        help="Cleaner processes that have died and are not started again yet.",
+        samples=(Sample(labels=(), value=count),),
     )
 
 

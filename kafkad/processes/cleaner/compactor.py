@@ -6,43 +6,33 @@ only: it is told in one line, and tried again after pauses that grow, or when th
 
 import logging
 import os
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
-from kafkad.core.cleaning.quarantine import Quarantine
 from kafkad.core.cleaning.uncleanable import PassAbandoned, UncleanableLog
-from kafkad.core.metrics.catalogue import (
-    LOG_DIRS,
-    MAX_BUFFER_UTILIZATION,
-    MAX_CLEAN_TIME,
-    MAX_DIRTY_PERCENT,
-    RECOPY_PERCENT,
-    UNCLEANABLE_PARTITIONS,
-    Block,
-    uncleanable_index,
-)
+from kafkad.core.metrics.catalogue import MAX_BUFFER_UTILIZATION, MAX_CLEAN_TIME, RECOPY_PERCENT, Block
 from kafkad.core.ports import StorageFailed
+from kafkad.processes.cleaner.log_states import LogKey, LogStates
 from kafkad.processes.cleaner.planning import PlannedRewrite
 from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
     CleaningEnded,
     CleaningGranted,
     CleaningWanted,
+    CompactionFigures,
+    CompactionRow,
     Swapped,
     SwapWanted,
 )
-from kafkad.wire.processes.descriptors import (
-    pack_control,
-)
+from kafkad.wire.processes.descriptors import pack_control
 
 if TYPE_CHECKING:
     from kafkad.core.cleaning.cleaning_pass import PassFigures
@@ -53,12 +43,6 @@ log = logging.getLogger(__name__)
 _UNTHROTTLED = 1e15
 _SMALLEST_WINDOW = 65_536
 _NOT_COMPACTED = "%s can't be compacted, and is tried again in %d s, or when its configuration changes: %s"
-
-
-class _LogKey(NamedTuple):
-    topic_id: UUID
-    partition: int
-    log_dir: int
 
 
 class _Pass:
@@ -102,7 +86,7 @@ class Compactor:
         self._send = send
         self._block = block
         self._planned: dict[int, PlannedRewrite] = {}
-        self._quarantine: Quarantine[_LogKey] = Quarantine()
+        self.states = LogStates(block)
         self._pass: _Pass | None = None
         self._next_step_ms = 0
         self._threads = HelperThreads(1, "sync")
@@ -113,13 +97,12 @@ class Compactor:
 
     def plan(self, planned: PlannedRewrite) -> None:
         """A policy wants this log to be written anew."""
-        if not self._quarantine.is_closed(_key(planned), monotonic_ms()):
+        if not self.states.is_quarantined(_key(planned), monotonic_ms()):
             self._planned[planned.slot] = planned
 
     def topics_changed(self, is_meant: Callable[[UUID], bool]) -> None:
         """Their configuration has changed: they are tried again at once, if a policy still wants it."""
-        self._quarantine.release(lambda key: is_meant(key.topic_id))
-        self._count_uncleanable()
+        self.states.release(is_meant)
         self._planned = {slot: row for slot, row in self._planned.items() if not is_meant(row.topic.id)}
 
     def worker_ended(self, worker: int) -> None:
@@ -127,6 +110,12 @@ class Compactor:
         self._planned = {slot: row for slot, row in self._planned.items() if row.partition.owner != worker}
         if self._pass is not None and self._pass.planned.partition.owner == worker:
             self._close()
+
+    def rows(self, failed_policies: Mapping[tuple[UUID, int], str]) -> list[CompactionRow]:
+        """What there is to tell of each log."""
+        compacting = None if self._pass is None else _key(self._pass.planned)
+        planned = {_key(row) for row in self._planned.values()}
+        return list(self.states.rows(compacting, planned, failed_policies, monotonic_ms(), wall_clock_ms()))
 
     @property
     def is_idle(self) -> bool:
@@ -181,7 +170,6 @@ class Compactor:
         if not self._planned:
             return
         planned = max(self._planned.values(), key=lambda row: row.effect.urgency)
-        self._block[MAX_DIRTY_PERCENT] = round(100 * min(max(planned.effect.urgency, 0.0), 1.0))
         del self._planned[planned.slot]
         self._pass = _Pass(planned)
         end = planned.effect.first_uncleanable_offset
@@ -220,10 +208,11 @@ class Compactor:
             self._give_up(current)
             log.debug("the compaction of %s is given up: %s", current.name, reason)
         except (StorageFailed, UncleanableLog) as error:
-            log.error(_NOT_COMPACTED, current.name, self._failed(current), error)
-        except Exception:
+            log.error(_NOT_COMPACTED, current.name, self._failed(current, str(error)), error)
+        except Exception as error:
             # A plugin's filter may raise anything.
-            log.error(_NOT_COMPACTED, current.name, self._failed(current), "its policy failed", exc_info=True)
+            cause = f"policy {current.planned.policy!r} failed: {error!r}"
+            log.error(_NOT_COMPACTED, current.name, self._failed(current, cause), cause, exc_info=True)
         else:
             self._wait_for(current, progress)
 
@@ -250,10 +239,19 @@ class Compactor:
         self._pass = None
         self.has_finished = True
         self._end(current, cleaned_offset)
-        key = _key(current.planned)
-        self._quarantine.release(lambda other: other == key)
-        self._count_uncleanable()
         seconds = (monotonic_ms() - current.begun_ms) / 1000
+        self.states.compacted(
+            _key(current.planned),
+            CompactionFigures(
+                ended_ms=wall_clock_ms(),
+                seconds=seconds,
+                cleaned_offset=cleaned_offset,
+                records_read=figures.records_read,
+                records_written=figures.records_written,
+                bytes_read=figures.bytes_read,
+                bytes_written=figures.bytes_written,
+            ),
+        )
         self._block[RECOPY_PERCENT] = 100 * figures.bytes_written // max(1, figures.bytes_read)
         self._block[MAX_CLEAN_TIME] = round(seconds)
         self._block[MAX_BUFFER_UTILIZATION] = round(100 * figures.map_utilization)
@@ -269,17 +267,10 @@ class Compactor:
             seconds,
         )
 
-    def _failed(self, current: _Pass) -> int:
+    def _failed(self, current: _Pass, reason: str) -> int:
         """Returns the seconds until it is tried again."""
         self._give_up(current)
-        pause_ms = self._quarantine.failed(_key(current.planned), monotonic_ms())
-        self._count_uncleanable()
-        return pause_ms // 1000
-
-    def _count_uncleanable(self) -> None:
-        counts = Counter(uncleanable_index(key.log_dir) for key in self._quarantine)
-        for index in range(UNCLEANABLE_PARTITIONS, UNCLEANABLE_PARTITIONS + LOG_DIRS):
-            self._block[index] = counts[index]
+        return self.states.failed(_key(current.planned), reason, monotonic_ms()) // 1000
 
     def _give_up(self, current: _Pass) -> None:
         self._pass = None
@@ -297,5 +288,5 @@ class Compactor:
             current.steps.close()
 
 
-def _key(planned: PlannedRewrite) -> _LogKey:
-    return _LogKey(planned.topic.id, planned.partition.index, planned.partition.log_dir)
+def _key(planned: PlannedRewrite) -> LogKey:
+    return LogKey(planned.topic.id, planned.partition.index, planned.partition.log_dir)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kafkad.config import BrokerConfig
+from kafkad.core.cleaning.cleanable import CleanableRange, cleanable_range
 from kafkad.core.cleanup import (
     CleanupEffect,
     CleanupPolicy,
@@ -48,6 +49,14 @@ class PlannedRewrite(NamedTuple):
     settings: LogConfig
     policy: str
     effect: RewriteSegments
+
+
+class SeenLog(NamedTuple):
+    """How much of a compacted log is dirty, whether or not anything is planned for it."""
+
+    topic: Topic
+    partition: Partition
+    found: CleanableRange
 
 
 class PlannedHandOver(NamedTuple):
@@ -118,6 +127,16 @@ class Planner:
         self.has_compacted = any(self._is_compacted(topic, config) for topic in self._image.topics.values())
         return self._wanted(config, lambda topic, row: self._is_compacted(topic, config) and self._has_moved(row))
 
+    def is_compacted(self, topic_id: UUID, config: BrokerConfig) -> bool:
+        """Whether there is a topic of this id, and the policy `compact` is one of its."""
+        name = self._image.names_by_id.get(topic_id)
+        return name is not None and self._is_compacted(self._image.topics[name], config)
+
+    @property
+    def failed_policies(self) -> dict[tuple[UUID, int], str]:
+        """By partition, why nothing is planned for it until its configuration changes."""
+        return {(topic_id, index): f"policy {name!r} failed" for topic_id, index, name in self._quarantined}
+
     def _is_compacted(self, topic: Topic, config: BrokerConfig) -> bool:
         return COMPACT in self._names(self._settings.of(topic, config), config)
 
@@ -158,7 +177,7 @@ class Planner:
 
     def plan(
         self, described: SegmentsOf, config: BrokerConfig, now_ms: int
-    ) -> Iterator[CleanupOrdered | PlannedRewrite | PlannedHandOver]:
+    ) -> Iterator[CleanupOrdered | PlannedRewrite | PlannedHandOver | SeenLog]:
         """The orders of the policies for one log. None for a topic that was deleted or recreated meanwhile."""
         asked = self._asked.pop(described.slot, None)
         if asked is None or not described.segments:
@@ -170,6 +189,8 @@ class Planner:
         settings = self._settings.of(now, config)
         summary = _summary(topic.name, row.index, described)
         for name in self._names(settings, config):
+            if name == COMPACT:
+                yield SeenLog(now, row, cleanable_range(summary, settings, now_ms))
             for effect in self._ask(name, (topic.id, row.index, name), summary, settings, now_ms):
                 short_id = short_topic_id(topic.id.bytes)
                 if isinstance(effect, RewriteSegments):

@@ -20,16 +20,20 @@ from kafkad.core.controller.deltas import (
     decode,
 )
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+from kafkad.core.metrics.catalogue import LAST_CLEANER_RUN
 from kafkad.processes.cleaner.compactor import Compactor
 from kafkad.processes.cleaner.early_looks import EarlyLooks
 from kafkad.processes.cleaner.hand_overs import HandOvers
-from kafkad.processes.cleaner.planning import PlannedHandOver, PlannedRewrite, Planner
+from kafkad.processes.cleaner.log_states import LogKey
+from kafkad.processes.cleaner.planning import PlannedHandOver, PlannedRewrite, Planner, SeenLog
 from kafkad.processes.cleaner.rounds import Rounds
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.peers import Peers
 from kafkad.wire.processes.cleaning_messages import (
     CleaningGranted,
+    Compactions,
+    CompactionsWanted,
     Swapped,
 )
 from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
@@ -44,6 +48,7 @@ from kafkad.wire.processes.descriptors import (
 log = logging.getLogger(__name__)
 
 _LEAST_BACKOFF_MS = 10
+
 
 def main(context: ChildContext) -> None:
     CleanerProcess(context).run()
@@ -106,6 +111,7 @@ class CleanerProcess:
         if due_ms is None or now_ms < due_ms:
             return
         self._compactor.has_finished = False
+        self._context.block[LAST_CLEANER_RUN] = now_ms
         wanted = self._planner.begin_compaction_look(self._config)
         backoff_ms = max(self._config.log_cleaner.log_cleaner_backoff_ms, _LEAST_BACKOFF_MS)
         self._next_compaction_ms = now_ms + backoff_ms if self._planner.has_compacted else None
@@ -194,15 +200,20 @@ class CleanerProcess:
             own = configs.get(str(self._config.node_id), {})
             self._config = apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own)
 
-    def _on_control(self, worker: ProcessKey, message: ControlMessage) -> None:
+    def _on_control(self, peer: ProcessKey, message: ControlMessage) -> None:
         if isinstance(message, CleaningGranted | Swapped):
-            self._compactor.hear(worker, message)
+            self._compactor.hear(peer, message)
             return
         if isinstance(message, RoomWanted):
             self._looks.needs_room(message.log_dir)
             return
-        assert isinstance(message, SegmentsDescribed), f"{worker} does not say {type(message).__name__} to a cleaner"
-        if not self._rounds.answered(worker.index, message.part_id):
+        if isinstance(message, CompactionsWanted):
+            self._forget_others()
+            rows = self._compactor.rows(self._planner.failed_policies)
+            self._peers.send(peer, pack_control(Compactions(message.number, rows)))
+            return
+        assert isinstance(message, SegmentsDescribed), f"{peer} does not say {type(message).__name__} to a cleaner"
+        if not self._rounds.answered(peer.index, message.part_id):
             return
         wall_ms = wall_clock_ms()
         for described in message.partitions:
@@ -211,8 +222,17 @@ class CleanerProcess:
                     self._compactor.plan(order)
                 elif isinstance(order, PlannedHandOver):
                     self._hand_overs.begin(order)
+                elif isinstance(order, SeenLog):
+                    key = LogKey(order.topic.id, order.partition.index, order.partition.log_dir)
+                    self._compactor.states.seen(key, order.found)
                 else:
-                    self._peers.send(worker, pack_control(order))
+                    self._peers.send(peer, pack_control(order))
+        if self._rounds.is_over:
+            self._forget_others()
+
+    def _forget_others(self) -> None:
+        """Topics that are not compacted any more."""
+        self._compactor.states.keep(lambda topic_id: self._planner.is_compacted(topic_id, self._config))
 
 
 def _changed_in(image: MetadataImage, delta: MetadataDelta) -> Callable[[UUID], bool]:

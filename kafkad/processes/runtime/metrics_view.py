@@ -7,7 +7,7 @@ from contextlib import suppress
 from kafkad.adapters.files.free_room import measure_room
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.shared_memory.partition_table import BYTES_IN, MESSAGES_IN
-from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessState
 from kafkad.core.controller.image import NO_SLOT, MetadataImage
 from kafkad.core.metrics.metric import MetricsSnapshot
 from kafkad.core.metrics.partitions import PartitionReading
@@ -48,6 +48,7 @@ class MetricsView:
                 per_partition=self._per_partition,
                 group_lags=[row for rows in self.group_lags.values() for row in rows],
                 rooms=self._rooms(),
+                dead_cleaners=sum(registry.state(key) is ProcessState.DEAD for key in registry.role("cleaner")),
             )
         )
 

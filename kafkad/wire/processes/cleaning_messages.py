@@ -70,6 +70,44 @@ class CleaningEnded(msgspec.Struct, tag="cleaning_ended", array_like=True):
     grant: int
     cleaned_offset: int
 
+class CompactionsWanted(msgspec.Struct, tag="compactions_wanted", array_like=True):
+    """The reporter asks a cleaner about its compacted logs; the answer has the same number."""
+
+    number: int
+
+
+class CompactionFigures(msgspec.Struct, array_like=True):
+    """A compaction that has come to its end, at `ended_ms` by the wall clock."""
+
+    ended_ms: int
+    seconds: float
+    cleaned_offset: int
+    records_read: int
+    records_written: int
+    bytes_read: int
+    bytes_written: int
+
+
+class CompactionRow(msgspec.Struct, array_like=True):
+    """A compacted log. `failure` is empty unless it can't be compacted; `retry_ms` is when it is tried again, by the
+    wall clock, 0 for when its configuration changes only.
+    """
+
+    topic_id: bytes
+    partition: int
+    state: str
+    dirty_ratio: float
+    cleanable_bytes: int
+    last: CompactionFigures | None
+    failure: str
+    retry_ms: int
+
+
+class Compactions(msgspec.Struct, tag="compactions", array_like=True):
+    """The cleaner's answer."""
+
+    number: int
+    rows: list[CompactionRow]
 
 
 NO_GRANT = -1

@@ -13,6 +13,8 @@ from kafkad.wire.processes.cleaning_messages import (
     CleaningEnded,
     CleaningGranted,
     CleaningWanted,
+    Compactions,
+    CompactionsWanted,
     Swapped,
     SwapWanted,
 )
@@ -307,13 +309,13 @@ ControlMessage = (
     | SegmentsDescribed
     | CleanupOrdered
     | RoomWanted
-
-
     | CleaningWanted
     | CleaningGranted
     | SwapWanted
     | Swapped
     | CleaningEnded
+    | CompactionsWanted
+    | Compactions
     | RecordErrors
     | ManifestWanted
     | Manifest

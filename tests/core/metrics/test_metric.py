@@ -84,6 +84,7 @@ def test_every_metric_is_counted_by_somebody() -> None:
         "REMAINING_LOGS": "remaining_logs_index",
         "REMAINING_SEGMENTS": "remaining_segments_index",
         "UNCLEANABLE_PARTITIONS": "uncleanable_index",
+        "UNCLEANABLE_BYTES": "uncleanable_bytes_index",
     }
     written |= {name for name, function in by_function.items() if function in calls}
     constants = {name: value for name, value in vars(catalogue).items() if name.isupper()}
@@ -237,3 +238,27 @@ def test_the_logs_to_recover_are_told_by_directory() -> None:
     (segments,) = families["kafka_log_logmanager_remainingsegmentstorecover"]
     assert (segments.labels, segments.value) == ((("dir", str(catalogue.LOG_DIRS - 1)),), 3)
     assert {catalogue.remaining_logs_index(1), catalogue.remaining_segments_index(500)} <= set(GAUGE_INDEXES)
+
+
+def test_of_several_cleaners_the_one_with_the_largest_value_counts() -> None:
+    first, second = block(), block()
+    first[catalogue.MAX_DIRTY_PERCENT], second[catalogue.MAX_DIRTY_PERCENT] = 70, 80
+    snapshot = snapshot_of(ProcessReading("cleaner", 0, 1, first), ProcessReading("cleaner", 1, 1, second))
+    assert snapshot.value("kafka_log_logcleanermanager_max_dirty_percent") == 80
+
+
+def test_time_since_the_last_run_is_that_of_the_cleaner_that_ran_last() -> None:
+    first, second = block(), block()
+    processes = (ProcessReading("cleaner", 0, 1, first), ProcessReading("cleaner", 1, 1, second))
+
+    def at(now_ms: int) -> MetricsSnapshot:
+        return SnapshotBuilder({}).build(
+            BrokerReading(now_ns=now_ms * 1_000_000, wall_ms=0, broker_state=3, processes=processes, dead_cleaners=1)
+        )
+
+    name = "kafka_log_logcleanermanager_time_since_last_run_ms"
+    with pytest.raises(KeyError):
+        at(5000).value(name)
+    first[catalogue.LAST_CLEANER_RUN], second[catalogue.LAST_CLEANER_RUN] = 1000, 4000
+    assert at(5000).value(name) == 1000
+    assert at(5000).value("kafka_log_logcleaner_deadthreadcount") == 1

@@ -1,0 +1,73 @@
+"""Which words of a process's block does each metric take? One metric after the other, as the catalogue lists them."""
+
+from kafkad.core.metrics.metric import Labels, MetricKind, MetricRow
+
+COUNTER, GAUGE, HISTOGRAM = MetricKind
+
+
+class BlockLayout:
+    """The rows so far, and the first free word."""
+
+    def __init__(self) -> None:
+        self.rows: list[MetricRow] = []
+        self.next_index = 0
+
+    def add(
+        self,
+        kind: MetricKind,
+        name: str,
+        jmx_name: str,
+        text: str,
+        *,
+        fixed: Labels = (),
+        labels: tuple[str, ...] = (),
+        shape: tuple[int, ...] = (),
+        limits: tuple[float, ...] = (),
+        per_process: bool = False,
+        is_largest: bool = False,
+        is_moment: bool = False,
+        scale: float = 1.0,
+    ) -> int:
+        row = MetricRow(
+            name=name,
+            jmx_name=jmx_name,
+            kind=kind,
+            help=text,
+            index=self.next_index,
+            labels=labels,
+            shape=shape,
+            fixed_labels=fixed,
+            per_process=per_process,
+            is_largest=is_largest or is_moment,
+            is_moment=is_moment,
+            scale=scale,
+            limits=limits,
+        )
+        self.rows.append(row)
+        self.next_index += row.words
+        return row.index
+
+    def topic_counter(self, mbean: str, text: str) -> int:
+        """A counter of kafka.server:type=BrokerTopicMetrics, for all topics together."""
+        name = mbean.removesuffix("PerSec").lower()
+        jmx_name = f"kafka.server:type=BrokerTopicMetrics,name={mbean}"
+        return self.add(COUNTER, f"kafka_server_brokertopicmetrics_{name}", jmx_name, text)
+
+    def purgatory(self, operation: str) -> int:
+        return self.add(
+            GAUGE,
+            "kafka_server_delayedoperationpurgatory_purgatorysize",
+            "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
+            "Requests that wait for records, replicas or time.",
+            fixed=(("delayedOperation", operation),),
+        )
+
+    def gauge(self, name: str, jmx_name: str, text: str) -> int:
+        return self.add(GAUGE, name, jmx_name, text)
+
+    def largest(self, name: str, jmx_name: str, text: str, *, is_moment: bool = False) -> int:
+        """A gauge that shows the process with the largest value; with `is_moment`, how long that is ago."""
+        return self.add(GAUGE, name, jmx_name, text, is_largest=True, is_moment=is_moment)
+
+    def counter(self, name: str, jmx_name: str, text: str) -> int:
+        return self.add(COUNTER, name, jmx_name, text)

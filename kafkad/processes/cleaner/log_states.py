@@ -1,0 +1,137 @@
+"""What is known of each compacted log of this cleaner: how dirty it is, how its last compaction ended, why it can't be
+compacted. For the metrics, and for whoever asks.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+from kafkad.core.cleaning.cleanable import CleanableRange
+from kafkad.core.cleaning.quarantine import Quarantine
+from kafkad.core.metrics.catalogue import (
+    LOG_DIRS,
+    MAX_COMPACTION_DELAY,
+    MAX_DIRTY_PERCENT,
+    UNCLEANABLE_BYTES,
+    UNCLEANABLE_PARTITIONS,
+    Block,
+    uncleanable_bytes_index,
+    uncleanable_index,
+)
+from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow
+
+_WHEN_CHANGED = 0
+"""It is tried again when the configuration changes only."""
+
+
+class LogKey(NamedTuple):
+    """A log in its directory: a log that was moved may well be cleaned."""
+
+    topic_id: UUID
+    partition: int
+    log_dir: int
+
+
+@dataclass(slots=True)
+class _State:
+    dirty_ratio: float = 0.0
+    cleanable_bytes: int = 0
+    overdue_ms: int = 0
+    last: CompactionFigures | None = None
+    failure: str = ""
+
+
+class LogStates:
+    """By log, with the quarantine of those that can't be compacted; clocks are monotonic unless they say otherwise."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._states: dict[LogKey, _State] = {}
+        self._quarantine: Quarantine[LogKey] = Quarantine()
+
+    def seen(self, key: LogKey, found: CleanableRange) -> None:
+        """A look at the log."""
+        state = self._of(key)
+        state.dirty_ratio, state.cleanable_bytes = found.dirty_ratio, found.cleanable_bytes
+        state.overdue_ms = found.overdue_ms if found.cleanable_bytes else 0
+
+    def keep(self, is_compacted: Callable[[UUID], bool]) -> None:
+        """Forget the logs of all other topics, and tell the metrics how dirty these are.
+
+        What is in quarantine stays known: another policy than compaction may have planned it.
+        """
+        quarantined = set(self._quarantine)
+        self._states = {
+            key: state for key, state in self._states.items() if key in quarantined or is_compacted(key.topic_id)
+        }
+        states = self._states.values()
+        self._block[MAX_DIRTY_PERCENT] = round(100 * max((state.dirty_ratio for state in states), default=0.0))
+        self._block[MAX_COMPACTION_DELAY] = max((state.overdue_ms for state in states), default=0) // 1000
+        self._count_uncleanable()
+
+    def is_quarantined(self, key: LogKey, now_ms: int) -> bool:
+        return self._quarantine.is_closed(key, now_ms)
+
+    def release(self, is_meant: Callable[[UUID], bool]) -> None:
+        """Their configuration has changed: they may be tried again at once."""
+        for key, state in self._states.items():
+            if is_meant(key.topic_id):
+                state.failure = ""
+        self._quarantine.release(lambda key: is_meant(key.topic_id))
+        self._count_uncleanable()
+
+    def compacted(self, key: LogKey, figures: CompactionFigures) -> None:
+        state = self._of(key)
+        state.last, state.failure = figures, ""
+        self._quarantine.release(lambda other: other == key)
+        self._count_uncleanable()
+
+    def failed(self, key: LogKey, reason: str, now_ms: int) -> int:
+        """Returns the milliseconds until it may be tried again."""
+        self._of(key).failure = reason
+        pause_ms = self._quarantine.failed(key, now_ms)
+        self._count_uncleanable()
+        return pause_ms
+
+    def rows(
+        self,
+        compacting: LogKey | None,
+        planned: Collection[LogKey],
+        failed_policies: Mapping[tuple[UUID, int], str],
+        now_ms: int,
+        wall_ms: int,
+    ) -> Iterator[CompactionRow]:
+        """What is told of each log; `failed_policies` say why a partition is not even planned."""
+        for key, state in self._states.items():
+            failure, retry_ms = state.failure, _WHEN_CHANGED
+            until_ms = self._quarantine.until_ms(key)
+            if until_ms is not None:
+                retry_ms = wall_ms + max(0, until_ms - now_ms)
+            name = "compacting" if key == compacting else "waiting" if key in planned else ""
+            if not name:
+                failure = failed_policies.get((key.topic_id, key.partition), failure)
+                name = "quarantined" if failure else "idle"
+            yield CompactionRow(
+                topic_id=key.topic_id.bytes,
+                partition=key.partition,
+                state=name,
+                dirty_ratio=state.dirty_ratio,
+                cleanable_bytes=state.cleanable_bytes,
+                last=state.last,
+                failure=failure,
+                retry_ms=retry_ms,
+            )
+
+    def _of(self, key: LogKey) -> _State:
+        return self._states.setdefault(key, _State())
+
+    def _count_uncleanable(self) -> None:
+        counts: Counter[int] = Counter()
+        for key in self._quarantine:
+            counts[uncleanable_index(key.log_dir)] += 1
+            counts[uncleanable_bytes_index(key.log_dir)] += self._of(key).cleanable_bytes
+        for first in (UNCLEANABLE_PARTITIONS, UNCLEANABLE_BYTES):
+            for index in range(first, first + LOG_DIRS):
+                self._block[index] = counts[index]
