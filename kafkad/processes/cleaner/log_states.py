@@ -49,10 +49,16 @@ class LogStates:
     def __init__(self, block: Block) -> None:
         self._block = block
         self._states: dict[LogKey, _State] = {}
+        self._places: dict[tuple[UUID, int], LogKey] = {}
         self._quarantine: Quarantine[LogKey] = Quarantine()
 
     def seen(self, key: LogKey, found: CleanableRange) -> None:
         """A look at the log."""
+        before = self._places.get((key.topic_id, key.partition), key)
+        if before != key:
+            # It was moved: a copy is another file, and may well be cleaned.
+            self._states.pop(before, None)
+            self._quarantine.release(lambda other: other == before)
         state = self._of(key)
         state.dirty_ratio, state.cleanable_bytes = found.dirty_ratio, found.cleanable_bytes
         state.overdue_ms = found.overdue_ms if found.cleanable_bytes else 0
@@ -66,6 +72,7 @@ class LogStates:
         self._states = {
             key: state for key, state in self._states.items() if key in quarantined or is_compacted(key.topic_id)
         }
+        self._places = {(key.topic_id, key.partition): key for key in self._states}
         states = self._states.values()
         self._block[MAX_DIRTY_PERCENT] = round(100 * max((state.dirty_ratio for state in states), default=0.0))
         self._block[MAX_COMPACTION_DELAY] = max((state.overdue_ms for state in states), default=0) // 1000
@@ -125,6 +132,7 @@ class LogStates:
             )
 
     def _of(self, key: LogKey) -> _State:
+        self._places[key.topic_id, key.partition] = key
         return self._states.setdefault(key, _State())
 
     def _count_uncleanable(self) -> None:

@@ -88,3 +88,14 @@ def test_a_log_that_another_policy_could_not_write_anew_stays_in_quarantine() ->
     states.failed(LogKey(A, 0, 0), "the policy failed", 0)
     states.keep(lambda topic_id: False)
     assert states.is_quarantined(LogKey(A, 0, 0), 1)
+
+
+def test_a_log_that_was_moved_to_another_directory_is_tried_there() -> None:
+    block = [0] * BLOCK_WORDS
+    states = LogStates(block)
+    states.seen(LogKey(A, 0, 0), found(1))
+    states.failed(LogKey(A, 0, 0), "damaged", 0)
+    states.seen(LogKey(A, 0, 1), found(1))
+    states.keep(lambda topic_id: True)
+    assert [(row.state, row.failure) for row in rows(states)] == [("idle", "")]
+    assert block[uncleanable_index(0)] == 0
