@@ -209,9 +209,9 @@ class Compactor:
             log.debug("the compaction of %s is given up: %s", current.name, reason)
         except (StorageFailed, UncleanableLog) as error:
             log.error(_NOT_COMPACTED, current.name, self._failed(current, str(error)), error)
-        except Exception as error:
+        except Exception as failure:
             # A plugin's filter may raise anything.
-            cause = f"policy {current.planned.policy!r} failed: {error!r}"
+            cause = f"policy {current.planned.policy!r} failed: {failure!r}"
             log.error(_NOT_COMPACTED, current.name, self._failed(current, cause), cause, exc_info=True)
         else:
             self._wait_for(current, progress)
