@@ -38,6 +38,15 @@ class TopicDeleted(Struct, frozen=True, array_like=True, tag=True):
     slots: tuple[int, ...]
 
 
+class ReplicasRemoved(Struct, frozen=True, array_like=True, tag=True):
+    """This broker loses its replicas of these partitions, files included; the topic stays. The rows have no slot."""
+
+    name: str
+    id: UUID
+    partitions: tuple[Partition, ...]
+    slots: tuple[int, ...]
+
+
 class TopicConfigChanged(Struct, frozen=True, array_like=True, tag=True):
     name: str
     configs: dict[str, str]
@@ -83,6 +92,7 @@ Change = (
     | PartitionsAdded
     | PartitionsChanged
     | TopicDeleted
+    | ReplicasRemoved
     | TopicConfigChanged
     | BrokerConfigChanged
     | GroupConfigChanged
@@ -180,7 +190,7 @@ def _replay(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
             case PartitionsAdded(name, partitions):
                 topic = topics[name]
                 topics[name] = structs.replace(topic, partitions=topic.partitions + partitions)
-            case PartitionsChanged(name, partitions):
+            case PartitionsChanged(name, partitions) | ReplicasRemoved(name, _, partitions, _):
                 topics[name] = _with_partitions(topics[name], partitions)
             case TopicDeleted(name, topic_id, _):
                 del topics[name]

@@ -6,6 +6,7 @@ from kafkad.core.controller.deltas import (
     MetadataDelta,
     PartitionsAdded,
     PartitionsChanged,
+    ReplicasRemoved,
     Snapshot,
     TopicCreated,
     TopicDeleted,
@@ -58,6 +59,9 @@ class MetadataCopy:
                 case TopicDeleted(name, _, slots):
                     self.routing.remove(name)
                     moved.gone.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
+                case ReplicasRemoved(name, _, _, slots):
+                    moved.gone.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
+                    self._put(image.topics[name])
                 case Snapshot():
                     self._put_all(moved)
                 case _:
@@ -80,4 +84,5 @@ class MetadataCopy:
         self.routing.remove(topic.name)
         self.routing.put(TopicRoute(topic.name, topic.id, slots, owners, is_internal=is_internal(topic.name)))
         for row in topic.partitions:
-            self.names[row.slot] = (topic.name, row.index)
+            if row.slot >= 0:
+                self.names[row.slot] = (topic.name, row.index)

@@ -25,6 +25,7 @@ from kafkad.core.controller.deltas import (
     MetadataDelta,
     PartitionsAdded,
     PartitionsChanged,
+    ReplicasRemoved,
     Snapshot,
     TopicConfigChanged,
     TopicCreated,
@@ -102,6 +103,8 @@ class Partitions:
                 case PartitionsChanged(name, partitions):
                     self._take(image.topics[name], partitions)
                 case TopicDeleted(_, topic_id, slots):
+                    self._drop(topic_id.bytes, slots)
+                case ReplicasRemoved(_, topic_id, _, slots):
                     self._drop(topic_id.bytes, slots)
                 case TopicConfigChanged(name, _):
                     self._reconfigure(image.topics[name])

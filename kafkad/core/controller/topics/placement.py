@@ -102,6 +102,13 @@ class Placement:
                 f"This broker has room for {available} more partition(s), {count} were asked for.",
             )
 
+    def has_slots(self, count: int) -> bool:
+        return count <= self._slots.available()
+
+    def has_room(self, count: int) -> bool:
+        """Whether `take(count)` succeeds."""
+        return self.has_slots(count) and not self._cordoned.issuperset(self._directories)
+
     def prefer(self, partition: TopicPartition, log_dir: int) -> None:
         """A partition that is not there yet will be made in this directory."""
         self._preferred.pop(partition, None)

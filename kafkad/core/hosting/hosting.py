@@ -1,0 +1,333 @@
+"""The requests of the elected controller on the broker that gets them: LeaderAndIsr, UpdateMetadata, StopReplica.
+
+LeaderAndIsr alone gives this broker a replica and its role: a row of the image with a slot. UpdateMetadata says the
+rest of the cluster's state; of a partition hosted here it brings only newer in-sync replicas of the same leader epoch,
+as its next epoch comes with a LeaderAndIsr of its own. Error codes are those of Apache Kafka 3.9 in ZooKeeper mode.
+Nothing here is stored: after a start the controller tells everything again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from msgspec import structs
+
+from kafkad.core.cluster.control_requests import (
+    EPOCH_DURING_DELETE,
+    NO_BROKER_EPOCH,
+    NO_LEADER_EPOCH,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopic,
+    LeaderAndIsrTopicError,
+    PartitionError,
+    StopReplicaError,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kafkad.core.controller import deltas
+from kafkad.core.controller.image import (
+    NO_LEADER,
+    NO_LOG_DIR,
+    NO_SLOT,
+    Broker,
+    Listener,
+    MetadataImage,
+    Partition,
+)
+from kafkad.core.controller.topics.placement import Place, Placement
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.hosting.image_changes import ImageChanges
+from kafkad.core.hosting.metadata_updates import Configs, live_brokers, note_topic
+from kafkad.core.types import NO_TOPIC_ID, TopicPartition
+
+NO_CONTROLLER_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FoundReplica:
+    """A partition directory that was on disk at the start; `topic_id` None: it has no partition.metadata."""
+
+    log_dir: int
+    topic_id: UUID | None
+
+
+class Hosting:
+    """Every request that changes something increases `image.version` by one."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        image: MetadataImage,
+        placement: Placement,
+        found: Mapping[TopicPartition, FoundReplica],
+        has_offline_directory: bool,
+    ) -> None:
+        self.image = image
+        self.controller_id: int | None = None
+        self.controller_epoch = NO_CONTROLLER_EPOCH
+        self.broker_epoch = NO_BROKER_EPOCH
+        self._broker_id = broker_id
+        self._placement = placement
+        self._found = dict(found)
+        self._has_offline_directory = has_offline_directory
+        self._condemned: set[str] = set()
+        """Topics that are being deleted: they go when their last replica here has gone."""
+        self._outbox: list[deltas.MetadataDelta] = []
+        self._unhosted: list[tuple[int, TopicPartition]] = []
+
+    @property
+    def slots_ever_used(self) -> int:
+        return self._placement.slots_ever_used
+
+    def take_deltas(self) -> list[deltas.MetadataDelta]:
+        """The deltas to publish, oldest first; empties the list."""
+        taken, self._outbox = self._outbox, []
+        return taken
+
+    def take_unhosted(self) -> list[tuple[int, TopicPartition]]:
+        """Directories (log directory, partition) to delete that no process has opened; empties the list."""
+        taken, self._unhosted = self._unhosted, []
+        return taken
+
+    def registered(self, epoch: int, listeners: tuple[Listener, ...], rack: str | None) -> None:
+        """The broker has a new registration: from now on only requests to it, or to later ones, are taken.
+
+        The controller tells everything again, also what it has told the registration before.
+        """
+        self.broker_epoch = epoch
+        own = Broker(id=self._broker_id, epoch=epoch, listeners=listeners, rack=rack)
+        brokers = {**self.image.brokers, self._broker_id: own}
+        self._publish((deltas.BrokersChanged(tuple(brokers.values())),))
+
+    def unknown_topics(self, request: LeaderAndIsrRequest | UpdateMetadataRequest) -> set[str]:
+        """The topics whose configurations are needed to carry out the request."""
+        return {
+            topic.topic_name
+            for topic in request.topic_states
+            if (known := self.image.topics.get(topic.topic_name)) is None
+            or topic.topic_id not in (NO_TOPIC_ID, known.id)
+        }
+
+    # LeaderAndIsr.
+
+    def leader_and_isr(self, request: LeaderAndIsrRequest, configs: Configs) -> LeaderAndIsrResponse:
+        """Give this broker the replicas and roles that the request names."""
+        refusal = self._refusal(request.broker_epoch, request.controller_epoch)
+        if refusal is not None:
+            return _refused(request, refusal)
+        self._heed(request.controller_id, request.controller_epoch)
+        changes = ImageChanges(self.image)
+        answers = tuple(self._take_topic(topic, changes, configs) for topic in request.topic_states)
+        self._publish(changes.deltas())
+        return LeaderAndIsrResponse(error_code=ErrorCode.NONE, topics=answers)
+
+    def _take_topic(self, topic: LeaderAndIsrTopic, changes: ImageChanges, configs: Configs) -> LeaderAndIsrTopicError:
+        known_id = changes.topic_id(topic.topic_name)
+        if known_id is not None and topic.topic_id not in (NO_TOPIC_ID, known_id):
+            if changes.is_hosted(topic.topic_name):
+                return _topic_error(topic, ErrorCode.INCONSISTENT_TOPIC_ID)
+            changes.delete(topic.topic_name)
+        errors = []
+        for state in topic.partition_states:
+            code = self._take_partition(topic, state, changes, configs)
+            errors.append(PartitionError(partition_index=state.partition_index, error_code=code))
+        return LeaderAndIsrTopicError(
+            topic_name=topic.topic_name, topic_id=topic.topic_id, partition_errors=tuple(errors)
+        )
+
+    def _take_partition(
+        self, topic: LeaderAndIsrTopic, state: LeaderAndIsrPartition, changes: ImageChanges, configs: Configs
+    ) -> ErrorCode:
+        known = changes.row(topic.topic_name, state.partition_index)
+        hosted = known is not None and known.slot != NO_SLOT
+        topic_id = changes.topic_id(topic.topic_name)
+        if hosted and known is not None and known.log_dir == NO_LOG_DIR:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if hosted and known is not None and state.leader_epoch <= known.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if self._broker_id not in state.replicas or state.partition_index < 0:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic_id is None and topic.topic_id == NO_TOPIC_ID:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if hosted and known is not None:
+            place = Place(known.slot, known.owner, known.log_dir)
+        else:
+            try:
+                place = self._new_place(topic, state)
+            except KafkaError as error:
+                return error.code
+        changes.put(
+            topic.topic_name,
+            topic.topic_id,
+            Partition(
+                index=state.partition_index,
+                slot=place.slot,
+                owner=place.owner,
+                log_dir=place.log_dir,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+            ),
+            configs.get(topic.topic_name, {}),
+        )
+        return ErrorCode.NONE if place.log_dir != NO_LOG_DIR else ErrorCode.KAFKA_STORAGE_ERROR
+
+    def _new_place(self, topic: LeaderAndIsrTopic, state: LeaderAndIsrPartition) -> Place:
+        """Raises KafkaError when this broker can't have it. A replica that is not new and on no disk may be in the
+        directory that is offline: it must not begin empty.
+        """
+        partition = TopicPartition(topic.topic_name, state.partition_index)
+        found = self._found.get(partition)
+        if found is None and not (self._has_offline_directory and not state.is_new):
+            if not self._placement.has_room(1):
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is no room for {partition}")
+            return self._placement.take(1)[0]
+        if found is not None and found.topic_id not in (None, topic.topic_id):
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition} is on disk with id {found.topic_id}")
+        if not self._placement.has_slots(1):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is no room for {partition}")
+        self._found.pop(partition, None)
+        return self._placement.take_in(NO_LOG_DIR if found is None else found.log_dir)
+
+    # UpdateMetadata.
+
+    def update_metadata(self, request: UpdateMetadataRequest, configs: Configs) -> UpdateMetadataResponse:
+        """Take over the live brokers, and the states of partitions."""
+        refusal = self._refusal(request.broker_epoch, request.controller_epoch)
+        if refusal is not None:
+            return UpdateMetadataResponse(error_code=refusal)
+        self._heed(request.controller_id, request.controller_epoch)
+        changes = ImageChanges(self.image)
+        brokers = live_brokers(request, self._broker_id, self.broker_epoch)
+        if brokers != tuple(self.image.brokers.values()):
+            changes.add(deltas.BrokersChanged(brokers))
+        for topic in request.topic_states:
+            note_topic(topic, changes, configs, self._condemned)
+        self._publish(changes.deltas())
+        return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    # StopReplica.
+
+    def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Neither lead nor follow these partitions any more, and delete those that the request says."""
+        refusal = self._refusal(request.broker_epoch, request.controller_epoch)
+        if refusal is not None:
+            return StopReplicaResponse(error_code=refusal)
+        self._heed(request.controller_id, request.controller_epoch)
+        changes = ImageChanges(self.image)
+        errors = []
+        for topic in request.topic_states:
+            removed: list[Partition] = []
+            for state in topic.partition_states:
+                code = self._stop(topic.topic_name, state, changes, removed)
+                errors.append(
+                    StopReplicaError(
+                        topic_name=topic.topic_name, partition_index=state.partition_index, error_code=code
+                    )
+                )
+            self._remove(topic.topic_name, removed, changes)
+        self._publish(changes.deltas())
+        return StopReplicaResponse(error_code=ErrorCode.NONE, partition_errors=tuple(errors))
+
+    def _stop(
+        self, name: str, state: StopReplicaPartition, changes: ImageChanges, removed: list[Partition]
+    ) -> ErrorCode:
+        known = changes.row(name, state.partition_index)
+        if known is None or known.slot == NO_SLOT:
+            if state.delete_partition:
+                self._delete_found(TopicPartition(name, state.partition_index))
+            return ErrorCode.NONE
+        if known.log_dir == NO_LOG_DIR:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if state.leader_epoch == EPOCH_DURING_DELETE:
+            self._condemned.add(name)
+        is_compared = state.leader_epoch not in (EPOCH_DURING_DELETE, NO_LEADER_EPOCH)
+        if is_compared and state.leader_epoch < known.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if state.delete_partition:
+            removed.append(known)
+        else:
+            changes.put(name, changes.topic_id(name) or NO_TOPIC_ID, structs.replace(known, leader=NO_LEADER))
+        return ErrorCode.NONE
+
+    def _delete_found(self, partition: TopicPartition) -> None:
+        found = self._found.pop(partition, None)
+        if found is not None:
+            self._unhosted.append((found.log_dir, partition))
+
+    def _remove(self, name: str, removed: list[Partition], changes: ImageChanges) -> None:
+        if removed:
+            self._placement.give_back(removed, self.image.version + 1)
+            changes.remove_replicas(name, removed)
+        if name in self._condemned and not changes.is_hosted(name):
+            self._condemned.discard(name)
+            changes.delete(name)
+
+    # What comes from the store and from this broker.
+
+    def topic_config_changed(self, name: str, configs: Mapping[str, str]) -> None:
+        topic = self.image.topics.get(name)
+        if topic is not None and topic.configs != configs:
+            self._publish((deltas.TopicConfigChanged(name, dict(configs)),))
+
+    def broker_config_changed(self, broker: str, configs: Mapping[str, str]) -> None:
+        """`broker` is an id as text, or empty for the default of all."""
+        if self.image.broker_configs.get(broker, {}) != configs:
+            self._publish((deltas.BrokerConfigChanged(broker, dict(configs)),))
+
+    def directory_failed(self, log_dir: int) -> None:
+        """The log directory is offline: LeaderAndIsr is answered with the error from which the controller elects."""
+        self._placement.directory_failed(log_dir)
+        self._has_offline_directory = True
+        self._found = {partition: found for partition, found in self._found.items() if found.log_dir != log_dir}
+        changes = ImageChanges(self.image)
+        for topic in self.image.topics.values():
+            for row in topic.partitions:
+                if row.slot != NO_SLOT and row.log_dir == log_dir:
+                    changes.put(topic.name, topic.id, structs.replace(row, log_dir=NO_LOG_DIR))
+        self._publish(changes.deltas())
+
+    def acknowledged(self, version: int) -> None:
+        """Every live process has applied `version`, and freed the slots that were given back by then."""
+        self._placement.acknowledged(version)
+
+    def _refusal(self, broker_epoch: int, controller_epoch: int) -> ErrorCode | None:
+        if broker_epoch != NO_BROKER_EPOCH and broker_epoch < self.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        return ErrorCode.STALE_CONTROLLER_EPOCH if controller_epoch < self.controller_epoch else None
+
+    def _heed(self, controller_id: int, controller_epoch: int) -> None:
+        self.controller_id, self.controller_epoch = controller_id, controller_epoch
+
+    def _publish(self, changes: Iterable[deltas.Change]) -> None:
+        together = tuple(changes)
+        if together:
+            delta = deltas.MetadataDelta(self.image.version + 1, together)
+            self.image = deltas.apply(self.image, delta)
+            self._outbox.append(delta)
+
+
+def _refused(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
+    """As Apache Kafka, every partition has the error too."""
+    return LeaderAndIsrResponse(
+        error_code=code,
+        topics=tuple(_topic_error(topic, code) for topic in request.topic_states),
+    )
+
+
+def _topic_error(topic: LeaderAndIsrTopic, code: ErrorCode) -> LeaderAndIsrTopicError:
+    return LeaderAndIsrTopicError(
+        topic_name=topic.topic_name,
+        topic_id=topic.topic_id,
+        partition_errors=tuple(
+            PartitionError(partition_index=state.partition_index, error_code=code) for state in topic.partition_states
+        ),
+    )

@@ -1,0 +1,87 @@
+"""What UpdateMetadata says, as changes of the image: the live brokers, and the states of partitions anywhere."""
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from kafkad.core.cluster.control_requests import (
+    LEADER_DURING_DELETE,
+    NO_BROKER_EPOCH,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+    UpdateMetadataTopic,
+)
+from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, Broker, Listener, Partition
+from kafkad.core.hosting.image_changes import ImageChanges
+from kafkad.core.types import NO_TOPIC_ID
+
+Configs = Mapping[str, Mapping[str, str]]
+"""The configurations of topics by name, for those that the image does not have yet."""
+
+
+def live_brokers(request: UpdateMetadataRequest, own_id: int, own_epoch: int) -> tuple[Broker, ...]:
+    """All of them, by id. A broker knows no other's epoch."""
+    return tuple(
+        Broker(
+            id=live.id,
+            epoch=own_epoch if live.id == own_id else NO_BROKER_EPOCH,
+            listeners=tuple(
+                Listener(name=at.listener, host=at.host, port=at.port, security_protocol=at.security_protocol)
+                for at in live.endpoints
+            ),
+            rack=live.rack,
+        )
+        for live in sorted(request.live_brokers, key=lambda live: live.id)
+    )
+
+
+def note_topic(topic: UpdateMetadataTopic, changes: ImageChanges, configs: Configs, condemned: set[str]) -> None:
+    """`condemned` are topics that go with their last replica here."""
+    name = topic.topic_name
+    known_id = changes.topic_id(name)
+    if known_id is not None and topic.topic_id not in (NO_TOPIC_ID, known_id):
+        if changes.is_hosted(name):
+            # LeaderAndIsr is refused as well: somebody has to delete the directories.
+            return
+        changes.delete(name)
+        known_id = None
+    if any(state.leader == LEADER_DURING_DELETE for state in topic.partition_states):
+        if known_id is not None and changes.is_hosted(name):
+            condemned.add(name)
+        else:
+            changes.delete(name)
+        return
+    if known_id is None and topic.topic_id == NO_TOPIC_ID:
+        return
+    condemned.discard(name)
+    for state in topic.partition_states:
+        if state.partition_index >= 0:
+            _note_partition(topic, state, changes, configs)
+
+
+def _note_partition(
+    topic: UpdateMetadataTopic, state: UpdateMetadataPartition, changes: ImageChanges, configs: Configs
+) -> None:
+    name = topic.topic_name
+    known = changes.row(name, state.partition_index)
+    if known is not None and known.slot != NO_SLOT:
+        if known.leader_epoch == state.leader_epoch and known.partition_epoch < state.zk_version:
+            newer = structs.replace(known, isr=state.isr, partition_epoch=state.zk_version, replicas=state.replicas)
+            changes.put(name, topic.topic_id, newer)
+        return
+    changes.put(
+        name,
+        topic.topic_id,
+        Partition(
+            index=state.partition_index,
+            slot=NO_SLOT,
+            owner=NO_OWNER,
+            log_dir=NO_LOG_DIR,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.zk_version,
+            replicas=state.replicas,
+            isr=state.isr,
+        ),
+        configs.get(name, {}),
+    )

@@ -1,0 +1,392 @@
+"""What a broker answers the controller, and how its image changes: the rules and codes of Apache Kafka 3.9."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from kafkad.core.cluster.control_requests import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopic,
+    LiveBroker,
+    LiveEndpoint,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaTopic,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+    UpdateMetadataTopic,
+)
+from kafkad.core.controller.deltas import PartitionsChanged, ReplicasRemoved, TopicCreated, TopicDeleted, apply
+from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_SLOT, Listener, MetadataImage, Partition
+from kafkad.core.controller.topics.placement import Placement, SlotTable
+from kafkad.core.errors import ErrorCode
+from kafkad.core.hosting.hosting import FoundReplica, Hosting
+from kafkad.core.types import TopicPartition
+
+HERE = 2
+EPOCH = 105
+ID, OTHER_ID = UUID(int=7), UUID(int=8)
+CONFIGS = {"t": {"retention.ms": "1"}}
+PLAINTEXT = Listener(name="PLAINTEXT", host="two", port=9092, security_protocol="PLAINTEXT")
+
+
+def a_host(
+    found: dict[TopicPartition, FoundReplica] | None = None, *, offline: bool = False, slots: int = 100
+) -> Hosting:
+    placement = Placement(SlotTable(size=slots), workers=2, online_dirs=(0,) if offline else (0, 1))
+    host = Hosting(
+        broker_id=HERE,
+        image=MetadataImage(version=1, cluster_id="c"),
+        placement=placement,
+        found=found or {},
+        has_offline_directory=offline,
+    )
+    host.registered(EPOCH, (PLAINTEXT,), None)
+    return host
+
+
+def a_state(index: int = 0, **changed: object) -> LeaderAndIsrPartition:
+    state = LeaderAndIsrPartition(
+        partition_index=index,
+        controller_epoch=1,
+        leader=HERE,
+        leader_epoch=0,
+        isr=(HERE, 1),
+        partition_epoch=0,
+        replicas=(HERE, 1),
+        is_new=True,
+    )
+    return replace(state, **changed)  # type: ignore[arg-type]
+
+
+def led(
+    *states: LeaderAndIsrPartition, topic_id: UUID = ID, broker_epoch: int = EPOCH, controller_epoch: int = 1
+) -> LeaderAndIsrRequest:
+    return LeaderAndIsrRequest(
+        controller_id=1,
+        controller_epoch=controller_epoch,
+        broker_epoch=broker_epoch,
+        topic_states=(LeaderAndIsrTopic(topic_name="t", topic_id=topic_id, partition_states=states),),
+    )
+
+
+def known(
+    index: int = 0, *, leader: int = 1, leader_epoch: int = 0, zk_version: int = 0, isr: tuple[int, ...] = (1,)
+) -> UpdateMetadataPartition:
+    return UpdateMetadataPartition(
+        partition_index=index,
+        controller_epoch=1,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        isr=isr,
+        zk_version=zk_version,
+        replicas=(1, 3),
+    )
+
+
+def told(
+    *states: UpdateMetadataPartition, topic_id: UUID = ID, brokers: tuple[int, ...] = (1, 2)
+) -> UpdateMetadataRequest:
+    return UpdateMetadataRequest(
+        controller_id=1,
+        controller_epoch=1,
+        broker_epoch=EPOCH,
+        topic_states=(UpdateMetadataTopic(topic_name="t", topic_id=topic_id, partition_states=states),)
+        if states
+        else (),
+        live_brokers=tuple(
+            LiveBroker(
+                id=broker,
+                endpoints=(
+                    LiveEndpoint(port=9092, host=f"b{broker}", listener="PLAINTEXT", security_protocol="PLAINTEXT"),
+                ),
+            )
+            for broker in brokers
+        ),
+    )
+
+
+def stopped(*states: StopReplicaPartition, broker_epoch: int = EPOCH) -> StopReplicaRequest:
+    return StopReplicaRequest(
+        controller_id=1,
+        controller_epoch=1,
+        broker_epoch=broker_epoch,
+        topic_states=(StopReplicaTopic(topic_name="t", partition_states=states),),
+    )
+
+
+def codes(response: LeaderAndIsrResponse) -> list[ErrorCode]:
+    return [each.error_code for topic in response.topics for each in topic.partition_errors]
+
+
+def row(host: Hosting, index: int = 0) -> Partition:
+    return host.image.topics["t"].partitions[index]
+
+
+def test_a_new_replica_gets_a_place_and_its_role() -> None:
+    host = a_host()
+    host.take_deltas()
+    response = host.leader_and_isr(led(a_state(), a_state(1, leader=1)), CONFIGS)
+    assert (response.error_code, codes(response)) == (ErrorCode.NONE, [ErrorCode.NONE, ErrorCode.NONE])
+    assert (row(host).leader, row(host, 1).leader) == (HERE, 1)
+    assert {row(host).slot, row(host, 1).slot} == {0, 1}
+    assert host.image.topics["t"].configs == CONFIGS["t"]
+    (delta,) = host.take_deltas()
+    assert [type(change) for change in delta.changes] == [TopicCreated]
+
+
+def test_every_delta_leads_from_one_image_to_the_next() -> None:
+    host = a_host()
+    copy = MetadataImage(version=1, cluster_id="c")
+    host.update_metadata(told(known(1)), CONFIGS)
+    host.leader_and_isr(led(a_state(2)), CONFIGS)
+    host.update_metadata(told(known(0), known(3)), CONFIGS)
+    host.stop_replica(stopped(StopReplicaPartition(partition_index=2, leader_epoch=0, delete_partition=True)))
+    for delta in host.take_deltas():
+        copy = apply(copy, delta)
+    assert copy == host.image
+
+
+def test_a_replica_on_disk_keeps_its_directory() -> None:
+    host = a_host({TopicPartition("t", 0): FoundReplica(1, ID)})
+    host.leader_and_isr(led(a_state(is_new=False)), CONFIGS)
+    assert row(host).log_dir == 1
+
+
+def test_a_directory_of_another_topic_is_not_taken() -> None:
+    host = a_host({TopicPartition("t", 0): FoundReplica(1, OTHER_ID)})
+    assert codes(host.leader_and_isr(led(a_state()), CONFIGS)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert "t" not in host.image.topics
+
+
+def test_a_higher_leader_epoch_moves_the_role_and_keeps_the_place() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state()), CONFIGS)
+    before = row(host)
+    assert codes(host.leader_and_isr(led(a_state(leader=1, leader_epoch=1, isr=(1,))), CONFIGS)) == [ErrorCode.NONE]
+    after = row(host)
+    assert (after.leader, after.leader_epoch, after.isr) == (1, 1, (1,))
+    assert (after.slot, after.owner, after.log_dir) == (before.slot, before.owner, before.log_dir)
+
+
+@pytest.mark.parametrize("leader_epoch", [4, 5])
+def test_the_same_or_a_lower_leader_epoch_is_refused(leader_epoch: int) -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=5)), CONFIGS)
+    version = host.image.version
+    response = host.leader_and_isr(led(a_state(leader=1, leader_epoch=leader_epoch)), CONFIGS)
+    assert (response.error_code, codes(response)) == (ErrorCode.NONE, [ErrorCode.STALE_CONTROLLER_EPOCH])
+    assert host.image.version == version
+
+
+def test_an_older_controller_is_refused_on_top_and_for_each_partition() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(), controller_epoch=3), CONFIGS)
+    response = host.leader_and_isr(led(a_state(leader_epoch=9), controller_epoch=2), CONFIGS)
+    assert (response.error_code, codes(response)) == (
+        ErrorCode.STALE_CONTROLLER_EPOCH,
+        [ErrorCode.STALE_CONTROLLER_EPOCH],
+    )
+
+
+@pytest.mark.parametrize(
+    ("broker_epoch", "code"),
+    [
+        (EPOCH - 1, ErrorCode.STALE_BROKER_EPOCH),
+        (EPOCH, ErrorCode.NONE),
+        (EPOCH + 1, ErrorCode.NONE),
+        (-1, ErrorCode.NONE),
+    ],
+)
+def test_a_request_to_an_earlier_registration_is_refused(broker_epoch: int, code: ErrorCode) -> None:
+    host = a_host()
+    response = host.leader_and_isr(led(a_state(), broker_epoch=broker_epoch), CONFIGS)
+    assert (response.error_code, codes(response)) == (code, [code])
+    assert host.stop_replica(stopped(broker_epoch=broker_epoch)).error_code == code
+    metadata = replace(told(), broker_epoch=broker_epoch)
+    assert host.update_metadata(metadata, CONFIGS).error_code == code
+
+
+def test_a_partition_without_a_replica_here_is_unknown() -> None:
+    host = a_host()
+    response = host.leader_and_isr(led(a_state(replicas=(1, 3), leader=1)), CONFIGS)
+    assert codes(response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert "t" not in host.image.topics
+
+
+def test_another_topic_id_than_that_of_the_replica_is_refused() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state()), CONFIGS)
+    response = host.leader_and_isr(led(a_state(leader_epoch=1), topic_id=OTHER_ID), CONFIGS)
+    assert codes(response) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+
+
+def test_a_topic_that_was_made_anew_elsewhere_replaces_the_old_one() -> None:
+    host = a_host()
+    host.update_metadata(told(known(0), known(1)), CONFIGS)
+    request = led(a_state(), topic_id=OTHER_ID)
+    assert host.unknown_topics(request) == {"t"}
+    assert codes(host.leader_and_isr(request, CONFIGS)) == [ErrorCode.NONE]
+    assert (host.image.topics["t"].id, len(host.image.topics["t"].partitions)) == (OTHER_ID, 1)
+
+
+def test_a_replica_in_a_failed_directory_answers_a_storage_error() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state()), CONFIGS)
+    host.directory_failed(row(host).log_dir)
+    assert row(host).log_dir == NO_LOG_DIR
+    response = host.leader_and_isr(led(a_state(leader_epoch=1)), CONFIGS)
+    assert codes(response) == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def test_a_replica_that_may_be_in_the_offline_directory_does_not_begin_empty() -> None:
+    host = a_host(offline=True)
+    answered = codes(host.leader_and_isr(led(a_state(is_new=False), a_state(1, is_new=True)), CONFIGS))
+    assert answered == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert (row(host).log_dir, row(host, 1).log_dir) == (NO_LOG_DIR, 0)
+
+
+def test_a_broker_without_room_answers_a_storage_error() -> None:
+    host = a_host(slots=1)
+    answered = codes(host.leader_and_isr(led(a_state(), a_state(1)), CONFIGS))
+    assert answered == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def test_metadata_of_partitions_elsewhere_is_taken_over() -> None:
+    host = a_host()
+    assert host.update_metadata(told(known(0, leader=3), known(1, leader=-1)), CONFIGS).error_code == ErrorCode.NONE
+    assert [each.leader for each in host.image.topics["t"].partitions] == [3, NO_LEADER]
+    assert {each.slot for each in host.image.topics["t"].partitions} == {NO_SLOT}
+    assert list(host.image.brokers) == [1, 2]
+    assert host.image.brokers[1].listeners[0].host == "b1"
+
+
+def test_brokers_that_are_not_named_are_gone() -> None:
+    host = a_host()
+    host.update_metadata(told(brokers=(1, 2, 3)), {})
+    host.update_metadata(told(brokers=(2,)), {})
+    assert list(host.image.brokers) == [2]
+
+
+def test_metadata_never_changes_the_role_of_a_replica_here() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)
+    for newer in (known(leader=1, leader_epoch=4, zk_version=9), known(leader=-1, leader_epoch=5, zk_version=10)):
+        host.update_metadata(told(newer), CONFIGS)
+        assert (row(host).leader, row(host).leader_epoch) == (HERE, 3)
+
+
+def test_metadata_brings_the_newer_isr_of_a_replica_here() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3, partition_epoch=5)), CONFIGS)
+    host.update_metadata(told(known(leader=HERE, leader_epoch=3, zk_version=6, isr=(HERE,))), CONFIGS)
+    assert (row(host).isr, row(host).partition_epoch) == ((HERE,), 6)
+    host.update_metadata(told(known(leader=HERE, leader_epoch=3, zk_version=5, isr=(HERE, 1))), CONFIGS)
+    assert (row(host).isr, row(host).partition_epoch) == ((HERE,), 6)
+
+
+def test_a_replica_comes_to_a_partition_that_was_known_without_one() -> None:
+    host = a_host()
+    host.update_metadata(told(known(0), known(1)), CONFIGS)
+    host.take_deltas()
+    assert codes(host.leader_and_isr(led(a_state(1)), {})) == [ErrorCode.NONE]
+    (delta,) = host.take_deltas()
+    assert [type(change) for change in delta.changes] == [PartitionsChanged]
+    assert (row(host).slot, row(host, 1).slot) == (NO_SLOT, 0)
+
+
+def test_a_stopped_replica_neither_leads_nor_follows() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state()), CONFIGS)
+    response = host.stop_replica(stopped(StopReplicaPartition(partition_index=0, leader_epoch=0)))
+    assert [each.error_code for each in response.partition_errors] == [ErrorCode.NONE]
+    assert (row(host).leader, row(host).slot) == (NO_LEADER, 0)
+
+
+def test_an_older_leader_epoch_stops_nothing() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)
+    response = host.stop_replica(stopped(StopReplicaPartition(partition_index=0, leader_epoch=2)))
+    assert [each.error_code for each in response.partition_errors] == [ErrorCode.FENCED_LEADER_EPOCH]
+    assert row(host).leader == HERE
+
+
+def test_a_moved_replica_is_deleted_and_the_topic_stays() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(), a_state(1)), CONFIGS)
+    host.take_deltas()
+    host.stop_replica(stopped(StopReplicaPartition(partition_index=0, leader_epoch=0, delete_partition=True)))
+    (delta,) = host.take_deltas()
+    (removed,) = delta.changes
+    assert isinstance(removed, ReplicasRemoved)
+    assert removed.slots == (0,)
+    assert (row(host).slot, row(host, 1).slot) == (NO_SLOT, 1)
+
+
+def test_a_slot_is_used_again_when_all_have_passed_its_removal() -> None:
+    host = a_host(slots=1)
+    host.leader_and_isr(led(a_state()), CONFIGS)
+    host.stop_replica(stopped(StopReplicaPartition(partition_index=0, leader_epoch=0, delete_partition=True)))
+    assert codes(host.leader_and_isr(led(a_state(1)), CONFIGS)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    host.acknowledged(host.image.version)
+    assert codes(host.leader_and_isr(led(a_state(1)), CONFIGS)) == [ErrorCode.NONE]
+
+
+def test_a_deleted_topic_goes_with_its_last_replica() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(), a_state(1)), CONFIGS)
+    gone = known(leader=LEADER_DURING_DELETE)
+    host.update_metadata(told(gone, replace(gone, partition_index=1)), {})
+    assert "t" in host.image.topics
+    for index in (0, 1):
+        state = StopReplicaPartition(partition_index=index, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True)
+        host.stop_replica(stopped(state))
+    assert "t" not in host.image.topics
+    assert ID not in host.image.names_by_id
+
+
+def test_a_deleted_topic_without_replicas_here_goes_at_once() -> None:
+    host = a_host()
+    host.update_metadata(told(known(0), known(1)), CONFIGS)
+    host.take_deltas()
+    host.update_metadata(told(known(0, leader=LEADER_DURING_DELETE), known(1, leader=LEADER_DURING_DELETE)), {})
+    (delta,) = host.take_deltas()
+    assert [type(change) for change in delta.changes] == [TopicDeleted]
+
+
+def test_a_directory_that_nobody_opened_is_deleted_with_its_topic() -> None:
+    host = a_host({TopicPartition("t", 0): FoundReplica(1, ID)})
+    state = StopReplicaPartition(partition_index=0, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True)
+    response = host.stop_replica(stopped(state))
+    assert [each.error_code for each in response.partition_errors] == [ErrorCode.NONE]
+    assert host.take_unhosted() == [(1, TopicPartition("t", 0))]
+
+
+def test_stopping_an_unknown_partition_is_no_error() -> None:
+    response = a_host().stop_replica(stopped(StopReplicaPartition(partition_index=0, leader_epoch=0)))
+    assert [each.error_code for each in response.partition_errors] == [ErrorCode.NONE]
+
+
+def test_configurations_that_did_not_change_are_not_published() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state()), CONFIGS)
+    version = host.image.version
+    host.topic_config_changed("t", CONFIGS["t"])
+    host.topic_config_changed("unknown", {})
+    host.broker_config_changed("", {})
+    assert host.image.version == version
+    host.topic_config_changed("t", {})
+    host.broker_config_changed("", {"log.retention.ms": "1"})
+    assert (host.image.topics["t"].configs, host.image.version) == ({}, version + 2)
+
+
+def test_a_new_registration_is_the_one_that_counts() -> None:
+    host = a_host()
+    host.registered(EPOCH + 10, (PLAINTEXT,), "rack")
+    assert host.leader_and_isr(led(a_state()), CONFIGS).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert (host.image.brokers[HERE].epoch, host.image.brokers[HERE].rack) == (EPOCH + 10, "rack")

@@ -1,0 +1,43 @@
+"""The metadata of a network process: which slot has which partition, as replicas come and go."""
+
+from uuid import UUID
+
+from kafkad.core.controller.deltas import MetadataDelta, ReplicasRemoved, TopicCreated, snapshot
+from kafkad.core.controller.image import NO_SLOT, MetadataImage, Partition, Topic
+from kafkad.processes.network.metadata_copy import MetadataCopy
+
+ID = UUID(int=7)
+
+
+def a_row(index: int, slot: int) -> Partition:
+    return Partition(
+        index=index,
+        slot=slot,
+        owner=0 if slot >= 0 else -1,
+        log_dir=0,
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        replicas=(1, 2),
+        isr=(1,),
+    )
+
+
+def a_copy() -> MetadataCopy:
+    copy = MetadataCopy()
+    copy.apply(snapshot(MetadataImage(version=1, cluster_id="c")))
+    topic = Topic(name="t", id=ID, partitions=(a_row(0, 5), a_row(1, NO_SLOT), a_row(2, 6)), configs={})
+    copy.apply(MetadataDelta(2, (TopicCreated(topic),)))
+    return copy
+
+
+def test_partitions_without_a_replica_here_have_no_slot() -> None:
+    assert a_copy().names == {5: ("t", 0), 6: ("t", 2)}
+
+
+def test_a_replica_that_moved_away_leaves_its_slot() -> None:
+    copy = a_copy()
+    moved = copy.apply(MetadataDelta(3, (ReplicasRemoved("t", ID, (a_row(0, NO_SLOT),), (5,)),)))
+    assert list(moved.gone) == [5]
+    assert copy.names == {6: ("t", 2)}
+    assert list(copy.routing.by_name["t"].slots) == [NO_SLOT, NO_SLOT, 6]
