@@ -7,8 +7,6 @@ Nothing here is stored: after a start the controller tells everything again.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from uuid import UUID
 
 from msgspec import structs
 
@@ -43,17 +41,9 @@ from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.metadata_updates import Configs, live_brokers, note_topic
-from kafkad.core.types import NO_TOPIC_ID, TopicPartition
+from kafkad.core.types import NO_TOPIC_ID
 
 NO_CONTROLLER_EPOCH = -1
-
-
-@dataclass(frozen=True, slots=True)
-class FoundReplica:
-    """A partition directory that was on disk at the start; `topic_id` None: it has no partition.metadata."""
-
-    log_dir: int
-    topic_id: UUID | None
 
 
 class Hosting:
@@ -65,7 +55,6 @@ class Hosting:
         broker_id: int,
         image: MetadataImage,
         placement: Placement,
-        found: Mapping[TopicPartition, FoundReplica],
         has_offline_directory: bool,
     ) -> None:
         self.image = image
@@ -74,12 +63,10 @@ class Hosting:
         self.broker_epoch = NO_BROKER_EPOCH
         self._broker_id = broker_id
         self._placement = placement
-        self._found = dict(found)
         self._has_offline_directory = has_offline_directory
         self._condemned: set[str] = set()
         """Topics that are being deleted: they go when their last replica here has gone."""
         self._outbox: list[deltas.MetadataDelta] = []
-        self._unhosted: list[tuple[int, TopicPartition]] = []
 
     @property
     def slots_ever_used(self) -> int:
@@ -88,11 +75,6 @@ class Hosting:
     def take_deltas(self) -> list[deltas.MetadataDelta]:
         """The deltas to publish, oldest first; empties the list."""
         taken, self._outbox = self._outbox, []
-        return taken
-
-    def take_unhosted(self) -> list[tuple[int, TopicPartition]]:
-        """Directories (log directory, partition) to delete that no process has opened; empties the list."""
-        taken, self._unhosted = self._unhosted, []
         return taken
 
     def registered(self, epoch: int, listeners: tuple[Listener, ...], rack: str | None) -> None:
@@ -104,6 +86,16 @@ class Hosting:
         own = Broker(id=self._broker_id, epoch=epoch, listeners=listeners, rack=rack)
         brokers = {**self.image.brokers, self._broker_id: own}
         self._publish((deltas.BrokersChanged(tuple(brokers.values())),))
+
+    def session_lost(self) -> None:
+        """Another broker may lead in our place by now: no role is ours until the controller gives it again."""
+        changes = ImageChanges(self.image)
+        for topic in self.image.topics.values():
+            for row in topic.partitions:
+                if row.slot != NO_SLOT:
+                    none = structs.replace(row, leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH)
+                    changes.put(topic.name, topic.id, none)
+        self._publish(changes.deltas())
 
     def unknown_topics(self, request: LeaderAndIsrRequest | UpdateMetadataRequest) -> set[str]:
         """The topics whose configurations are needed to carry out the request."""
@@ -184,18 +176,11 @@ class Hosting:
         """Raises KafkaError when this broker can't have it. A replica that is not new and on no disk may be in the
         directory that is offline: it must not begin empty.
         """
-        partition = TopicPartition(topic.topic_name, state.partition_index)
-        found = self._found.get(partition)
-        if found is None and not (self._has_offline_directory and not state.is_new):
-            if not self._placement.has_room(1):
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is no room for {partition}")
-            return self._placement.take(1)[0]
-        if found is not None and found.topic_id not in (None, topic.topic_id):
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition} is on disk with id {found.topic_id}")
-        if not self._placement.has_slots(1):
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is no room for {partition}")
-        self._found.pop(partition, None)
-        return self._placement.take_in(NO_LOG_DIR if found is None else found.log_dir)
+        is_offline = self._has_offline_directory and not state.is_new
+        if not (self._placement.has_slots(1) if is_offline else self._placement.has_room(1)):
+            name = f"{topic.topic_name}-{state.partition_index}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is no room for {name}")
+        return self._placement.take_in(NO_LOG_DIR) if is_offline else self._placement.take(1)[0]
 
     # UpdateMetadata.
 
@@ -242,8 +227,6 @@ class Hosting:
     ) -> ErrorCode:
         known = changes.row(name, state.partition_index)
         if known is None or known.slot == NO_SLOT:
-            if state.delete_partition:
-                self._delete_found(TopicPartition(name, state.partition_index))
             return ErrorCode.NONE
         if known.log_dir == NO_LOG_DIR:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -257,11 +240,6 @@ class Hosting:
         else:
             changes.put(name, changes.topic_id(name) or NO_TOPIC_ID, structs.replace(known, leader=NO_LEADER))
         return ErrorCode.NONE
-
-    def _delete_found(self, partition: TopicPartition) -> None:
-        found = self._found.pop(partition, None)
-        if found is not None:
-            self._unhosted.append((found.log_dir, partition))
 
     def _remove(self, name: str, removed: list[Partition], changes: ImageChanges) -> None:
         if removed:
@@ -287,7 +265,6 @@ class Hosting:
         """The log directory is offline: LeaderAndIsr is answered with the error from which the controller elects."""
         self._placement.directory_failed(log_dir)
         self._has_offline_directory = True
-        self._found = {partition: found for partition, found in self._found.items() if found.log_dir != log_dir}
         changes = ImageChanges(self.image)
         for topic in self.image.topics.values():
             for row in topic.partitions:

@@ -25,8 +25,7 @@ from kafkad.core.controller.deltas import PartitionsChanged, ReplicasRemoved, To
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_SLOT, Listener, MetadataImage, Partition
 from kafkad.core.controller.topics.placement import Placement, SlotTable
 from kafkad.core.errors import ErrorCode
-from kafkad.core.hosting.hosting import FoundReplica, Hosting
-from kafkad.core.types import TopicPartition
+from kafkad.core.hosting.hosting import Hosting
 
 HERE = 2
 EPOCH = 105
@@ -35,15 +34,12 @@ CONFIGS = {"t": {"retention.ms": "1"}}
 PLAINTEXT = Listener(name="PLAINTEXT", host="two", port=9092, security_protocol="PLAINTEXT")
 
 
-def a_host(
-    found: dict[TopicPartition, FoundReplica] | None = None, *, offline: bool = False, slots: int = 100
-) -> Hosting:
+def a_host(*, offline: bool = False, slots: int = 100) -> Hosting:
     placement = Placement(SlotTable(size=slots), workers=2, online_dirs=(0,) if offline else (0, 1))
     host = Hosting(
         broker_id=HERE,
         image=MetadataImage(version=1, cluster_id="c"),
         placement=placement,
-        found=found or {},
         has_offline_directory=offline,
     )
     host.registered(EPOCH, (PLAINTEXT,), None)
@@ -150,18 +146,6 @@ def test_every_delta_leads_from_one_image_to_the_next() -> None:
     for delta in host.take_deltas():
         copy = apply(copy, delta)
     assert copy == host.image
-
-
-def test_a_replica_on_disk_keeps_its_directory() -> None:
-    host = a_host({TopicPartition("t", 0): FoundReplica(1, ID)})
-    host.leader_and_isr(led(a_state(is_new=False)), CONFIGS)
-    assert row(host).log_dir == 1
-
-
-def test_a_directory_of_another_topic_is_not_taken() -> None:
-    host = a_host({TopicPartition("t", 0): FoundReplica(1, OTHER_ID)})
-    assert codes(host.leader_and_isr(led(a_state()), CONFIGS)) == [ErrorCode.INCONSISTENT_TOPIC_ID]
-    assert "t" not in host.image.topics
 
 
 def test_a_higher_leader_epoch_moves_the_role_and_keeps_the_place() -> None:
@@ -359,14 +343,6 @@ def test_a_deleted_topic_without_replicas_here_goes_at_once() -> None:
     assert [type(change) for change in delta.changes] == [TopicDeleted]
 
 
-def test_a_directory_that_nobody_opened_is_deleted_with_its_topic() -> None:
-    host = a_host({TopicPartition("t", 0): FoundReplica(1, ID)})
-    state = StopReplicaPartition(partition_index=0, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True)
-    response = host.stop_replica(stopped(state))
-    assert [each.error_code for each in response.partition_errors] == [ErrorCode.NONE]
-    assert host.take_unhosted() == [(1, TopicPartition("t", 0))]
-
-
 def test_stopping_an_unknown_partition_is_no_error() -> None:
     response = a_host().stop_replica(stopped(StopReplicaPartition(partition_index=0, leader_epoch=0)))
     assert [each.error_code for each in response.partition_errors] == [ErrorCode.NONE]
@@ -390,3 +366,13 @@ def test_a_new_registration_is_the_one_that_counts() -> None:
     host.registered(EPOCH + 10, (PLAINTEXT,), "rack")
     assert host.leader_and_isr(led(a_state()), CONFIGS).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert (host.image.brokers[HERE].epoch, host.image.brokers[HERE].rack) == (EPOCH + 10, "rack")
+
+
+def test_after_the_session_was_lost_roles_are_given_again_in_their_old_epochs() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)
+    before = row(host)
+    host.session_lost()
+    assert row(host).leader == NO_LEADER
+    assert codes(host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)) == [ErrorCode.NONE]
+    assert row(host) == before
