@@ -41,7 +41,7 @@ from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.metadata_updates import Configs, live_brokers, note_topic
-from kafkad.core.types import NO_TOPIC_ID
+from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
 NO_CONTROLLER_EPOCH = -1
 
@@ -176,11 +176,11 @@ class Hosting:
         """Raises KafkaError when this broker can't have it. A replica that is not new and on no disk may be in the
         directory that is offline: it must not begin empty.
         """
+        partition = TopicPartition(topic.topic_name, state.partition_index)
         is_offline = self._has_offline_directory and not state.is_new
         if not (self._placement.has_slots(1) if is_offline else self._placement.has_room(1)):
-            name = f"{topic.topic_name}-{state.partition_index}"
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is no room for {name}")
-        return self._placement.take_in(NO_LOG_DIR) if is_offline else self._placement.take(1)[0]
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is no room for {partition}")
+        return self._placement.take_in(NO_LOG_DIR) if is_offline else self._placement.take(1, [partition])[0]
 
     # UpdateMetadata.
 
