@@ -5,7 +5,7 @@ Only the values are here; the adapter keeps them in shared memory.
 
 from typing import NamedTuple, Protocol
 
-from kafkad.core.types import LogPosition
+from kafkad.core.types import HIGH_WATERMARK, TXN_COMMITTED, LogPosition
 
 ROLE_NONE, ROLE_LEADER, ROLE_FOLLOWER = 0, 1, 2
 STATE_FREE, STATE_RECOVERING, STATE_ONLINE, STATE_OFFLINE, STATE_DELETING = range(5)
@@ -48,11 +48,19 @@ class PartitionSlot(NamedTuple):
     future_end: int = 0
     future_bytes: int = 0
 
-    def upper_bound(self, *, reads_committed: bool) -> LogPosition:
-        """The end of what consumers may read: the last stable offset, or the high watermark."""
-        if reads_committed:
+    def upper_bound(self, isolation: int) -> LogPosition:
+        """The end of what a fetch may read."""
+        if isolation == HIGH_WATERMARK:
+            return LogPosition(self.hw_offset, self.hw_segment, self.hw_position)
+        if isolation == TXN_COMMITTED:
             return LogPosition(self.lso_offset, self.lso_segment, self.lso_position)
-        return LogPosition(self.hw_offset, self.hw_segment, self.hw_position)
+        return LogPosition(self.leo_offset, self.leo_segment, self.leo_position)
+
+    def upper_offset(self, isolation: int) -> int:
+        """The offset of `upper_bound`."""
+        if isolation == HIGH_WATERMARK:
+            return self.hw_offset
+        return self.lso_offset if isolation == TXN_COMMITTED else self.leo_offset
 
 
 class SlotReader(Protocol):

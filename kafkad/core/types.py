@@ -11,6 +11,8 @@ BrokerId = NewType("BrokerId", int)
 
 NO_TOPIC_ID = UUID(int=0)
 """Stands for no topic id (KIP-516)."""
+ISOLATIONS = HIGH_WATERMARK, TXN_COMMITTED, LOG_END = range(3)
+"""Up to where a fetch reads (Kafka's FetchIsolation): LOG_END for followers, TXN_COMMITTED for read_committed."""
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
 LAST_PRODUCER_EPOCH = 2**15 - 1

@@ -19,7 +19,7 @@ from kafkad.core.partition_slot import (
     SlotReader,
 )
 from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession, PartitionKey
-from kafkad.core.types import LogPosition
+from kafkad.core.types import HIGH_WATERMARK, LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
@@ -39,15 +39,15 @@ class Place(NamedTuple):
 class WantedRecords(NamedTuple):
     """Records from `offset` to below `upper`, at most `max_bytes` of them.
 
-    With `whole` at least the first batch is taken, however large. With `reads_committed` their aborted transactions are
-    needed too.
+    With `whole` at least the first batch is taken, however large. With isolation TXN_COMMITTED their aborted
+    transactions are needed too.
     """
 
     offset: int
     upper: LogPosition
     max_bytes: int
     whole: bool
-    reads_committed: bool
+    isolation: int
 
 
 class Logs(Protocol):
@@ -92,14 +92,14 @@ class Measure:
         "bytes_found",
         "findings",
         "is_urgent",
+        "isolation",
         "needs_manifest",
         "quiet_slots",
         "readable_slots",
-        "reads_committed",
     )
 
-    def __init__(self, *, reads_committed: bool) -> None:
-        self.reads_committed = reads_committed
+    def __init__(self, isolation: int) -> None:
+        self.isolation = isolation
         self.findings: list[Finding] = []
         self.bytes_found = 0
         self.is_urgent = False
@@ -113,6 +113,13 @@ class Measure:
     def has_something_to_say(self) -> bool:
         """Whether the answer would not be empty: then it does not wait for manifests of other partitions."""
         return self.is_urgent or self.bytes_found > 0
+
+
+def isolation_of(request: FetchRequest) -> int:
+    """Followers read up to the log end, whatever isolation level they say."""
+    if request.replica_id >= 0:
+        return LOG_END
+    return TXN_COMMITTED if request.isolation_level == READ_COMMITTED else HIGH_WATERMARK
 
 
 def rows_of(request: FetchRequest) -> list[CachedPartition]:
@@ -147,7 +154,7 @@ class FetchEvaluator:
 
     def measure(self, session: FetchSession, max_bytes: int) -> Measure:
         """Look at the partitions of `session` that may have news."""
-        measure = Measure(reads_committed=session.reads_committed)
+        measure = Measure(session.isolation)
         self.measure_more(session, session.dirty, measure, max_bytes)
         return measure
 
@@ -185,7 +192,7 @@ class FetchEvaluator:
         offset = row.fetch_offset
         if not published.log_start <= offset <= published.leo_offset:
             return Finding(row, ErrorCode.OFFSET_OUT_OF_RANGE, published, None, None)
-        upper = published.lso_offset if measure.reads_committed else published.hw_offset
+        upper = published.upper_offset(measure.isolation)
         if offset >= upper:
             measure.quiet_slots.append((slot, upper))
             return Finding(row, 0, published, None, None)
@@ -211,8 +218,8 @@ class FetchEvaluator:
         whole = measure.bytes_found == 0
         if limit <= 0 and not whole:
             return None
-        upper = published.upper_bound(reads_committed=measure.reads_committed)
-        wanted = WantedRecords(row.fetch_offset, upper, limit, whole, measure.reads_committed)
+        upper = published.upper_bound(measure.isolation)
+        wanted = WantedRecords(row.fetch_offset, upper, limit, whole, measure.isolation)
         place = self._logs.locate(slot, published, wanted)
         if place is None:
             measure.needs_manifest = True
@@ -290,11 +297,11 @@ class FetchEvaluator:
     ) -> tuple[FileSlice | None, Sequence[tuple[int, int]] | None]:
         """The records, and their aborted transactions: a list with read_committed, else None."""
         has_records = place is not None and place.length > 0
-        if not measure.reads_committed:
+        if measure.isolation != TXN_COMMITTED:
             return (self._logs.open(row.slot, published, place) if place and has_records else None), None
         if place is None or not has_records:
             return None, ()
-        upper = published.upper_bound(reads_committed=measure.reads_committed)
+        upper = published.upper_bound(measure.isolation)
         aborted = self._logs.aborted(row.slot, published, row.fetch_offset, place, upper)
         if aborted is None:
             return None, ()
@@ -302,7 +309,7 @@ class FetchEvaluator:
 
 
 def _has_more(row: CachedPartition, published: PartitionSlot, measure: Measure) -> bool:
-    return row.fetch_offset < (published.lso_offset if measure.reads_committed else published.hw_offset)
+    return row.fetch_offset < published.upper_offset(measure.isolation)
 
 
 def _refusal(row: CachedPartition, published: PartitionSlot, route: object) -> int:

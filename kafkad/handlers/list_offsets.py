@@ -16,7 +16,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.reading.log_reader import FoundOffset, LogReader, ManifestStale, SearchGoesOn
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.request_context import RequestContext
-from kafkad.core.types import LogPosition
+from kafkad.core.types import HIGH_WATERMARK, TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import READ_COMMITTED
 from kafkad.handlers.partitions.damage import DAMAGE
 from kafkad.handlers.partitions.leadership import find_leader
@@ -183,7 +183,7 @@ def _first_epoch(slot: int, published: PartitionSlot, view: BrokerView) -> int:
 def _upper_bound(request: ListOffsetsRequest, published: PartitionSlot) -> LogPosition:
     if request.replica_id != CONSUMER:
         return _end(published)
-    return published.upper_bound(reads_committed=request.isolation_level == READ_COMMITTED)
+    return published.upper_bound(TXN_COMMITTED if request.isolation_level == READ_COMMITTED else HIGH_WATERMARK)
 
 
 def _end(published: PartitionSlot) -> LogPosition:

@@ -6,14 +6,9 @@ from uuid import UUID
 import pytest
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.partition_slot import (
-    STATE_DELETING,
-    STATE_OFFLINE,
-    STATE_RECOVERING,
-    PartitionSlot,
-)
+from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECOVERING, PartitionSlot
 from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
-from kafkad.core.types import LogPosition
+from kafkad.core.types import HIGH_WATERMARK, ISOLATIONS, LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import FetchEvaluator, Measure, Place, WantedRecords, rows_of
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.wire.messages.fetch import FileSlice, PartitionData
@@ -234,7 +229,7 @@ def test_a_divergence_is_told_until_the_fetcher_has_acted_on_it() -> None:
     world = World()
     world.logs.epoch_ends = {3: (3, 106)}
     session = a_session(a_row("one", 0, 107, last_fetched_epoch=3))
-    session.set_isolation(reads_committed=True)
+    session.set_isolation(TXN_COMMITTED)
     for _ in range(2):
         ((_, (data,)),) = world.evaluator.answer(session, world.evaluator.measure(session, 1000), full=False)
         assert (data.diverging, data.aborted) == ((3, 106), None)
@@ -263,10 +258,21 @@ def test_aborted_transactions_are_listed_for_who_reads_committed_only() -> None:
     world = World()
     for committed, aborted in ((False, None), (True, [])):
         session = a_session(a_row("one", 0, 104))
-        session.set_isolation(reads_committed=committed)
+        session.set_isolation(TXN_COMMITTED if committed else HIGH_WATERMARK)
         measure = world.evaluator.measure(session, 1000)
         ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
         assert data.aborted == aborted
+
+
+def test_followers_read_up_to_the_log_end_and_consumers_to_the_high_watermark() -> None:
+    world = World()
+    world.change(0, hw_offset=105, lso_offset=103)
+    ends = {}
+    for isolation in ISOLATIONS:
+        session = a_session(a_row("one", 0, 101))
+        session.set_isolation(isolation)
+        ends[isolation] = world.evaluator.measure(session, 100_000).bytes_found // BYTES_A_RECORD
+    assert ends == {HIGH_WATERMARK: 4, TXN_COMMITTED: 2, LOG_END: 9}
 
 
 def test_partitions_are_grouped_by_topic() -> None:

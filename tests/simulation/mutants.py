@@ -108,11 +108,11 @@ def _believes_every_log(**fields: Any) -> LoadRequest:
 def _never_late(self: SlotPublisher, peer: ProcessKey, frame: bytes) -> None:
     """Whoever asks to be told waits for the next record, though there is one already."""
     for key, short_id, offset in unpack_watches(frame):
-        slot, committed = watched_slot(key)
+        slot, isolation = watched_slot(key)
         owned = self._by_slot.get(slot)
         if owned is not None and owned.short_id == short_id:
-            owned.forget_watch(peer.index, last_stable_offset=committed)
-            owned.watchers.append((peer.index, offset, committed))
+            owned.forget_watch(peer.index, isolation)
+            owned.watchers.append((peer.index, offset, isolation))
 
 
 def _looks_no_more(self: FetchWatches, worker: int) -> bool:

@@ -6,6 +6,8 @@ partitions looks at none. The code that evaluates a partition decides whether it
 
 from collections.abc import Iterable
 
+from kafkad.core.types import HIGH_WATERMARK
+
 TopicKey = str | bytes
 """A topic as the session's requests name it: by name, or by 16-byte id from Fetch 13 on."""
 PartitionKey = tuple[TopicKey, int]
@@ -81,10 +83,10 @@ class FetchSession:
         "created_ms",
         "dirty",
         "epoch",
+        "isolation",
         "last_used_ms",
         "listeners",
         "partitions",
-        "reads_committed",
         "session_id",
         "uses_topic_ids",
     )
@@ -93,7 +95,7 @@ class FetchSession:
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
         self.uses_topic_ids = uses_topic_ids
-        self.reads_committed = False
+        self.isolation = HIGH_WATERMARK
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.partitions: dict[PartitionKey, CachedPartition] = {row.key: row for row in partitions}
@@ -102,10 +104,10 @@ class FetchSession:
         self.listeners: list[dict[PartitionKey, None]] = []
         """Each collects the partitions that change while a request evaluates the session in steps."""
 
-    def set_isolation(self, *, reads_committed: bool) -> None:
-        """Set the isolation level of the session. Each request has one; in practice it never changes."""
-        if reads_committed != self.reads_committed:
-            self.reads_committed = reads_committed
+    def set_isolation(self, isolation: int) -> None:
+        """Up to where the session reads. Each request says so; in practice it never changes."""
+        if isolation != self.isolation:
+            self.isolation = isolation
             self.dirty = dict.fromkeys(self.partitions)
 
     def update(self, changed: Iterable[CachedPartition], forgotten: Iterable[PartitionKey]) -> list[int]:

@@ -18,7 +18,7 @@ from kafkad.core.request_context import RequestContext
 from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, UNKNOWN, FetchSession
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.purgatory import Purgatory
-from kafkad.handlers.fetch import READ_COMMITTED, FetchEvaluator, Measure, rows_of
+from kafkad.handlers.fetch import FetchEvaluator, Measure, isolation_of, rows_of
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
@@ -101,7 +101,7 @@ class FetchRequests:
         except KafkaError as error:
             self._refuse(reply, error.code)
             return
-        session.set_isolation(reads_committed=request.isolation_level == READ_COMMITTED)
+        session.set_isolation(isolation_of(request))
         self._begin(WaitingFetch(reply, connection, request, session, is_full=is_full), now_ms)
 
     def _refuse(self, reply: Reply, code: int) -> None:
@@ -121,7 +121,7 @@ class FetchRequests:
             connection.exclusive_in_flight = False
             self._refuse(reply, error.code)
             return
-        session.set_isolation(reads_committed=request.isolation_level == READ_COMMITTED)
+        session.set_isolation(isolation_of(request))
         fetch = WaitingFetch(reply, connection, request, session, is_full=resumed is None)
         self._begin(fetch, self._now_ms)
         if not fetch.is_in_steps:
@@ -175,16 +175,16 @@ class FetchRequests:
         measure = fetch.measured = self._evaluator.measure(session, fetch.max_bytes)
         if self._is_stopping:
             return True
-        reads_committed = measure.reads_committed
+        isolation = measure.isolation
         # First of all: the answer will say that these partitions have no news, and may leave much later.
         for slot, upper in measure.quiet_slots:
-            self.watches.watch(slot, upper, reads_committed=reads_committed)
+            self.watches.watch(slot, upper, isolation)
         if measure.needs_manifest:
             self._manifests_wanted.add(fetch)
         is_found = self.is_found(fetch, measure)
         if not is_found and not (measure.needs_manifest and not measure.has_something_to_say):
             for slot, upper in measure.readable_slots:
-                self.watches.watch(slot, upper, reads_committed=reads_committed)
+                self.watches.watch(slot, upper, isolation)
         return is_found
 
     def is_found(self, fetch: WaitingFetch, measure: Measure) -> bool:

@@ -1,14 +1,15 @@
 """Which sessions read which partitions, and which watches the owners have?
 
-Each partition has at most two watches at its owner, whatever the number of sessions: one for its high watermark, one
-for its last stable offset. A long open transaction holds the last stable offset back while every append moves the high
-watermark: fetches that wait for the one are not measured because of the other.
+Each partition has at most three watches at its owner, whatever the number of sessions: for its high watermark, for its
+last stable offset and, if followers read it, for its log end. A long open transaction holds the last stable offset back
+while every append moves the high watermark: fetches that wait for the one are not measured because of the other.
 """
 
 from collections.abc import Iterable
 
 from kafkad.core.partition_slot import STATE_ONLINE, SlotReader
 from kafkad.core.sessions.fetch_session import FetchSession
+from kafkad.core.types import ISOLATIONS
 from kafkad.wire.processes.descriptors import pack_watch, short_topic_id, watch_key, watched_slot
 
 LOOKS = 8
@@ -42,9 +43,9 @@ class FetchWatches:
         """The partition is gone; returns the sessions that read it."""
         return self.interested.pop(slot, {})
 
-    def watch(self, slot: int, offset: int, *, reads_committed: bool) -> None:
+    def watch(self, slot: int, offset: int, isolation: int) -> None:
         """Ask the owner to report when the offset up to which a fetch reads is past `offset`."""
-        key = watch_key(slot, last_stable_offset=reads_committed)
+        key = watch_key(slot, isolation)
         if key in self._watched:
             return
         published = self._slots.read(slot)
@@ -63,27 +64,27 @@ class FetchWatches:
         return len(new) > LOOKS or not all(self._is_still(worker, key, offset) for key, offset in new)
 
     def _is_still(self, worker: int, key: int, offset: int) -> bool:
-        slot, last_stable_offset = watched_slot(key)
+        slot, isolation = watched_slot(key)
         published = self._slots.read(slot)
         if published.owner != worker or published.state != STATE_ONLINE:
             return False
-        return published.upper_bound(reads_committed=last_stable_offset).offset <= offset
+        return published.upper_offset(isolation) <= offset
 
     def moved(self, keys: Iterable[int]) -> Iterable[FetchSession]:
         """The owners report that these moved; returns the sessions that may wait for them."""
         touched: dict[FetchSession, None] = {}
         for key in keys:
             self._watched.pop(key, None)
-            slot, last_stable_offset = watched_slot(key)
+            slot, isolation = watched_slot(key)
             for session in self.interested.get(slot, ()):
                 session.moved(slot)
-                if session.reads_committed == last_stable_offset:
+                if session.isolation == isolation:
                     touched[session] = None
         return touched
 
     def changed(self, slots: Iterable[int]) -> Iterable[FetchSession]:
         """These partitions changed, and their watches are invalid; returns the sessions that read them."""
-        keys = (watch_key(slot, last_stable_offset=each) for slot in slots for each in (False, True))
+        keys = (watch_key(slot, isolation) for slot in slots for isolation in ISOLATIONS)
         return self.moved(keys)
 
     def owner_lost(self, worker: int) -> Iterable[FetchSession]:

@@ -135,7 +135,7 @@ class LargeFetches:
     def _looking(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> Iterator[None]:
         session = fetch.session
         fetch.is_stale = False
-        measure = Measure(reads_committed=session.reads_committed)
+        measure = Measure(session.isolation)
         keys = iter(list(session.dirty))
         while some := list(islice(keys, ROWS_A_STEP)):
             known = [key for key in some if key in session.partitions]
@@ -163,7 +163,7 @@ class LargeFetches:
 
     def _watch(self, measure: Measure, slots: list[tuple[int, int]]) -> None:
         for slot, upper in slots:
-            self._watches.watch(slot, upper, reads_committed=measure.reads_committed)
+            self._watches.watch(slot, upper, measure.isolation)
 
     def _wait(self, fetch: WaitingFetch, news: dict[PartitionKey, None]) -> None:
         """Let the fetch wait for records; news and a deadline that came meanwhile are handled at once."""

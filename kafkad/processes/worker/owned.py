@@ -59,9 +59,9 @@ class OwnedPartition:
         self.log: PartitionLog | None = None
         self.needs_recovery = False
         """Its files were not closed cleanly and are not checked yet, so they must not be marked clean."""
-        self.watchers: list[tuple[int, int, bool]] = []
-        """(network process, offset, last_stable_offset): a watcher to tell once the high watermark, or the last stable
-        offset, is past the offset. At most one of each kind for each network process.
+        self.watchers: list[tuple[int, int, int]] = []
+        """(network process, offset, isolation): a watcher to tell once fetches of this isolation may read past the
+        offset. At most one of each isolation for each network process.
         """
         self.waiting_questions: list[tuple[ProcessKey, ManifestWanted]] = []
         """Manifest requests that came before the log was loaded: an empty answer would only be requested again at
@@ -97,10 +97,10 @@ class OwnedPartition:
         """`min.insync.replicas` of its `log`, but at most the number of its replicas (as in Apache Kafka 4.3)."""
         return min(log.config.min_insync_replicas, self.replicas)
 
-    def forget_watch(self, network: int, *, last_stable_offset: bool) -> None:
+    def forget_watch(self, network: int, isolation: int) -> None:
         """This network process was answered, or watches anew: drop its watcher."""
         if self.watchers:
-            self.watchers = [row for row in self.watchers if (row[0], row[2]) != (network, last_stable_offset)]
+            self.watchers = [row for row in self.watchers if (row[0], row[2]) != (network, isolation)]
 
     def forget_network(self, network: int) -> None:
         """A network process is dead: drop its watchers."""

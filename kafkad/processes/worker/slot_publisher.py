@@ -9,6 +9,7 @@ from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.metrics.catalogue import BYTES_IN, MESSAGES_IN
+from kafkad.core.types import LOG_END, TXN_COMMITTED
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import pack_moved, unpack_watches, watch_key, watched_slot
 
@@ -98,14 +99,14 @@ class SlotPublisher:
         """
         past: list[int] = []
         for key, short_id, offset in unpack_watches(frame):
-            slot, last_stable_offset = watched_slot(key)
+            slot, isolation = watched_slot(key)
             owned = self._by_slot.get(slot)
             if owned is None or owned.short_id != short_id:
                 past.append(key)
                 continue
-            owned.forget_watch(peer.index, last_stable_offset=last_stable_offset)
-            if owned.is_recovering or _waits(owned, offset, last_stable_offset):
-                owned.watchers.append((peer.index, offset, last_stable_offset))
+            owned.forget_watch(peer.index, isolation)
+            if owned.is_recovering or _waits(owned, offset, isolation):
+                owned.watchers.append((peer.index, offset, isolation))
             else:
                 past.append(key)
         if past:
@@ -114,20 +115,20 @@ class SlotPublisher:
     def release_watchers(self, owned: OwnedPartition) -> None:
         """The partition left: tell all its watchers."""
         watchers, owned.watchers = owned.watchers, []
-        for network, _offset, last_stable_offset in watchers:
-            key = watch_key(owned.slot, last_stable_offset=last_stable_offset)
+        for network, _offset, isolation in watchers:
+            key = watch_key(owned.slot, isolation)
             self._send(self._networks[network], pack_moved([key]))
 
     def _collect_watchers(self, owned: OwnedPartition, moved: dict[int, list[int]]) -> None:
         if not owned.watchers:
             return
-        staying: list[tuple[int, int, bool]] = []
+        staying: list[tuple[int, int, int]] = []
         for watcher in owned.watchers:
-            network, offset, last_stable_offset = watcher
-            if _waits(owned, offset, last_stable_offset):
+            network, offset, isolation = watcher
+            if _waits(owned, offset, isolation):
                 staying.append(watcher)
             else:
-                moved.setdefault(network, []).append(watch_key(owned.slot, last_stable_offset=last_stable_offset))
+                moved.setdefault(network, []).append(watch_key(owned.slot, isolation))
         owned.watchers = staying
 
     def _tell(self, moved: dict[int, list[int]]) -> None:
@@ -135,9 +136,11 @@ class SlotPublisher:
             self._send(self._networks[network], pack_moved(slots))
 
 
-def _waits(owned: OwnedPartition, offset: int, last_stable_offset: bool) -> bool:
-    """Whether a watcher must still wait: for the high watermark, or the last stable offset."""
+def _waits(owned: OwnedPartition, offset: int, isolation: int) -> bool:
+    """Whether a watcher must still wait for the end of what a fetch of this isolation may read."""
     if not owned.is_online or owned.log is None:
         return False
-    bound = owned.log.last_stable if last_stable_offset else owned.log.high_watermark
+    if isolation == LOG_END:
+        return owned.log.log_end_offset <= offset
+    bound = owned.log.last_stable if isolation == TXN_COMMITTED else owned.log.high_watermark
     return bound.offset <= offset

@@ -101,8 +101,40 @@ class ProducerIdsGiven(msgspec.Struct, tag="producer_ids_given", array_like=True
     count: int
 
 
+class IsrChangeWanted(msgspec.Struct, tag="isr_change_wanted", array_like=True):
+    """The leader of a partition asks for this ISR; `leader_epoch` and `partition_epoch` are of the state it knows.
+
+    It asks again only after an answer. A change for an older leader epoch may be forgotten without one.
+    """
+
+    slot: int
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: list[int]
+
+
+class IsrChangeDone(msgspec.Struct, tag="isr_change_done", array_like=True):
+    """The answer: the partition's state after the change, or the error code of its refusal.
+
+    A worker that is refused with a code that may pass asks again itself: the sender keeps nothing.
+    """
+
+    slot: int
+    topic_id: bytes
+    partition: int
+    code: int
+    leader: int
+    leader_epoch: int
+    isr: list[int]
+    partition_epoch: int
+
+
 ControllerMessage = (
-    LogsMoved
+    IsrChangeWanted
+    | IsrChangeDone
+    | LogsMoved
     | ProducerIdsWanted
     | ProducerIdsGiven
     | SnapshotWanted

@@ -34,8 +34,8 @@ _WATCH = Struct("<IQq")
 _APPENDED_HEAD = Struct("<QI")
 _APPENDED_RESULT = Struct("<hqqq")
 _SLOT = Struct("<I")
-_LAST_STABLE_OFFSET = 1 << 31
-"""A flag above every slot number."""
+_ISOLATION_SHIFT = 30
+"""Above every slot number."""
 
 AppendSlice = tuple[int, int, int, int]
 """(partition slot, short topic id, offset in the sender's arena, length in bytes)."""
@@ -126,14 +126,14 @@ def unpack_appended(frame: bytes) -> Iterator[tuple[int, list[AppendResult]]]:
         at += 26 * count
 
 
-def watch_key(slot: int, *, last_stable_offset: bool) -> int:
-    """The key by which WATCH and MOVED name the high watermark of `slot`, or its last stable offset."""
-    return slot | _LAST_STABLE_OFFSET if last_stable_offset else slot
+def watch_key(slot: int, isolation: int) -> int:
+    """The key by which WATCH and MOVED name the end of what a fetch of this isolation may read of `slot`."""
+    return slot | isolation << _ISOLATION_SHIFT
 
 
-def watched_slot(key: int) -> tuple[int, bool]:
-    """The slot, and whether it is about the last stable offset."""
-    return key & ~_LAST_STABLE_OFFSET, key >= _LAST_STABLE_OFFSET
+def watched_slot(key: int) -> tuple[int, int]:
+    """(slot, isolation)."""
+    return key & (1 << _ISOLATION_SHIFT) - 1, key >> _ISOLATION_SHIFT
 
 
 def pack_watch(key: int, short_id: int, offset: int) -> bytes:

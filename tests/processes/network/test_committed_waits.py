@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafkad.core.controller.deltas import snapshot
+from kafkad.core.types import HIGH_WATERMARK, TXN_COMMITTED
 from tests.handlers.kio_calls import KioApi
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, framed, text
@@ -73,7 +74,7 @@ def end(client: Client, *, commits: bool, producer: int = 7) -> int:
     return end_all(client, {producer: commits})[producer]
 
 
-def watchers(pieces: Pieces, count: int = 1) -> list[tuple[int, int, bool]]:
+def watchers(pieces: Pieces, count: int = 1) -> list[tuple[int, int, int]]:
     """Who waits for the partition, when so many do."""
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     pieces.run(lambda: len(owned.watchers) == count, f"{count} are waiting")
@@ -108,7 +109,7 @@ def test_appends_behind_an_open_transaction_wake_nobody_with_read_committed(piec
     in_transaction(writer, 0)
     reader.send(fetch(0, committed=True))
     (watcher,) = watchers(pieces)
-    assert watcher == (0, 0, True)
+    assert watcher == (0, 0, TXN_COMMITTED)
     for _ in range(20):
         plain(writer)
         pieces.settle()
@@ -123,7 +124,7 @@ def test_both_kinds_of_readers_of_a_partition_hear_what_they_wait_for(pieces: Pi
     in_transaction(writer, 0)
     committed.send(fetch(0, committed=True))
     everything.send(fetch(1, committed=False))
-    assert sorted(watchers(pieces, 2)) == [(0, 0, True), (0, 1, False)]
+    assert sorted(watchers(pieces, 2)) == [(0, 0, TXN_COMMITTED), (0, 1, HIGH_WATERMARK)]
     plain(writer)
     answer = fetched(everything.reply())
     assert (answer.high_watermark, answer.last_stable_offset, answer.aborted_transactions) == (2, 0, None)
@@ -142,7 +143,7 @@ def test_metadata_that_comes_again_leaves_one_watch_of_each_kind_at_the_owner(pi
     for _ in range(3):
         send_metadata_again(pieces)
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
-    assert sorted(owned.watchers) == [(0, 0, True), (0, 1, False)]
+    assert sorted(owned.watchers) == [(0, 0, TXN_COMMITTED), (0, 1, HIGH_WATERMARK)]
     assert end(writer, commits=True) == 0
     assert fetched(committed.reply()).last_stable_offset == 2
     assert fetched(everything.reply()).high_watermark == 2

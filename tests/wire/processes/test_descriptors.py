@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkad.core.types import ISOLATIONS
 from kafkad.wire.processes.cleaning_messages import (
     CleaningEnded,
     CleaningGranted,
@@ -50,6 +51,12 @@ from kafkad.wire.processes.descriptors import (
     watch_key,
     watched_slot,
 )
+from kafkad.wire.processes.follower_progress import (
+    FOLLOWER_FETCHED,
+    FollowerFetched,
+    pack_follower_fetched,
+    unpack_followers_fetched,
+)
 
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 I16, I64 = st.integers(-(2**15), 2**15 - 1), st.integers(-(2**63), 2**63 - 1)
@@ -75,10 +82,10 @@ def test_answers_to_them_share_a_frame(answers: list[tuple[int, list[Four]]]) ->
     assert list(unpack_appended(frame)) == answers
 
 
-@given(st.integers(0, 2**20 - 1), st.booleans())
-def test_a_slot_can_be_watched_in_two_ways(slot: int, committed: bool) -> None:
-    key = watch_key(slot, last_stable_offset=committed)
-    assert watched_slot(key) == (slot, committed)
+@given(st.integers(0, 2**20 - 1), st.sampled_from(ISOLATIONS))
+def test_a_slot_can_be_watched_in_three_ways(slot: int, isolation: int) -> None:
+    key = watch_key(slot, isolation)
+    assert watched_slot(key) == (slot, isolation)
     assert unpack_moved(pack_moved([key])) == [key]
 
 
@@ -91,6 +98,15 @@ def test_watches_share_a_frame(watches: list[tuple[int, int, int]]) -> None:
 def test_slots_that_moved_share_a_frame(slots: list[int]) -> None:
     frame = pack_moved(slots)
     assert (frame[0], unpack_moved(frame)) == (MOVED, slots)
+
+
+I32 = st.integers(-(2**31), 2**31 - 1)
+
+
+@given(st.lists(st.builds(FollowerFetched, U32, U32, I32, I32, I64, I64, I64, I64), max_size=4))
+def test_what_followers_have_shares_a_frame(rows: list[FollowerFetched]) -> None:
+    frame = bytes((FOLLOWER_FETCHED,)) + b"".join(map(pack_follower_fetched, rows))
+    assert unpack_followers_fetched(frame) == rows
 
 
 @pytest.mark.parametrize(

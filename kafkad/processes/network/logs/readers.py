@@ -17,7 +17,7 @@ from kafkad.core.log.reading.log_reader import Extent, LogReader, ManifestStale
 from kafkad.core.log.segments.manifest import LogManifest
 from kafkad.core.partition_slot import PartitionSlot, SlotReader
 from kafkad.core.ports import NotInMemory, StorageFailed
-from kafkad.core.types import LogPosition
+from kafkad.core.types import TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import Place, WantedRecords
 from kafkad.handlers.partitions.damage import DAMAGE, code_of
 from kafkad.processes.network.logs.handle import LogHandle
@@ -263,7 +263,7 @@ def _locate(reader: LogReader, wanted: WantedRecords) -> Extent:
 
 def _look_up(wanted: WantedRecords, reader: LogReader) -> None:
     extent = _locate(reader, wanted)
-    if wanted.reads_committed:
+    if wanted.isolation == TXN_COMMITTED:
         reader.aborted(wanted.offset, extent, wanted.upper)
 
 

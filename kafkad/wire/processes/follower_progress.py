@@ -1,0 +1,32 @@
+"""What followers have fetched, from network processes to the owners of the partitions; packed like descriptors."""
+
+from struct import Struct
+from typing import NamedTuple
+
+FOLLOWER_FETCHED = 0x06
+_FOLLOWER_FETCHED = Struct("<IIiiqqqq")
+
+
+class FollowerFetched(NamedTuple):
+    """A follower asked for the records from `fetch_offset` on, so it has those before in its log.
+
+    `generation` and `leader_epoch` are those of the leader's log to which the fetch was compared; `replica_epoch` is
+    the follower's broker epoch, -1 if it does not say. `time_ms` is CLOCK_MONOTONIC.
+    """
+
+    slot: int
+    generation: int
+    leader_epoch: int
+    replica_id: int
+    replica_epoch: int
+    fetch_offset: int
+    log_start_offset: int
+    time_ms: int
+
+
+def pack_follower_fetched(row: FollowerFetched) -> bytes:
+    return _FOLLOWER_FETCHED.pack(*row)
+
+
+def unpack_followers_fetched(frame: bytes) -> list[FollowerFetched]:
+    return [FollowerFetched._make(row) for row in _FOLLOWER_FETCHED.iter_unpack(memoryview(frame)[1:])]
