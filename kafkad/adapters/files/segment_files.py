@@ -24,11 +24,14 @@ class SegmentFile(CachedFile):
     earlier process has written is unknown here, and synced once.
     """
 
-    __slots__ = ("is_synced",)
+    __slots__ = ("_changes", "_synced")
 
     def __init__(self, path: str, cache: FileCache) -> None:
         super().__init__(path, cache)
-        self.is_synced = False
+        self._changes = 0
+        """Counted after each: one that is made while a thread syncs may be in that sync or not."""
+        self._synced = -1
+        """How many of them are on disk."""
 
     def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
         fd = self.fd
@@ -41,10 +44,9 @@ class SegmentFile(CachedFile):
             if written != expected:
                 self._write_rest(fd, buffers, position, written)
         except OSError as error:
-            self.is_synced = False
+            self._changes += 1
             self._take_back(fd, position, error)
-        # After the write: a sync under way in a thread may not have seen it.
-        self.is_synced = False
+        self._changes += 1
 
     def read_at(self, size: int, position: int) -> bytes:
         if size <= 0:
@@ -78,24 +80,22 @@ class SegmentFile(CachedFile):
             kind = NoSpaceLeft if error.errno in FULL else StorageFailed
             raise kind(f"can't truncate {self.path}: {error}") from error
         finally:
-            self.is_synced = False
+            self._changes += 1
 
     def sync(self) -> None:
         """Sync the descriptor that wrote, if it is still open: the kernel reports a write-back error to descriptors
         that were open when it happened, and to later ones only if it still remembers the error.
         """
-        if self.is_synced:
+        changes = self._changes
+        if self._synced == changes:
             return
-        self.is_synced = True
         with storage_errors(self.path):
             if self.fd >= 0:
                 os.fsync(self.fd)
-                return
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            else:
+                _sync_by_name(self.path)
+        # Only now: whoever syncs the same file meanwhile has to wait as well.
+        self._synced = changes
 
     def lend(self) -> "SegmentFile":
         """A closed file is opened for the sync alone: the cache belongs to the owner's thread."""
@@ -127,6 +127,14 @@ class SegmentFile(CachedFile):
         except OSError as second:
             raise StorageFailed(f"can't take back a write to {self.path}: {second}") from error
         raise NoSpaceLeft(f"no space left for {self.path}: {error}") from error
+
+
+def _sync_by_name(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _read_from_memory(fd: int, size: int, position: int) -> bytes:
@@ -209,7 +217,9 @@ class SegmentFiles:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StorageFailed(f"can't remove {path}: {error}") from error
+            # Some file systems need room to remove a file (or the quota is used up).
+            kind = NoSpaceLeft if error.errno in FULL else StorageFailed
+            raise kind(f"can't remove {path}: {error}") from error
         self._has_lasting_names = False
 
     def sync_directory(self) -> None:

@@ -19,13 +19,16 @@ from kafkad.core.log.effects import FlushLog, UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.removal import remove_files
 from kafkad.core.metrics.catalogue import LOG_FLUSHES
-from kafkad.processes.worker.failed_partitions import FAILURES, Failure
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
 
 _Removal = tuple[int, int, OwnedPartition, UnlinkFiles, tuple[GraceMark, ...]]
 RETRY_MS = 50
+NO_ROOM_RETRY_MS = 1_000
+"""When the file system has no room even to remove a file."""
 AT_A_TIME = 16
 """Files that are unlinked in one go, so that a stop need not wait for more."""
 SYNC_THREADS = 4
@@ -158,6 +161,10 @@ class Upkeep:
         (future, (due_ms, sequence, owned, effect, marks)), self._removing = self._removing, None
         error = future.exception()
         rest = effect.names[AT_A_TIME:]
+        if isinstance(error, NoSpaceLeft):
+            say_no_room(owned, "removed files stay for now", error)
+            heapq.heappush(self._removals, (monotonic_ms() + NO_ROOM_RETRY_MS, sequence, owned, effect, marks))
+            return
         if isinstance(error, FAILURES):
             self._failed(owned, error)
         elif error is not None:

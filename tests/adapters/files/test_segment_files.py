@@ -272,3 +272,69 @@ def test_names_that_last_are_not_synced_again(
         for _ in range(2):
             store.sync_directory()
     assert len(synced) == 3
+
+
+def test_a_second_sync_waits_for_the_disk_like_the_first(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread syncs the file, and before it has ended the owner wants the same on disk."""
+    synced: list[int] = []
+    file = SegmentFiles(tmp_path, cache).open("a", create=True)
+    file.write_at((b"x",), 0)
+
+    def while_it_is_synced(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) == 1:
+            file.sync()
+
+    monkeypatch.setattr(os, "fsync", while_it_is_synced)
+    file.sync()
+    assert len(synced) == 2
+    file.sync()
+    assert len(synced) == 2
+
+
+def test_what_is_written_during_a_sync_is_synced_by_the_next_one(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    file = SegmentFiles(tmp_path, cache).open("a", create=True)
+    file.write_at((b"x",), 0)
+
+    def while_it_is_synced(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) == 1:
+            file.write_at((b"y",), 1)
+
+    monkeypatch.setattr(os, "fsync", while_it_is_synced)
+    file.sync()
+    file.sync()
+    assert len(synced) == 2
+
+
+def test_a_sync_that_failed_is_not_taken_for_one(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "told to fail")
+
+    file = SegmentFiles(tmp_path, cache).open("a", create=True)
+    file.write_at((b"x",), 0)
+    monkeypatch.setattr(os, "fsync", fail)
+    for _ in range(2):
+        with pytest.raises(StorageFailed):
+            file.sync()
+
+
+@pytest.mark.parametrize(("code", "kind"), [(errno.ENOSPC, NoSpaceLeft), (errno.EDQUOT, NoSpaceLeft)])
+def test_a_file_that_can_not_be_removed_for_want_of_room_is_no_failed_disk(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception]
+) -> None:
+    def refuse(_path: str) -> None:
+        raise OSError(code, os.strerror(code))
+
+    store = SegmentFiles(tmp_path, cache)
+    store.open("a", create=True)
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(kind):
+        store.unlink("a")

@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from kafkad.adapters.files import atomic_write, file_cache, segment_files
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
-from kafkad.processes.worker import loading
+from kafkad.processes.worker import loading, upkeep
 from kafkad.wire.processes.controller_messages import LogDirFailed
 from kafkad.wire.processes.descriptors import CleanupOrdered
 from tests.processes.pieces import TOPIC, Client, Pieces
@@ -108,3 +109,25 @@ def test_full_disk_is_said_once_for_a_partition_however_often_it_refuses(
     assert [_produced(pieces, client) for _ in range(5)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 5
     lines = [each.getMessage() for each in caplog.records if "produce refused" in each.getMessage()]
     assert len(lines) == 1
+
+
+def test_removed_files_wait_where_even_a_removal_needs_room(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file system that copies on write, or a quota: nothing is offline for that."""
+
+    def refuse(_path: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(upkeep, "NO_ROOM_RETRY_MS", 1)
+    client = pieces.connect()
+    assert _produced(pieces, client) == 0
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
+    owned.log.update_config(replace(owned.log.config, file_delete_delay_ms=0))  # type: ignore[union-attr]
+    with monkeypatch.context() as full:
+        full.setattr(segment_files.os, "unlink", refuse)
+        pieces.worker.questions.answer(CLEANER, CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test"))
+        pieces.run(lambda: "removed files stay for now" in caplog.text, "the removal is put off")
+    assert not _is_given_up(pieces)
+    assert _produced(pieces, client) == 0
+    pieces.run(lambda: not [*pieces.directory().glob("*.deleted")], "they are removed when there is room")
