@@ -111,6 +111,9 @@ class ConnectionCare:
             yield self._next_stall_check_ms
         if self._unread.is_wanted:
             yield self._unread.next_look_ms or now_ms
+        if self._unread.next_described and not self._unread.is_describing():
+            # More than have their turn in one pass, of which none was about producers after all.
+            yield now_ms
         if self.slow_requests.is_wanted:
             yield self.slow_requests.next_look_ms or now_ms
         if reader.starved or reader.space.crowded:
