@@ -26,6 +26,7 @@ from kafkad.startup import start_broker
 
 FOLDER_PREFIX = "kafkad-dev-"
 LONGEST_RUNTIME_NAME = "kafkad-xxxxxxxx"
+LEAST_FREE_BYTES = 16 << 20
 
 
 @click.command(
@@ -72,6 +73,8 @@ def _settings(home: str, port: int) -> list[tuple[str, str]]:
         # A group with one consumer does not wait for a second one.
         ("group.initial.rebalance.delay.ms", "0"),
         ("group.consumer.assignment.interval.ms", "0"),
+        # On a nearly full disk, producers would wait for room until they give up.
+        ("kafkad.log.dirs.min.free.bytes", str(LEAST_FREE_BYTES)),
         # Several such brokers run side by side in tests: none may hold a well-known port.
         ("kafkad.metrics.listener", ""),
     ]

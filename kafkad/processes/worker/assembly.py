@@ -1,10 +1,10 @@
 """Builds a worker: its partitions, and the parts that work on them."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.core.log.effects import UnlinkFiles
@@ -86,7 +86,7 @@ class Assembly:
             retry=retry_pauses(context.config),
             room=self.room,
         )
-        self.upkeep = _upkeep(shell, context, failed_partitions, self._is_short_of_room)
+        self.upkeep = _upkeep(shell, context, failed_partitions, self.room)
         self.questions = Questions(
             self.partitions.by_slot,
             now_ms=now_ms,
@@ -217,16 +217,20 @@ def _upkeep(
     shell: Shell,
     context: ChildContext,
     failed_partitions: FailedPartitions,
-    is_short_of_room: Callable[[int], bool],
+    room: DiskRoom,
 ) -> Upkeep:
+    def removed(slots: list[int]) -> None:
+        _files_removed(shell, len(context.registry.role("network")), slots)
+        room.made(monotonic_ms())
+
     failed = failed_partitions.failed
     return Upkeep(
         context.registry,
         context.block,
         failed=failed,
         flushed=shell.flushed,
-        removed=partial(_files_removed, shell, len(context.registry.role("network"))),
-        is_short_of_room=is_short_of_room,
+        removed=removed,
+        is_short_of_room=lambda log_dir: log_dir in room.short,
     )
 
 

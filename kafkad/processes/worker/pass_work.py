@@ -26,6 +26,7 @@ class PassWork:
         self._questions = assembly.questions
         self._cleanings = assembly.cleanings
         self._moves = assembly.moves
+        self._room = assembly.room
         self._periodic = assembly.periodic
         self._coordinator_shards = assembly.coordinator_shards
         self._marker_writer = assembly.marker_writer
@@ -71,6 +72,7 @@ class PassWork:
         if removal_due_ms is not None and removal_due_ms <= now_ms:
             self._partitions.remove_left(now_ms)
         self._upkeep.remove_due(now_ms)
+        self._room.look_again(now_ms)
         self._periodic.run(now_ms)
 
     def due_ms(self) -> int | None:
@@ -95,6 +97,7 @@ class PassWork:
             self._upkeep.next_deadline_ms,
             self._cleanings.next_deadline_ms,
             self._moves.next_deadline_ms,
+            self._room.next_look_ms,
         ]
         return min([deadline for deadline in deadlines if deadline is not None], default=_NEVER_MS)
 

@@ -1,8 +1,8 @@
 """Which log directories are so full that clients can't produce to them now?
 
 A look costs a system call, so it is made in passes that have appended something: once a second, or after a share of
-the room that was left. While a directory is short of room, a refused Produce has it looked at again. A worker that has
-nothing to do looks at nothing.
+the room that was left. While a directory is short of room, it is looked at again after a refused Produce, when files
+were removed, and every ten seconds. Otherwise a worker that has nothing to do looks at nothing.
 """
 
 import logging
@@ -45,7 +45,7 @@ class DiskRoom:
         """By log directory, what a client is told."""
         self._due_ms = 0
         self._written_bytes = self._due_bytes = 0
-        self._not_before_ms = 0
+        self._not_before_ms = self._again_ms = 0
         self._cleaned_ms: dict[int, int] = {}
 
     def written(self, now_ms: int, total_bytes: int) -> None:
@@ -61,6 +61,20 @@ class DiskRoom:
         if log_dir in self.short:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.short[log_dir])
 
+    @property
+    def next_look_ms(self) -> int | None:
+        """While a directory is short of room: more may have become old enough to go, or others have made room."""
+        return self._again_ms if self.short else None
+
+    def look_again(self, now_ms: int) -> None:
+        if self.short and now_ms >= self._again_ms:
+            self._look(now_ms)
+
+    def made(self, now_ms: int) -> None:
+        """Files were removed."""
+        if self.short:
+            self._look(now_ms)
+
     def found_full(self, log_dir: int, now_ms: int) -> None:
         """A write did not fit, whatever is said to be free: there may be a quota."""
         self._order(log_dir, now_ms)
@@ -74,6 +88,7 @@ class DiskRoom:
         margins = [self._look_at(log_dir, path, now_ms) for log_dir, path in self._paths.items()]
         self._due_ms = now_ms + LOOK_MS
         self._not_before_ms = now_ms + AGAIN_MS
+        self._again_ms = now_ms + REPEAT_MS
         # Other workers write as well.
         self._due_bytes = self._written_bytes + max(_AT_LEAST_BYTES, min(margins, default=0) // _SHARE)
 

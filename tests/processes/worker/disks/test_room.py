@@ -122,3 +122,34 @@ def test_directory_that_is_offline_is_short_of_nothing(disk: Disk) -> None:
     disk.room.forget(0)
     disk.room.written(LOOK_MS, 0)
     assert not disk.room.short
+
+
+def test_room_that_others_have_made_is_seen_without_a_client(disk: Disk) -> None:
+    """Retention has removed segments, and nobody produces."""
+    disk.volume.f_bavail = 9 * MB
+    disk.room.written(0, 0)
+    assert disk.room.next_look_ms == REPEAT_MS
+    disk.volume.f_bavail = 50 * MB
+    disk.room.look_again(REPEAT_MS - 1)
+    assert disk.room.short
+    disk.room.look_again(REPEAT_MS)
+    assert not disk.room.short
+    assert disk.room.next_look_ms is None
+
+
+def test_files_that_are_removed_have_it_looked_at(disk: Disk) -> None:
+    disk.volume.f_bavail = 9 * MB
+    disk.room.written(0, 0)
+    disk.volume.f_bavail = 50 * MB
+    disk.room.made(1)
+    assert not disk.room.short
+    looks = disk.volume.looks
+    disk.room.made(2)
+    assert disk.volume.looks == looks
+
+
+def test_it_is_cleaned_now_and_then_while_nobody_produces(disk: Disk) -> None:
+    disk.volume.f_bavail = 9 * MB
+    disk.room.written(0, 0)
+    disk.room.look_again(REPEAT_MS)
+    assert disk.cleaned == [0, 0]
