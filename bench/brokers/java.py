@@ -31,6 +31,7 @@ CLASSES = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",

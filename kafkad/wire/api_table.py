@@ -38,6 +38,8 @@ DESCRIBE_LOG_DIRS = 35
 CREATE_PARTITIONS = 37
 DELETE_GROUPS = 42
 INCREMENTAL_ALTER_CONFIGS = 44
+ALTER_PARTITION_REASSIGNMENTS = 45
+LIST_PARTITION_REASSIGNMENTS = 46
 OFFSET_DELETE = 47
 UPDATE_FEATURES = 57
 DESCRIBE_CLUSTER = 60
@@ -117,6 +119,8 @@ APIS: dict[int, Api] = {
         _api(CREATE_PARTITIONS, "CreatePartitions", (0, 3), 2, Runs.CONTROLLER),
         _api(DELETE_GROUPS, "DeleteGroups", (0, 2), 2, Runs.COORDINATOR),
         _api(INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", (0, 1), 1, Runs.CONTROLLER),
+        _api(ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", (0, 1), 0, Runs.CONTROLLER),
+        _api(LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", (0, 0), 0, Runs.CONTROLLER),
         _api(OFFSET_DELETE, "OffsetDelete", (0, 0), 1, Runs.COORDINATOR),
         _api(UPDATE_FEATURES, "UpdateFeatures", (0, 2), 0, Runs.CONTROLLER),
         _api(DESCRIBE_CLUSTER, "DescribeCluster", (0, 2), 0, Runs.NETWORK),

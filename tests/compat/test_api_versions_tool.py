@@ -13,8 +13,7 @@ _SECURITY = (
 )
 _QUOTAS = "DescribeClientQuotas AlterClientQuotas"
 _CLUSTER = (
-    "AlterReplicaLogDirs ElectLeaders AlterPartitionReassignments ListPartitionReassignments DescribeQuorum"
-    " UnregisterBroker AddRaftVoter RemoveRaftVoter"
+    "ElectLeaders DescribeQuorum UnregisterBroker AddRaftVoter RemoveRaftVoter"
 )
 _SHARE_AND_STREAMS = (
     "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState"

@@ -1,13 +1,22 @@
 """Replicas that move to another log directory: what Apache Kafka answers, and what its tools do."""
 
 import json
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from kio.schema.alter_partition_reassignments.v1.request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kio.schema.alter_partition_reassignments.v1.response import AlterPartitionReassignmentsResponse
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v4.response import DescribeLogDirsResponse
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32
 
 from bench.brokers.apache import ApacheKafka
 from bench.brokers.broker import RunningBroker
@@ -154,3 +163,49 @@ def test_kafka_log_dirs_describes_both(tools: Tools) -> None:
         (row,) = (each for each in described["brokers"][0]["logDirs"] if each["partitions"])
         (partition,) = row["partitions"]
         assert (partition["partition"], partition["offsetLag"], partition["isFuture"]) == (f"{topic}-0", 0, False)
+
+
+def test_kafka_reassign_partitions_moves_replicas_between_directories(tools: Tools, tmp_path: Path) -> None:
+    topic = tools.create("reassigned")
+    printed = []
+    for broker in tools.brokers:
+        target = other(broker, topic)
+        file = tmp_path / f"{target}.json"
+        row = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [path(broker, target)]}
+        file.write_text(json.dumps({"version": 1, "partitions": [row]}))
+        args = ("--reassignment-json-file", str(file))
+        done = tools.on(broker, "kafka-reassign-partitions", *args, "--execute")
+        assert done.code == 0, done
+        eventually(partial(is_in, broker, topic, target), within=WITHIN_S, what=f"{broker.name} has moved it")
+        verified = tools.on(broker, "kafka-reassign-partitions", *args, "--verify")
+        assert verified.code == 0, verified
+        listed = tools.on(broker, "kafka-reassign-partitions", "--list")
+        printed.append([_without_places(each.out) for each in (done, verified, listed)])
+    assert printed[0] == printed[1]
+
+
+def _without_places(text: str) -> str:
+    """Both brokers choose the first directory on their own."""
+    return re.sub(r"\S*/(one|two)\b", "DIR", text)
+
+
+def test_reassignments_are_refused_alike(tools: Tools) -> None:
+    topic = tools.create("kept")
+    answers = []
+    for broker in tools.brokers:
+        connection = BrokerConnection("127.0.0.1", broker.port, WITHIN_S)
+        rows: list[tuple[str, int, tuple[int, ...] | None]] = [(topic, 0, (1,)), (topic, 0, (7,)), (topic, 0, (1, 1))]
+        rows += [(topic, 0, ()), (topic, 0, None)]
+        rows += [(topic, 1, (1,)), (topic, -1, (1,)), ("absent", 0, (1,))]
+        found = []
+        for name, index, replicas in rows:
+            brokers = None if replicas is None else tuple(BrokerId(each) for each in replicas)
+            row = ReassignablePartition(partition_index=i32(index), replicas=brokers)
+            named = ReassignableTopic(name=TopicName(name), partitions=(row,))
+            request = AlterPartitionReassignmentsRequest(topics=(named,), allow_replication_factor_change=True)
+            response = connection.call(request, AlterPartitionReassignmentsResponse)
+            (answer,) = response.responses[0].partitions
+            found.append((answer.error_code.name, answer.error_message))
+        connection.close()
+        answers.append(found)
+    assert answers[0] == answers[1]

@@ -42,6 +42,8 @@ KAFKA_4_3_0 = {
     "IncrementalAlterConfigs": (0, 1),
     "OffsetDelete": (0, 0),
     "AlterReplicaLogDirs": (1, 2),
+    "AlterPartitionReassignments": (0, 1),
+    "ListPartitionReassignments": (0, 0),
     "UpdateFeatures": (0, 2),
     "DescribeCluster": (0, 2),
     "DescribeProducers": (0, 0),

@@ -29,6 +29,8 @@ NAMES = {
     33: "alter_configs",
     34: "alter_replica_log_dirs",
     37: "create_partitions",
+    45: "alter_partition_reassignments",
+    46: "list_partition_reassignments",
     44: "incremental_alter_configs",
     57: "update_features",
     74: "list_config_resources",
@@ -483,3 +485,35 @@ def test_alter_replica_log_dirs_answers_for_each_partition(client: Client, key: 
     # Asked again: there is nothing to wait for.
     client.send(key, version, dirs=dirs)
     assert client.waited is None
+
+
+@pytest.mark.parametrize(("key", "version"), versions(45))
+def test_a_partition_keeps_the_replicas_that_it_has(client: Client, key: int, version: int) -> None:
+    client.create("t")
+
+    def asked(topic: str, index: int, replicas: tuple[int, ...] | None) -> Any:
+        row = client.message(key, version, "ReassignablePartition", partition_index=index, replicas=replicas)
+        return client.message(key, version, "ReassignableTopic", name=topic, partitions=(row,))
+
+    topics = (
+        asked("t", 0, (BROKER_ID,)),
+        asked("t", 0, (BROKER_ID + 7,)),
+        asked("t", 0, (BROKER_ID, BROKER_ID)),
+        asked("t", 0, ()),
+        asked("t", 0, None),
+        asked("t", 1, (BROKER_ID,)),
+        asked("absent", 0, (BROKER_ID,)),
+    )
+    answer = client.send(key, version, topics=topics, timeout=SECOND, allow_replication_factor_change=True)
+    assert [row.partitions[0].error_code.name for row in answer.responses] == [
+        "none",
+        *["invalid_replica_assignment"] * 3,
+        "no_reassignment_in_progress",
+        *["unknown_topic_or_partition"] * 2,
+    ]
+    assert answer.error_code.name == "none"
+
+
+def test_no_reassignment_is_under_way(client: Client) -> None:
+    answer = client.send(46, 0, topics=None, timeout=SECOND)
+    assert (answer.error_code.name, answer.topics) == ("none", ())

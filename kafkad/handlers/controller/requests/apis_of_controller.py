@@ -5,6 +5,7 @@ from collections.abc import Callable
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.controller import (
     alter_configs,
+    alter_partition_reassignments,
     alter_replica_log_dirs,
     create_partitions,
     create_topics,
@@ -13,6 +14,7 @@ from kafkad.handlers.controller import (
     incremental_alter_configs,
     init_producer_id,
     list_config_resources,
+    list_partition_reassignments,
     update_features,
 )
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
@@ -29,6 +31,8 @@ DISPATCH: dict[int, Handler] = {
     api_table.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
     api_table.CREATE_PARTITIONS: create_partitions.handle,
     api_table.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    api_table.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
+    api_table.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
     api_table.LIST_CONFIG_RESOURCES: list_config_resources.handle,
     api_table.UPDATE_FEATURES: update_features.handle,
 }

@@ -104,6 +104,19 @@ _APIS: dict[int, tuple[str, Callable[[Codec, Any], Fields]]] = {
         "list_config_resources",
         lambda *_: {"error_code": _CODE, "config_resources": ()},
     ),
+    api_table.ALTER_PARTITION_REASSIGNMENTS: (
+        "alter_partition_reassignments",
+        lambda *_: {
+            "error_code": _CODE,
+            "error_message": _TEXT,
+            "responses": (),
+            "allow_replication_factor_change": True,
+        },
+    ),
+    api_table.LIST_PARTITION_REASSIGNMENTS: (
+        "list_partition_reassignments",
+        lambda *_: {"error_code": _CODE, "error_message": _TEXT, "topics": ()},
+    ),
     api_table.UPDATE_FEATURES: (
         "update_features",
         lambda *_: {"error_code": _CODE, "error_message": _TEXT, "results": ()},

@@ -38,6 +38,10 @@ def _request(api: KioApi, name: str) -> Any:
             return api.request(resources=(resource,), validate_only=False)
         case "init_producer_id":
             return api.request(transactional_id=None, transaction_timeout=SECONDS)
+        case "alter_partition_reassignments":
+            return api.request(timeout=SECONDS, topics=(), allow_replication_factor_change=True)
+        case "list_partition_reassignments":
+            return api.request(timeout=SECONDS, topics=None)
         case "update_features":
             return api.request(timeout=SECONDS, feature_updates=())
     return api.request()
@@ -55,5 +59,8 @@ def test_everything_that_was_asked_for_has_timed_out(key: int, version: int) -> 
     rows = [each for row in rows for each in getattr(row, "partitions", (row,))]
     codes = [int(row.error_code) for row in rows] or [int(response.error_code)]
     assert codes == [ErrorCode.REQUEST_TIMED_OUT]
-    names_its_time = name in ("create_topics", "delete_topics", "create_partitions", "update_features")
+    names_its_time = name in (
+        *("create_topics", "delete_topics", "create_partitions", "update_features"),
+        *("alter_partition_reassignments", "list_partition_reassignments"),
+    )
     assert patience_ms(key, version, body) == (7_000 if names_its_time else LONGEST_MS)
