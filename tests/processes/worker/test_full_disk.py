@@ -125,7 +125,7 @@ def test_removed_files_wait_where_even_a_removal_needs_room(
     owned = pieces.worker.partitions.by_slot[pieces.slot()]
     owned.log.update_config(replace(owned.log.config, file_delete_delay_ms=0))  # type: ignore[union-attr]
     with monkeypatch.context() as full:
-        full.setattr(segment_files.os, "unlink", refuse)
+        full.setattr(os, "unlink", refuse)
         pieces.worker.questions.answer(CLEANER, CleanupOrdered(owned.slot, owned.short_id, False, 0, 1, "a test"))
         pieces.run(lambda: "removed files stay for now" in caplog.text, "the removal is put off")
     assert not _is_given_up(pieces)
