@@ -118,7 +118,8 @@ class IsrChangeWanted(msgspec.Struct, tag="isr_change_wanted", array_like=True):
 class IsrChangeDone(msgspec.Struct, tag="isr_change_done", array_like=True):
     """The answer: the partition's state after the change, or the error code of its refusal.
 
-    A worker that is refused with a code that may pass asks again itself: the sender keeps nothing.
+    A refusal has the leader epoch, the partition epoch and the ISR of the request, so that nobody takes it for the
+    answer to a later one. A worker that is refused with a code that may pass asks again itself.
     """
 
     slot: int

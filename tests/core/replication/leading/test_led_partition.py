@@ -1,0 +1,185 @@
+"""What is committed, who is in sync, and which changes of the ISR a leader asks for."""
+
+import pytest
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.replication.leading.led_partition import REJOIN_MS, RETRY_MS, LedPartition, PartitionState, Progress
+from tests.core.replication.leading.played_cluster import PlayedCluster
+
+LAG_MS = 1_000
+ALL = (1, 2, 3)
+STATE = PartitionState(5, 0, ALL, ALL)
+
+
+def led(isr: tuple[int, ...] = ALL, *, log_end: int = 10, replicas: tuple[int, ...] = ALL) -> LedPartition:
+    state = STATE._replace(isr=isr, replicas=replicas)
+    return LedPartition(1, state, log_end=log_end, now_ms=0, max_lag_ms=LAG_MS)
+
+
+def fetched(partition: LedPartition, replica: int, offset: int, *, at_ms: int = 0, log_end: int = 10) -> bool:
+    return partition.fetched(Progress(5, replica, 7, offset, 0, at_ms), log_end)
+
+
+def mark(partition: LedPartition, log_end: int = 10, *, min_isr: int = 1, now_ms: int = 0) -> int:
+    return partition.high_watermark(log_end, min_isr, now_ms, ALL)
+
+
+def test_a_new_leader_commits_nothing_until_all_in_sync_replicas_have_fetched() -> None:
+    partition = led()
+    assert mark(partition) == -1
+    fetched(partition, 2, 10)
+    assert mark(partition) == -1
+    fetched(partition, 3, 8)
+    assert mark(partition) == 8
+
+
+def test_a_partition_with_one_replica_is_committed_to_its_end() -> None:
+    partition = led((1,), replicas=(1,))
+    assert (partition.is_alone, mark(partition, min_isr=2)) == (True, 10)
+
+
+def test_nothing_is_committed_with_fewer_in_sync_replicas_than_the_minimum() -> None:
+    partition = led((1, 2))
+    fetched(partition, 2, 10)
+    assert (mark(partition, min_isr=3), mark(partition, min_isr=2)) == (-1, 10)
+
+
+def test_a_replica_outside_of_the_isr_counts_while_it_keeps_up() -> None:
+    partition = led((1, 2))
+    fetched(partition, 2, 10)
+    fetched(partition, 3, 10)
+    partition.appended(12, 500)
+    fetched(partition, 2, 12, at_ms=500, log_end=12)
+    assert mark(partition, 12, now_ms=600) == 10
+    assert mark(partition, 12, now_ms=500 + LAG_MS + 1) == 12
+
+
+def test_who_joins_counts_from_the_wish_on_and_who_leaves_until_the_answer() -> None:
+    partition = led((1, 2))
+    fetched(partition, 2, 10)
+    fetched(partition, 3, 10)
+    assert partition.wish(10, 10, 0, ALL) == (1, 2, 3)
+    assert partition.maximal_isr == {1, 2, 3}
+    partition.appended(12, 0)
+    assert mark(partition, 12, now_ms=10 * LAG_MS) == 10
+    partition.answered(0, STATE._replace(partition_epoch=1), 0)
+    fetched(partition, 2, 12, at_ms=10 * LAG_MS, log_end=12)
+    assert partition.wish(12, 10, 10 * LAG_MS, ALL) == (1, 2)
+    assert mark(partition, 12, now_ms=10 * LAG_MS) == 10
+    partition.answered(0, PartitionState(5, 2, (), (1, 2)), 0)
+    assert mark(partition, 12, now_ms=10 * LAG_MS) == 12
+
+
+@pytest.mark.parametrize(
+    ("progress", "log_end"),
+    [
+        (Progress(4, 2, 7, 10, 0, 0), 10),
+        (Progress(6, 2, 7, 10, 0, 0), 10),
+        (Progress(5, 9, 7, 10, 0, 0), 10),
+        (Progress(5, 2, 7, 11, 0, 0), 10),
+        (Progress(5, 1, 7, 10, 0, 0), 10),
+    ],
+    ids=["old epoch", "later epoch", "stranger", "beyond the end", "itself"],
+)
+def test_progress_that_does_not_match_is_dropped(progress: Progress, log_end: int) -> None:
+    assert not led().fetched(progress, log_end)
+
+
+def test_an_earlier_life_of_a_follower_is_dropped() -> None:
+    partition = led()
+    assert partition.fetched(Progress(5, 2, 8, 5, 0, 0), 10)
+    assert not partition.fetched(Progress(5, 2, 7, 9, 0, 0), 10)
+    assert partition.fetched(Progress(5, 2, -1, 6, 0, 0), 10), "versions before 15 do not say it"
+
+
+def test_who_has_nothing_new_for_an_hour_is_in_sync() -> None:
+    partition = led()
+    fetched(partition, 2, 10)
+    fetched(partition, 3, 10)
+    hour = 3_600_000
+    assert partition.wish(10, 10, hour, ALL) is None
+    assert partition.next_look_ms(10, hour) is None
+    partition.appended(11, hour)
+    assert partition.wish(11, 10, hour + LAG_MS, ALL) is None
+    assert partition.next_look_ms(11, hour) == hour + LAG_MS + 1
+    assert partition.wish(11, 10, hour + LAG_MS + 1, ALL) == (1,)
+
+
+def test_a_follower_that_never_sees_the_end_of_a_growing_log_is_in_sync() -> None:
+    partition = led()
+    fetched(partition, 3, 10)
+    for second in range(1, 10):
+        end = 10 + 10 * second
+        partition.appended(end, 900 * second)
+        fetched(partition, 2, end - 5, at_ms=900 * second, log_end=end)
+        fetched(partition, 3, end, at_ms=900 * second, log_end=end)
+        assert partition.wish(end, 10, 900 * second, ALL) is None
+
+
+def test_who_lacks_committed_records_or_those_before_the_epoch_does_not_join() -> None:
+    partition = led((1, 2))
+    fetched(partition, 3, 9)
+    assert partition.wish(12, 5, 0, ALL) is None, "the leader epoch begins at 10"
+    fetched(partition, 3, 11, log_end=12)
+    assert partition.wish(12, 12, 0, ALL) is None
+    assert partition.wish(12, 11, 0, (1, 2)) is None, "its broker is not there"
+    assert partition.wish(12, 11, 0, ALL) == (1, 2, 3)
+
+
+def test_one_change_at_a_time_and_the_next_after_its_answer() -> None:
+    partition = led((1,))
+    fetched(partition, 2, 10)
+    fetched(partition, 3, 10)
+    assert partition.wish(10, 10, 0, ALL) == (1, 2)
+    assert partition.wish(10, 10, 0, ALL) is None
+    assert partition.answered(0, PartitionState(5, 1, (), (1, 2)), 0)
+    assert partition.wish(10, 10, 0, ALL) == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("code", "pause_ms"), [(ErrorCode.INELIGIBLE_REPLICA, REJOIN_MS), (ErrorCode.UNKNOWN_SERVER_ERROR, RETRY_MS)]
+)
+def test_a_refused_change_is_asked_for_again_after_a_pause(code: ErrorCode, pause_ms: int) -> None:
+    partition = led((1, 2))
+    fetched(partition, 2, 10)
+    fetched(partition, 3, 10)
+    partition.wish(10, 10, 0, ALL)
+    assert not partition.answered(code, STATE._replace(partition_epoch=-1), 0), "the refusal of an earlier change"
+    assert partition.next_look_ms(10, 0) is None
+    partition.answered(code, STATE, 0)
+    assert partition.wish(10, 10, pause_ms - 1, ALL) is None
+    assert partition.next_look_ms(10, 0) == pause_ms
+    assert partition.wish(10, 10, pause_ms, ALL) == (1, 2, 3)
+
+
+def test_a_change_of_an_old_state_waits_for_the_metadata() -> None:
+    partition = led((1, 2))
+    fetched(partition, 2, 10)
+    fetched(partition, 3, 10)
+    partition.wish(10, 10, 0, ALL)
+    partition.answered(ErrorCode.INVALID_UPDATE_VERSION, STATE, 0)
+    assert partition.wish(10, 10, 10 * LAG_MS, ALL) is None
+    assert partition.maximal_isr == {1, 2, 3}
+    assert not partition.update(STATE, 0), "not newer"
+    assert partition.update(PartitionState(5, 3, ALL, (1, 2)), 0)
+    assert partition.wish(10, 10, 0, ALL) == (1, 2, 3)
+
+
+def test_the_low_watermark_waits_for_all_followers_that_live() -> None:
+    partition = led()
+    partition.fetched(Progress(5, 2, 7, 10, 4, 0), 10)
+    assert partition.low_watermark(6, ALL) == -1
+    partition.fetched(Progress(5, 3, 7, 10, 9, 0), 10)
+    assert (partition.low_watermark(6, ALL), partition.low_watermark(6, (1, 3))) == (4, 6)
+
+
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_nothing_committed_is_lost_whatever_happens(first: int) -> None:
+    changes = committed = 0
+    for seed in range(first, first + 50):
+        cluster = PlayedCluster(seed)
+        cluster.run(1_000)
+        changes += cluster.changes
+        committed += len(cluster.committed)
+    assert changes > 50
+    assert committed > 500

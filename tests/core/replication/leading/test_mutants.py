@@ -1,0 +1,93 @@
+"""A leader with one fault loses committed records in the played cluster; a right one never does."""
+
+from collections.abc import Collection
+
+import pytest
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
+from tests.core.replication.leading.played_cluster import Lost, PlayedCluster
+
+
+class CountsOldEpochs(LedPartition):
+    def fetched(self, progress: Progress, log_end: int) -> bool:
+        return super().fetched(progress._replace(leader_epoch=self.state.leader_epoch), log_end)
+
+
+class IgnoresTheMaximalIsr(LedPartition):
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return frozenset(self.state.isr)
+
+    def high_watermark(self, log_end: int, min_isr: int, now_ms: int, live: Collection[int]) -> int:
+        return super().high_watermark(log_end, min_isr, now_ms, ())
+
+
+class ForgetsWhoLeaves(LedPartition):
+    """What it asks for counts at once."""
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return frozenset(self.wanted or self.state.isr)
+
+
+class TrustsThoseWhoHaveNotFetched(LedPartition):
+    def high_watermark(self, log_end: int, min_isr: int, now_ms: int, live: Collection[int]) -> int:
+        silent = [each for each in self._followers.values() if each.log_end_offset < 0]
+        for each in silent:
+            each.log_end_offset = log_end
+        end = super().high_watermark(log_end, min_isr, now_ms, live)
+        for each in silent:
+            each.log_end_offset = -1
+        return end
+
+
+class TakesWhoIsBehind(LedPartition):
+    def _joining(self, high_watermark: int, live: Collection[int]) -> int | None:
+        return super()._joining(min(high_watermark, 1), live) if self.epoch_start <= 1 else self._any()
+
+    def _any(self) -> int | None:
+        return next((each for each in self._followers if each not in self.state.isr), None)
+
+
+class CommitsAlone(LedPartition):
+    def high_watermark(self, log_end: int, min_isr: int, now_ms: int, live: Collection[int]) -> int:
+        return log_end
+
+
+class TakesAnyAnswer(LedPartition):
+    """It takes an answer that came late for that to the change that is under way."""
+
+    def answered(self, code: int, state: PartitionState, now_ms: int) -> bool:
+        if code == ErrorCode.NONE and state.partition_epoch == self.state.partition_epoch:
+            self._wanted = None
+        return super().answered(code, state, now_ms)
+
+
+class TakesARefusalForAState(LedPartition):
+    """The controller has another state, which may be the one that was asked for."""
+
+    def answered(self, code: int, state: PartitionState, now_ms: int) -> bool:
+        if code:
+            self._wanted = None
+            return False
+        return super().answered(code, state, now_ms)
+
+
+MUTANTS = (
+    CountsOldEpochs,
+    IgnoresTheMaximalIsr,
+    ForgetsWhoLeaves,
+    TrustsThoseWhoHaveNotFetched,
+    TakesWhoIsBehind,
+    CommitsAlone,
+    TakesAnyAnswer,
+    TakesARefusalForAState,
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_faulty_leader_is_found_out(mutant: type[LedPartition]) -> None:
+    with pytest.raises(Lost):
+        for seed in range(2_000):
+            PlayedCluster(seed, mutant).run(1_000)
