@@ -16,6 +16,8 @@ from bench.scale import Scale
 _START_TIMEOUT_S = 120.0
 _SETTLE_S = 5.0
 _METADATA_ASKS = 30
+_WRITTEN_AT_ONCE = 50
+"""Partitions in one Produce request."""
 
 
 def median(values: list[float]) -> float:
@@ -91,6 +93,49 @@ def many_partitions(make: Callable[[], RunningBroker], scale: Scale, row: str) -
     figures.append(cost(row, "clean stop", stopped - started, "s"))
     figures.append(cost(row, "start until all served", served - stopped, "s"))
     return figures
+
+
+def after_a_crash(make: Callable[[], RunningBroker], scale: Scale, row: str) -> list[Figure]:
+    """kill -9 of a broker with 10,000 partitions that all have records, and the start after it."""
+    topics = {f"many-{index}": scale.partitions // 10 for index in range(10)}
+    broker = make()
+    with broker:
+        make_topics(broker.port, topics)
+        written = _write_to_all(broker.port, topics)
+        broker.kill()
+        killed = time.perf_counter()
+        broker.start(wait=False)
+        first = _first_answer(broker.port, next(iter(topics)), killed + _START_TIMEOUT_S)
+        wait_until_served(broker.port, topics)
+        served = time.perf_counter()
+    return [
+        cost(row, "one batch to each", written, "s"),
+        cost(row, "start until the first metadata", first - killed, "s"),
+        cost(row, "start until all served", served - killed, "s"),
+    ]
+
+
+def _write_to_all(port: int, topics: dict[str, int]) -> float:
+    """Seconds for a batch of 10 KB in each partition."""
+    records, started = record_batch(10, 1_000), time.perf_counter()
+    with Connection(port) as connection:
+        for name, partitions in topics.items():
+            for first in range(0, partitions, _WRITTEN_AT_ONCE):
+                some = range(first, min(first + _WRITTEN_AT_ONCE, partitions))
+                check_produce(connection.ask(produce(name, dict.fromkeys(some, records))))
+    return time.perf_counter() - started
+
+
+def _first_answer(port: int, topic: str, deadline: float) -> float:
+    """When the broker answers again, whatever it has loaded by then."""
+    while time.perf_counter() < deadline:
+        try:
+            with Connection(port) as connection:
+                connection.ask(metadata([topic]))
+                return time.perf_counter()
+        except OSError:
+            time.sleep(0.01)
+    raise TimeoutError("the broker does not answer again")
 
 
 def _metadata_time(port: int, topics: dict[str, int]) -> tuple[float, int]:

@@ -40,11 +40,13 @@ TITLES = {
     "transactions-100": "transactions of 100 records",
     "memory": "after the load",
     "partitions": "10,000 partitions",
+    "partitions-killed": "10,000 partitions after kill -9",
 }
 
 ON_FRESH: Mapping[str, OnFresh] = {
     "start": life_rows.start_up,
     "partitions": life_rows.many_partitions,
+    "partitions-killed": life_rows.after_a_crash,
 }
 
 # One broker serves all of these in turn, as one would in its incarnation: warm, and never restarted in between.

@@ -170,3 +170,31 @@ def test_log_start_survives_a_crash_on_a_full_disk(serve: Serve, disk: SmallDisk
     served.broker.start()
     with served.connect() as client:
         assert _log_start(client) == 2
+
+
+@pytest.mark.parametrize("is_freed", [True, False])
+def test_what_could_not_be_written_at_the_stop_is_made_anew_at_the_start(
+    serve: Serve, disk: SmallDisk, is_freed: bool
+) -> None:
+    """There is no room for the snapshot of the producers, nor for the mark of a clean stop."""
+    served = serve()
+    last = b""
+    with served.connect() as client:
+        for sequence in range(5):
+            last = batch(size=SIZE, producer_id=7, producer_epoch=0, base_sequence=sequence)
+            assert read_produced(client.ask(produce({("t", 0): last})))["t", 0].error == NONE
+        disk.fill()
+    served.broker.stop()
+    if is_freed:
+        disk.free()
+    served.broker.start()
+    with served.connect() as client:
+        assert _records_from(client, 0) == 5
+        if not is_freed:
+            assert _write(client) == STORAGE_ERROR
+            disk.free()
+        eventually(lambda: _write(client) == 0, within=WITHIN_S, what="clients can produce again")
+        repeated = read_produced(client.ask(produce({("t", 0): last})))["t", 0]
+        assert (repeated.error, repeated.base_offset) == (NONE, 4)
+        assert _records_from(client, 0) == 6
+    assert "offline" not in served.broker.output.read_text()
