@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kio.schema.alter_partition_reassignments.v1.request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -208,4 +209,35 @@ def test_reassignments_are_refused_alike(tools: Tools) -> None:
             found.append((answer.error_code.name, answer.error_message))
         connection.close()
         answers.append(found)
+    assert answers[0] == answers[1]
+
+
+def cordon(broker: RunningBroker, directories: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    entry = ConfigEntry("cordoned.log.dirs", directories, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(WITHIN_S)
+
+
+def is_refused(broker: RunningBroker, name: str) -> bool:
+    return alter(broker, 2, (path(broker, name), "absent", 0))[0][2] == "invalid_replica_assignment"
+
+
+def test_a_cordoned_directory_as_target(tools: Tools) -> None:
+    topic = tools.create("cordoned", "--partitions", "2")
+    answers = []
+    for broker in tools.brokers:
+        target = other(broker, topic)
+        here = "one" if target == "two" else "two"
+        cordon(broker, path(broker, target))
+        eventually(partial(is_refused, broker, target), within=WITHIN_S, what="the directory is cordoned")
+        rows = [(target, topic, 0), (here, topic, 0), (target, "new", 0), (here, "new", 0), (target, topic, 9)]
+        rows.append((target, "x" * 249, 0))
+        answers.append([alter(broker, 2, (path(broker, name), *row)) for name, *row in rows])
+        cordon(broker, path(broker, here))
+        eventually(partial(is_refused, broker, here), within=WITHIN_S, what="the other one is")
+        # Where the partition is already.
+        answers[-1].append(alter(broker, 2, (path(broker, here), topic, 0)))
+        cordon(broker, "")
     assert answers[0] == answers[1]

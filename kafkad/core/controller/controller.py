@@ -118,6 +118,11 @@ class Controller:
         """One more than the highest slot in use so far; shared memory keeps it for the next controller process."""
         return self._placement.slots_ever_used
 
+    @property
+    def cordoned_dirs(self) -> frozenset[int]:
+        """The log directories that get nothing new."""
+        return self._placement.cordoned
+
     def take_deltas(self) -> list[deltas.MetadataDelta]:
         """The deltas to publish, oldest first; empties the list."""
         taken, self._outbox = self._outbox, []

@@ -38,6 +38,8 @@ def _check(controller: Controller, at: TopicPartition, target: int | None, offli
         return ErrorCode.LOG_DIR_NOT_FOUND
     if target in offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if target in controller.cordoned_dirs:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     row = _row(controller, at)
     if row is None:
         controller.prefer_log_dir(at, target)

@@ -88,6 +88,16 @@ def test_refusals_are_those_of_apache_kafka(world: World) -> None:
     ]
 
 
+def test_nothing_moves_to_a_cordoned_directory(world: World) -> None:
+    world.controller.cordon(frozenset({1}))
+    codes = ask(world, (T0, "/two"), (T1, "/one"), (TopicPartition("u", 0), "/two"))
+    assert codes == [
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    ]
+
+
 def test_nothing_new_moves_while_a_directory_is_offline(world: World) -> None:
     world.offline = {1}
     world.controller.directory_failed(1)

@@ -79,7 +79,7 @@ class Placement:
         self._slots = slots
         self._loads = dict.fromkeys(range(workers), 0)
         self._directories = dict.fromkeys(online_dirs, 0)
-        self._cordoned: frozenset[int] = frozenset()
+        self.cordoned: frozenset[int] = frozenset()
         self._preferred: dict[TopicPartition, int] = {}
 
     @property
@@ -90,7 +90,7 @@ class Placement:
         """Raise when there is no room for `count` more partitions; nothing is taken."""
         if count and not self._directories:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory of this broker is offline.")
-        if count and self._cordoned.issuperset(self._directories):
+        if count and self.cordoned.issuperset(self._directories):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 "Unable to replicate the partition 1 time(s): all log directories of this broker are cordoned.",
@@ -107,7 +107,7 @@ class Placement:
 
     def has_room(self, count: int) -> bool:
         """Whether `take(count)` succeeds."""
-        return self.has_slots(count) and not self._cordoned.issuperset(self._directories)
+        return self.has_slots(count) and not self.cordoned.issuperset(self._directories)
 
     def prefer(self, partition: TopicPartition, log_dir: int) -> None:
         """A partition that is not there yet will be made in this directory."""
@@ -128,7 +128,7 @@ class Placement:
         """
         self.require(count)
         workers = [(load, worker) for worker, load in self._loads.items()]
-        disks = [(load, log_dir) for log_dir, load in self._directories.items() if log_dir not in self._cordoned]
+        disks = [(load, log_dir) for log_dir, load in self._directories.items() if log_dir not in self.cordoned]
         heapify(workers)
         heapify(disks)
         places = []
@@ -180,7 +180,7 @@ class Placement:
 
     def cordon(self, log_dirs: frozenset[int]) -> None:
         """These get no new partitions from now on, and no others do without."""
-        self._cordoned = log_dirs
+        self.cordoned = log_dirs
 
     def directory_failed(self, log_dir: int) -> None:
         self._directories.pop(log_dir, None)
