@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kafkad.banner import Ready, banner, exposed
 from kafkad.config import BrokerConfig, Endpoint, PluginsConfig
+from kafkad.config.dynamic import unknown_policy
 from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.plugin_discovery import PluginFailed
 from kafkad.plugin_loading import Plugins, UnknownObject, chosen, load
@@ -62,6 +63,9 @@ def load_plugins(config: BrokerConfig) -> Plugins:
         directory=wanted.dir, enabled=wanted.enabled, blocked=wanted.blocked, settings=config.texts.static
     )
     try:
+        unknown_words = unknown_policy(config, plugins.cleanup_policies)
+        if unknown_words is not None:
+            raise UnknownObject(unknown_words)
         _check_chosen(plugins, wanted)
     except UnknownObject as unknown:
         blocked = [plugin.name for plugin in plugins.loaded if plugin.is_blocked]

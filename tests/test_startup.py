@@ -45,6 +45,29 @@ def test_what_is_not_needed_can_be_blocked() -> None:
     assert plugins.blocked_unknown == ("nobody",)
 
 
+POLICY = """
+from kafkad.api import hookimpl
+
+class Archive:
+    name = "archive"
+
+    def plan(self, log, config, now_ms):
+        return []
+
+@hookimpl
+def kafkad_register_cleanup_policies():
+    return [Archive()]
+"""
+
+
+def test_policy_of_all_topics_may_be_a_plugin_s(tmp_path: Path) -> None:
+    policy = ("log.cleanup.policy", "archive,delete")
+    with pytest.raises(UnknownObject, match=r"Invalid value archive for configuration log\.cleanup\.policy"):
+        load_plugins(configured(policy))
+    (tmp_path / "archive.py").write_text(POLICY)
+    assert "archive" in load_plugins(configured(policy, ("kafkad.plugins.dir", str(tmp_path)))).cleanup_policies
+
+
 TOPIC_CONFIG = """
 from kafkad.api import SettingType, TopicConfig, hookimpl
 

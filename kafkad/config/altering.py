@@ -45,7 +45,7 @@ class ConfigTables:
         validate_topic_configs(self.broker, configs, self.cleanup_policies, self.topic_configs)
 
     def validate_broker(self, configs: Mapping[str, str], *, per_broker: bool) -> None:
-        validate_dynamic(self.broker, configs, per_broker=per_broker)
+        validate_dynamic(self.broker, configs, per_broker=per_broker, cleanup_policies=self.cleanup_policies)
 
     def validate_group(self, configs: Mapping[str, str]) -> None:
         validate_group_configs(self.broker, configs)

@@ -5,7 +5,7 @@ new configuration; options that only a restart can change keep their old value a
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kafkad.config.build import build
@@ -14,6 +14,7 @@ from kafkad.config.entities.log_defaults import unit_synonyms
 from kafkad.config.problems import InvalidConfiguration
 from kafkad.config.table import BROKER_TABLE, LISTENER_OVERRIDE, base_name, find
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.settings.limits import EachOneOf
 from kafkad.core.settings.option import InvalidSetting, Support, UpdateMode
 
 log = logging.getLogger(__name__)
@@ -61,8 +62,17 @@ class Reload:
     needs_restart: tuple[str, ...]
 
 
-def validate_dynamic(broker: BrokerConfig, changes: Mapping[str, str], *, per_broker: bool) -> None:
-    """Check stored changes of this broker or, without `per_broker`, of all brokers. Raises KafkaError."""
+def validate_dynamic(
+    broker: BrokerConfig,
+    changes: Mapping[str, str],
+    *,
+    per_broker: bool,
+    cleanup_policies: Collection[str] = (),
+) -> None:
+    """Check stored changes of this broker or, without `per_broker`, of all brokers. Raises KafkaError.
+
+    `cleanup_policies` are the names that plugins add to delete and compact.
+    """
     names = {name: _update_mode(name) for name in changes}
     fixed = sorted(name for name, mode in names.items() if mode is UpdateMode.READ_ONLY)
     if fixed:
@@ -76,9 +86,19 @@ def validate_dynamic(broker: BrokerConfig, changes: Mapping[str, str], *, per_br
     layer = "broker" if per_broker else "cluster"
     overlaid = {"broker": texts.broker, "cluster": texts.cluster, layer: changes}
     try:
-        build(Texts(static=texts.static, defaults=texts.defaults, **overlaid))
+        changed = build(Texts(static=texts.static, defaults=texts.defaults, **overlaid))
     except InvalidConfiguration as refusal:
         raise _refusal(str(refusal)) from None
+    unknown = unknown_policy(changed, cleanup_policies)
+    if unknown is not None:
+        raise _refusal(unknown)
+
+
+def unknown_policy(broker: BrokerConfig, cleanup_policies: Collection[str]) -> str | None:
+    """What is wrong with log.cleanup.policy, if it names a policy that neither Kafka nor a plugin has."""
+    ruled = tuple(sorted(broker.log.cleanup_policy - frozenset(cleanup_policies)))
+    problem = EachOneOf(("compact", "delete")).problem(ruled)
+    return None if problem is None else str(InvalidSetting("log.cleanup.policy", *problem))
 
 
 def in_force(stored: Mapping[str, str]) -> dict[str, str]:

@@ -234,7 +234,7 @@ def test_a_cordoned_directory_as_target(tools: Tools) -> None:
         eventually(partial(is_refused, broker, target), within=WITHIN_S, what="the directory is cordoned")
         rows = [(target, topic, 0), (here, topic, 0), (target, "new", 0), (here, "new", 0), (target, topic, 9)]
         rows.append((target, "x" * 249, 0))
-        answers.append([alter(broker, 2, (path(broker, name), *row)) for name, *row in rows])
+        answers.append([alter(broker, 2, (path(broker, name), of, index)) for name, of, index in rows])
         cordon(broker, path(broker, here))
         eventually(partial(is_refused, broker, here), within=WITHIN_S, what="the other one is")
         # Where the partition is already.

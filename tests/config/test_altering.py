@@ -55,6 +55,17 @@ def test_policy_of_a_plugin_is_accepted() -> None:
     RULES.validate_topic({"cleanup.policy": "archive", "kafkad.plugin.places": "c"})
 
 
+@pytest.mark.parametrize("per_broker", [True, False])
+def test_policy_of_a_plugin_may_be_that_of_all_topics(per_broker: bool) -> None:
+    RULES.validate_broker({"log.cleanup.policy": "archive,compact"}, per_broker=per_broker)
+    with pytest.raises(KafkaError) as refusal:
+        RULES.validate_broker({"log.cleanup.policy": "delete,nosuch"}, per_broker=per_broker)
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
+    assert refusal.value.message == (
+        "Invalid value nosuch for configuration log.cleanup.policy: String must be one of: compact, delete"
+    )
+
+
 def test_refusals_carry_kafkas_codes() -> None:
     with pytest.raises(KafkaError) as topic:
         RULES.validate_topic({"nosuch": "1"})

@@ -1,7 +1,7 @@
 """Options of the log directories, segments, flushing and retention."""
 
 from kafkad.config.rows.reasons import GROWS, REPLACED, SINGLE, V2_ONLY
-from kafkad.core.settings.limits import Between, EachOneOf, OneOf
+from kafkad.core.settings.limits import Between, EachOneOfOrPlugins, OneOf
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import (
     BOOLEAN,
@@ -49,7 +49,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Size of a partition above which its oldest segments are deleted; -1 is no limit."),
     row("log.retention.check.interval.ms", LONG, 300_000, Between(1), MEDIUM, READ_ONLY,
         "How often the cleaner looks for segments to delete; a changed configuration counts within a second."),
-    row("log.cleanup.policy", LIST, ("delete",), EachOneOf(("compact", "delete")), MEDIUM, CLUSTER_WIDE,
+    row("log.cleanup.policy", LIST, ("delete",), EachOneOfOrPlugins(("compact", "delete")), MEDIUM, CLUSTER_WIDE,
         "What happens to old records: delete, compact, or both."),
     row("log.index.size.max.bytes", INT, 10_485_760, Between(4), MEDIUM, CLUSTER_WIDE,
         "Size of an offset index at which a new segment is begun."),

@@ -64,6 +64,19 @@ class EachOneOf:
 
 
 @dataclass(frozen=True, slots=True)
+class EachOneOfOrPlugins:
+    """A list of some words and of names that plugins have: those are known when the plugins are loaded."""
+
+    words: tuple[str, ...]
+
+    def problem(self, value: Value) -> tuple[str, str] | None:
+        return None
+
+    def __str__(self) -> str:
+        return "any of " + ", ".join(self.words) + ", and names from plugins"
+
+
+@dataclass(frozen=True, slots=True)
 class GzipLevel:
     """zlib's levels, or -1 for zlib's default."""
 

@@ -200,6 +200,11 @@ class _Broker:
             for problem in refusal.problems:
                 log.error("the configuration stays as it is: %s", problem)
             return None
+        plugins = self._plugins
+        unknown = dynamic.unknown_policy(found.config, plugins.cleanup_policies if plugins is not None else ())
+        if unknown is not None:
+            log.error("the configuration stays as it is: %s", unknown)
+            return None
         for name in found.applied:
             # Without the value: it may be a secret.
             log.info("%s has a new value", name)
