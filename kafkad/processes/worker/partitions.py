@@ -156,8 +156,8 @@ class Partitions:
         owned = OwnedPartition(name, row.slot, topic.id.bytes, self._worker, row.log_dir, row.leader_epoch)
         owned.in_sync, owned.replicas = len(row.isr), len(row.replicas)
         self.by_slot[row.slot] = owned
-        self._moves.find(owned, row)
         before = self._table.read(row.slot)
+        self._moves.find(owned, row, follows_a_dead_worker=before.topic_id == owned.topic_id)
         if row.log_dir < 0:
             # Its log directory is offline: nothing is loaded, and the slot must say so.
             owned.state = STATE_OFFLINE

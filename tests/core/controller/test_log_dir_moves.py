@@ -146,6 +146,21 @@ def test_a_future_folder_of_apache_kafka_is_copied_anew_under_another_name(world
     assert [each.name for each in world.started.reconciliation.leftovers] == ["t-0.0123456789abcdef-future"]
 
 
+def test_of_two_future_folders_one_goes_on(world: World) -> None:
+    """The other is of a move that was ended while its worker was dead."""
+    world = World(disks=3)
+    world.start()
+    world.create("t")
+    world.open_partitions()
+    topic_id = world.controller.image.topics["t"].id
+    name = future_directory_name(T0, topic_id.hex)
+    world.disks[1][name] = world.disks[2][name] = topic_id
+    world.start()
+    assert places(world) == (0, 1)
+    assert world.started is not None
+    assert [(each.log_dir, each.name) for each in world.started.reconciliation.leftovers] == [(2, name)]
+
+
 @pytest.mark.parametrize(
     ("name", "topic_id"), [("t-0.0123-future", UUID(int=77)), ("other-0.0123-future", None), ("t-9.0123-future", None)]
 )

@@ -165,9 +165,10 @@ def _go_on_moving(
         result.set_aside.append(directory)
         return
     if result.located[partition] != directory.log_dir:
-        result.moving.setdefault(partition, directory.log_dir)
+        # Of several, one is of a move that was ended while nobody could remove it.
+        is_first = result.moving.setdefault(partition, directory.log_dir) == directory.log_dir
         topic_id = topic.id if topic is not None else directory.topic_id
-        if topic_id is not None and directory.name == future_directory_name(partition, topic_id.hex):
+        if is_first and topic_id is not None and directory.name == future_directory_name(partition, topic_id.hex):
             return
     result.leftovers.append(directory)
 

@@ -92,10 +92,15 @@ class Moves:
 
     # What the metadata says.
 
-    def find(self, owned: OwnedPartition, row: Partition) -> None:
+    def find(self, owned: OwnedPartition, row: Partition, *, follows_a_dead_worker: bool) -> None:
         """A partition that is new to this worker. An earlier incarnation may have moved it, and died before the
-        controller heard of it.
+        controller heard of it; or it died first, and then the move was ended.
         """
+        if follows_a_dead_worker:
+            for log_dir in set(range(len(self._log_dirs))) - {row.future_dir}:
+                future = future_directory(self._log_dirs[log_dir], owned.name, owned.topic_id)
+                if future.exists():
+                    self._left.remove(future, owned)
         if row.future_dir < 0 or row.log_dir < 0:
             return
         live = self._live(row.future_dir, owned)

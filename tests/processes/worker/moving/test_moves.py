@@ -407,3 +407,25 @@ def test_acknowledged_batches_that_wait_for_the_disk_are_answered_after_the_move
         assert log_of(made).recovery_point == 5
     finally:
         made.close()
+
+
+@pytest.mark.parametrize("target", [-1, THREE])
+def test_a_move_that_is_ended_while_the_worker_is_dead_leaves_nothing(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch, target: int
+) -> None:
+    """The next start would take what it left for a move that goes on."""
+    client = pieces.connect()
+    values = filled(pieces, client)
+    monkeypatch.setattr(pieces.worker.moves, "_complete", lambda copy: None)
+    ask(pieces, TWO)
+    pieces.run(lambda: pieces.published().future_end == 6, "all is copied")
+    pieces.kill(WORKER)
+    monkeypatch.undo()
+    ask(pieces, target)
+    pieces.begin(WORKER)
+    if target < 0:
+        pieces.run_until_online()
+    else:
+        until_moved(pieces, target)
+    pieces.run(lambda: not names(pieces, TWO), "the copy is removed")
+    assert read(client, 6) == values
