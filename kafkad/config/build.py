@@ -5,11 +5,12 @@ raises: a half-valid configuration never leaves this file.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kafkad.config.entities.broker import (
     BrokerConfig,
+    ClusterConfig,
     LogCleanerConfig,
     LogDirsConfig,
     MetricsConfig,
@@ -20,7 +21,7 @@ from kafkad.config.entities.broker import (
     TopicsConfig,
 )
 from kafkad.config.entities.log_defaults import log_config, topic_defaults
-from kafkad.config.listeners import Endpoint, InvalidListeners, Listeners, parse_endpoint, parse_listeners
+from kafkad.config.listeners import Endpoint, InvalidListeners, Listener, Listeners, parse_endpoint, parse_listeners
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.resolve import Resolved, resolve
 from kafkad.config.rules import contradictions
@@ -64,6 +65,7 @@ def build(texts: Texts) -> BrokerConfig:
         ),
         plugins=_plugins(values),
         runtime=_runtime(values),
+        cluster=_cluster(values, listeners.served),
         values=values,
         texts=texts,
         notices=(*resolved.notices, *_left_out(listeners), *_not_offered(values)),
@@ -160,6 +162,29 @@ def _plugins(values: Values) -> PluginsConfig:
 def _assignors(values: Values) -> tuple[str, ...]:
     """The names of assignors; Apache Kafka's own may also be given by their class names."""
     return tuple(_ASSIGNOR_CLASSES.get(name, name) for name in _words(values, "group.consumer.assignors"))
+
+
+def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | None:
+    connect = _text(values, "zookeeper.connect")
+    if not connect:
+        return None
+    session_ms = _whole(values, "zookeeper.session.timeout.ms")
+    connection_ms = values["zookeeper.connection.timeout.ms"]
+    return ClusterConfig(
+        zookeeper_connect=connect,
+        zookeeper_session_timeout_ms=session_ms,
+        zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
+        inter_broker_listener=inter_broker_listener(values, listeners),
+    )
+
+
+def inter_broker_listener(values: Values, listeners: Iterable[Listener]) -> str:
+    """The name that is set, or else that of the listener with the security protocol that is."""
+    name = _text(values, "inter.broker.listener.name")
+    if name:
+        return name.upper()
+    protocol = values["security.inter.broker.protocol"]
+    return next((each.name for each in listeners if each.protocol == protocol), str(protocol))
 
 
 def _runtime(values: Values) -> RuntimeConfig:

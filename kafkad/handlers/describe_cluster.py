@@ -30,7 +30,7 @@ def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes
         error_message=None,
         endpoint_type=BROKERS,
         cluster_id=view.image.cluster_id,
-        controller_id=view.broker_id,
+        controller_id=view.controller_id,
         brokers=tuple(brokers),
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

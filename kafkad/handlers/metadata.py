@@ -73,7 +73,7 @@ def _pack(
         context.version,
         brokers=broker_rows(context, view),
         cluster_id=view.image.cluster_id or None,
-        controller_id=view.broker_id,
+        controller_id=view.controller_id,
         unknown_ids=unknown_ids,
         topics=packed,
         topic_operations=TOPIC_OPERATIONS if request.include_topic_operations else NOT_ASKED,

@@ -11,6 +11,10 @@ PRODUCE = 0
 FETCH = 1
 LIST_OFFSETS = 2
 METADATA = 3
+LEADER_AND_ISR = 4
+STOP_REPLICA = 5
+UPDATE_METADATA = 6
+CONTROLLED_SHUTDOWN = 7
 OFFSET_COMMIT = 8
 OFFSET_FETCH = 9
 FIND_COORDINATOR = 10
@@ -41,11 +45,13 @@ INCREMENTAL_ALTER_CONFIGS = 44
 ALTER_PARTITION_REASSIGNMENTS = 45
 LIST_PARTITION_REASSIGNMENTS = 46
 OFFSET_DELETE = 47
+ALTER_PARTITION = 56
 UPDATE_FEATURES = 57
 DESCRIBE_CLUSTER = 60
 DESCRIBE_PRODUCERS = 61
 DESCRIBE_TRANSACTIONS = 65
 LIST_TRANSACTIONS = 66
+ALLOCATE_PRODUCER_IDS = 67
 CONSUMER_GROUP_HEARTBEAT = 68
 CONSUMER_GROUP_DESCRIBE = 69
 LIST_CONFIG_RESOURCES = 74
@@ -134,6 +140,25 @@ APIS: dict[int, Api] = {
     )
 }
 """By API key. A request with any other key closes the connection, as in Apache Kafka."""
+
+CLUSTER_APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        _api(LEADER_AND_ISR, "LeaderAndIsr", (0, 7), 4, Runs.CONTROLLER),
+        _api(STOP_REPLICA, "StopReplica", (0, 4), 2, Runs.CONTROLLER),
+        _api(UPDATE_METADATA, "UpdateMetadata", (0, 8), 6, Runs.CONTROLLER),
+        _api(CONTROLLED_SHUTDOWN, "ControlledShutdown", (1, 3), 3, Runs.CONTROLLER, advertised_min=0),
+        _api(ALTER_PARTITION, "AlterPartition", (0, 3), 0, Runs.CONTROLLER),
+        _api(ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", (0, 0), 0, Runs.CONTROLLER),
+    )
+}
+"""What brokers of a cluster on ZooKeeper ask each other. ControlledShutdown 0 has a header of its own, and no broker
+since Apache Kafka 0.9 sends it."""
+
+
+def serve_cluster() -> None:
+    """This broker is one of a cluster: from now on it serves those too. Before the fork, so that all processes do."""
+    APIS.update(CLUSTER_APIS)
 
 
 def malformed(api_key: int, version: int, error: object) -> str:

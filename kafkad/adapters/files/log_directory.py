@@ -110,6 +110,18 @@ class LogDirectory:
             write_atomically(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
         return mine
 
+    def claim_in_cluster(self, *, cluster_id: str, node_id: int) -> None:
+        """The same in a cluster on ZooKeeper, where version 0 is the only one."""
+        found = read_meta_properties(self.path)
+        if found is not None and found.version != 0:
+            raise LogDirectoryUnusable(
+                f"{self.path} belongs to a broker without ZooKeeper: use another log.dirs, or remove zookeeper.connect"
+            )
+        _refuse_foreign(self.path, found, cluster_id, node_id)
+        mine = MetaProperties(version=0, cluster_id=cluster_id, node_id=node_id, directory_id=None)
+        if found != mine:
+            write_atomically(str(self.path / META_PROPERTIES), _format_meta_properties(mine).encode())
+
     def take_clean_shutdown(self) -> bool:
         """Whether the last stop was clean. The marker goes *before* anything is loaded (KAFKA-10471)."""
         marker = self.path / CLEAN_SHUTDOWN

@@ -5,6 +5,7 @@ expiry; here a session that was LOST stays lost, so that no decision is made in 
 flight when the connection broke have an unknown outcome: SessionSuspended or SessionLost.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,6 +70,9 @@ _KINDS = {
     EventType.CHILD: WatchKind.CHILDREN,
 }
 
+# What kazoo says of each attempt to connect is no news: the state of the session is, and is told by events.
+logging.getLogger("kazoo").setLevel(logging.ERROR)
+
 # More requests than this in flight only grows kazoo's queue; the server answers in order anyway.
 _PIPELINE_DEPTH = 500
 
@@ -100,6 +104,8 @@ class ZookeeperStore:
             self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session)
             self._client.add_listener(self._state_changed)
             self._client.start(connect_timeout_s)
+            if self._client.chroot:
+                self._client.ensure_path("/")
         except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
             raise ZookeeperUnreachable(f"ZooKeeper at {hosts} does not answer: {error}") from error
         if session is not None and self._client.client_id[0] != session[0]:

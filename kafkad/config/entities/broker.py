@@ -104,6 +104,17 @@ class RuntimeConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """The cluster that this broker joins; `zookeeper_connect` may end with the path of its root."""
+
+    zookeeper_connect: str
+    zookeeper_session_timeout_ms: int
+    zookeeper_connection_timeout_ms: int
+    inter_broker_listener: str
+    """The name of the listener that brokers use among themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
     """What the file, cluster-wide changes and changes of this broker set; a later one of these three wins."""
 
@@ -132,6 +143,8 @@ class BrokerConfig:
     metrics: MetricsConfig
     plugins: PluginsConfig
     runtime: RuntimeConfig
+    cluster: ClusterConfig | None
+    """None: a single broker, whose store is embedded."""
     values: Mapping[str, Value]
     texts: Texts
     notices: tuple[str, ...]

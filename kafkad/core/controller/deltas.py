@@ -10,7 +10,7 @@ from uuid import UUID
 
 from msgspec import Struct, msgpack, structs
 
-from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
+from kafkad.core.controller.image import NO_CONTROLLER, Broker, MetadataImage, Partition, Topic
 from kafkad.core.types import TopicPartition
 
 
@@ -68,6 +68,12 @@ class BrokersChanged(Struct, frozen=True, array_like=True, tag=True):
     brokers: tuple[Broker, ...]
 
 
+class ControllerChanged(Struct, frozen=True, array_like=True, tag=True):
+    """Another broker is the active controller of the cluster."""
+
+    id: int
+
+
 class FeaturesChanged(Struct, frozen=True, array_like=True, tag=True):
     """The new levels of all features."""
 
@@ -85,6 +91,7 @@ class Snapshot(Struct, frozen=True, array_like=True, tag=True):
     features: dict[str, int] = {}
     features_epoch: int = -1
     group_configs: dict[str, dict[str, str]] = {}
+    controller_id: int = NO_CONTROLLER
 
 
 Change = (
@@ -97,6 +104,7 @@ Change = (
     | BrokerConfigChanged
     | GroupConfigChanged
     | BrokersChanged
+    | ControllerChanged
     | FeaturesChanged
     | Snapshot
 )
@@ -141,6 +149,7 @@ def snapshot(image: MetadataImage) -> MetadataDelta:
         dict(image.features),
         image.features_epoch,
         {group_id: dict(configs) for group_id, configs in image.group_configs.items()},
+        image.controller_id,
     )
     return MetadataDelta(image.version, (everything,))
 
@@ -166,8 +175,9 @@ def deleted_topics(changes: Iterable[Change]) -> dict[str, set[UUID]]:
 
 def apply(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
     """The image after `delta`. Raises `MetadataGap` when a version in between is missing."""
-    if any(isinstance(change, Snapshot) for change in delta.changes):
-        return _replay(MetadataImage(), delta) if delta.version >= image.version else image
+    for change in delta.changes:
+        if isinstance(change, Snapshot):
+            return _image_of(change, delta.version) if delta.version >= image.version else image
     if delta.version <= image.version:
         return image
     if delta.version != image.version + 1:
@@ -175,13 +185,28 @@ def apply(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
     return _replay(image, delta)
 
 
+def _image_of(whole: Snapshot, version: int) -> MetadataImage:
+    return MetadataImage(
+        version=version,
+        cluster_id=whole.cluster_id,
+        brokers={broker.id: broker for broker in whole.brokers},
+        topics={topic.name: topic for topic in whole.topics},
+        names_by_id={topic.id: topic.name for topic in whole.topics},
+        broker_configs=dict(whole.broker_configs),
+        group_configs=dict(whole.group_configs),
+        features=whole.features,
+        features_epoch=whole.features_epoch,
+        controller_id=whole.controller_id,
+    )
+
+
 def _replay(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
     topics = dict(image.topics)
     names_by_id = dict(image.names_by_id)
     broker_configs, group_configs = dict(image.broker_configs), dict(image.group_configs)
     brokers = dict(image.brokers)
-    cluster_id = image.cluster_id
     features, features_epoch = image.features, image.features_epoch
+    controller_id = image.controller_id
     for change in delta.changes:
         match change:
             case TopicCreated(topic):
@@ -203,20 +228,13 @@ def _replay(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
                 group_configs[group_id] = configs
             case BrokersChanged(live):
                 brokers = {broker.id: broker for broker in live}
+            case ControllerChanged(broker):
+                controller_id = broker
             case FeaturesChanged(levels, epoch):
                 features, features_epoch = levels, epoch
-            case Snapshot():
-                cluster_id = change.cluster_id
-                brokers = {broker.id: broker for broker in change.brokers}
-                topics = {topic.name: topic for topic in change.topics}
-                names_by_id = {topic.id: topic.name for topic in change.topics}
-                broker_configs = dict(change.broker_configs)
-                features, features_epoch = change.features, change.features_epoch
-                group_configs = dict(change.group_configs)
     return replace(
         image,
         version=delta.version,
-        cluster_id=cluster_id,
         brokers=brokers,
         topics=topics,
         names_by_id=names_by_id,
@@ -224,6 +242,7 @@ def _replay(image: MetadataImage, delta: MetadataDelta) -> MetadataImage:
         group_configs=group_configs,
         features=features,
         features_epoch=features_epoch,
+        controller_id=controller_id,
     )
 
 

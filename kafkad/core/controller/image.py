@@ -15,6 +15,7 @@ NO_LOG_DIR = -1
 """The partition's log directory is offline, or it is being moved to none."""
 NO_OWNER = -1
 NO_SLOT = -1
+NO_CONTROLLER = -1
 DEFAULT_BROKER = ""
 """Name of the configuration that holds for every broker (Kafka: the empty resource name)."""
 
@@ -80,6 +81,8 @@ class MetadataImage:
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
     features_epoch: int = -1
+    controller_id: int = NO_CONTROLLER
+    """The active controller of a cluster; a single broker is its own."""
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
         name = self.names_by_id.get(topic_id)

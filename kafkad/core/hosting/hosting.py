@@ -7,6 +7,7 @@ Nothing here is stored: after a start the controller tells everything again.
 """
 
 from collections.abc import Iterable, Mapping
+from uuid import UUID
 
 from msgspec import structs
 
@@ -37,6 +38,7 @@ from kafkad.core.controller.image import (
     MetadataImage,
     Partition,
 )
+from kafkad.core.controller.partition_rows import move_ended
 from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.image_changes import ImageChanges
@@ -58,11 +60,11 @@ class Hosting:
         has_offline_directory: bool,
     ) -> None:
         self.image = image
-        self.controller_id: int | None = None
         self.controller_epoch = NO_CONTROLLER_EPOCH
         self.broker_epoch = NO_BROKER_EPOCH
         self._broker_id = broker_id
         self._placement = placement
+        self.cordon = placement.cordon
         self._has_offline_directory = has_offline_directory
         self._condemned: set[str] = set()
         """Topics that are being deleted: they go when their last replica here has gone."""
@@ -113,7 +115,7 @@ class Hosting:
         refusal = self._refusal(request.broker_epoch, request.controller_epoch)
         if refusal is not None:
             return _refused(request, refusal)
-        self._heed(request.controller_id, request.controller_epoch)
+        self.controller_epoch = request.controller_epoch
         changes = ImageChanges(self.image)
         answers = tuple(self._take_topic(topic, changes, configs) for topic in request.topic_states)
         self._publish(changes.deltas())
@@ -189,11 +191,13 @@ class Hosting:
         refusal = self._refusal(request.broker_epoch, request.controller_epoch)
         if refusal is not None:
             return UpdateMetadataResponse(error_code=refusal)
-        self._heed(request.controller_id, request.controller_epoch)
+        self.controller_epoch = request.controller_epoch
         changes = ImageChanges(self.image)
         brokers = live_brokers(request, self._broker_id, self.broker_epoch)
         if brokers != tuple(self.image.brokers.values()):
             changes.add(deltas.BrokersChanged(brokers))
+        if request.controller_id != self.image.controller_id:
+            changes.add(deltas.ControllerChanged(request.controller_id))
         for topic in request.topic_states:
             note_topic(topic, changes, configs, self._condemned)
         self._publish(changes.deltas())
@@ -206,7 +210,7 @@ class Hosting:
         refusal = self._refusal(request.broker_epoch, request.controller_epoch)
         if refusal is not None:
             return StopReplicaResponse(error_code=refusal)
-        self._heed(request.controller_id, request.controller_epoch)
+        self.controller_epoch = request.controller_epoch
         changes = ImageChanges(self.image)
         errors = []
         for topic in request.topic_states:
@@ -272,6 +276,17 @@ class Hosting:
                     changes.put(topic.name, topic.id, structs.replace(row, log_dir=NO_LOG_DIR))
         self._publish(changes.deltas())
 
+    def partition_moved(self, topic_id: bytes, index: int, log_dir: int, target: int) -> None:
+        """Its owner says that the replica is in `log_dir`, and no longer on its way to `target`."""
+        topic = self.image.topic_by_id(UUID(bytes=topic_id))
+        row = topic.partitions[index] if topic is not None and index < len(topic.partitions) else None
+        if topic is None or row is None or row.log_dir == NO_LOG_DIR:
+            return
+        moved = move_ended(row, log_dir, target)
+        if moved != row:
+            self._placement.moved(row.log_dir, log_dir)
+            self._publish((deltas.PartitionsChanged(topic.name, (moved,)),))
+
     def acknowledged(self, version: int) -> None:
         """Every live process has applied `version`, and freed the slots that were given back by then."""
         self._placement.acknowledged(version)
@@ -280,9 +295,6 @@ class Hosting:
         if broker_epoch != NO_BROKER_EPOCH and broker_epoch < self.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         return ErrorCode.STALE_CONTROLLER_EPOCH if controller_epoch < self.controller_epoch else None
-
-    def _heed(self, controller_id: int, controller_epoch: int) -> None:
-        self.controller_id, self.controller_epoch = controller_id, controller_epoch
 
     def _publish(self, changes: Iterable[deltas.Change]) -> None:
         together = tuple(changes)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kafkad.core.controller.image import MetadataImage
+from kafkad.core.controller.image import NO_CONTROLLER, MetadataImage
 from kafkad.core.errors import KafkaError
 from kafkad.core.log.reading.log_reader import LogReader
 from kafkad.core.partition_slot import PartitionSlot, SlotReader
@@ -65,3 +65,9 @@ class BrokerView:
     max_partitions_described: int = 2000
     cleanup_policy: str = "delete"
     metadata_cache: MetadataCache = field(default_factory=MetadataCache)
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients send their changes to; a single broker is its own controller."""
+        known = self.image.controller_id
+        return self.broker_id if known == NO_CONTROLLER else known

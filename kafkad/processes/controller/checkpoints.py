@@ -13,6 +13,7 @@ from pathlib import Path
 from kafkad.adapters.files.checkpoint_files import read_offsets, write_offsets
 from kafkad.adapters.files.reserved_room import ReservedRoom
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.config import BrokerConfig
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.log.recovery.checkpoints import (
     CLEANED_OFFSETS,
@@ -163,3 +164,15 @@ def _on_disk(path: Path, name: str) -> Offsets:
     except (CheckpointCorrupt, StorageFailed) as error:
         log.warning("%s/%s can't be read and is written anew, its logs are checked: %s", path, name, error)
         return {}
+
+
+def intervals_ms(config: BrokerConfig) -> dict[str, int]:
+    """As in Apache Kafka, an interval of 0 does not mean to write all the time."""
+    log_dirs = config.log_dirs
+    intervals = {
+        HIGH_WATERMARKS: log_dirs.replica_high_watermark_checkpoint_interval_ms,
+        RECOVERY_POINTS: log_dirs.log_flush_offset_checkpoint_interval_ms,
+        LOG_START_OFFSETS: log_dirs.log_flush_start_offset_checkpoint_interval_ms,
+        CLEANED_OFFSETS: log_dirs.replica_high_watermark_checkpoint_interval_ms,
+    }
+    return {name: interval_ms for name, interval_ms in intervals.items() if interval_ms > 0}

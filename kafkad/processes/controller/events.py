@@ -12,8 +12,6 @@ from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.log.recovery.checkpoints import (
-    CLEANED_OFFSETS,
-    HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
 )
@@ -28,7 +26,7 @@ from kafkad.core.ports import NoSpaceLeft
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of
-from kafkad.processes.controller.checkpoints import Checkpoints
+from kafkad.processes.controller.checkpoints import Checkpoints, intervals_ms
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.controller.replies import LONGEST_WAIT_MS, Replies, WaitingReply
@@ -110,7 +108,7 @@ class ControllerEvents:
         self._checkpoints = Checkpoints(
             [(at, each.path) for at, each in enumerate(directories) if at not in opened.offline],
             context.table,
-            _intervals_ms(context),
+            intervals_ms(context.config),
             first_ms=dict.fromkeys((RECOVERY_POINTS, LOG_START_OFFSETS), first_ms),
             failed=self._directory_failed,
         )
@@ -335,15 +333,3 @@ class ControllerEvents:
         self._opened.store.end_session()
         self._opened.store.close()
         return self._offline == failed_before
-
-
-def _intervals_ms(context: ChildContext) -> dict[str, int]:
-    """As in Apache Kafka, an interval of 0 does not mean to write all the time."""
-    config = context.config.log_dirs
-    intervals = {
-        HIGH_WATERMARKS: config.replica_high_watermark_checkpoint_interval_ms,
-        RECOVERY_POINTS: config.log_flush_offset_checkpoint_interval_ms,
-        LOG_START_OFFSETS: config.log_flush_start_offset_checkpoint_interval_ms,
-        CLEANED_OFFSETS: config.replica_high_watermark_checkpoint_interval_ms,
-    }
-    return {name: interval_ms for name, interval_ms in intervals.items() if interval_ms > 0}

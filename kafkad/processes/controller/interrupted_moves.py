@@ -31,9 +31,7 @@ def without_sources(
     return kept
 
 
-def _settled(
-    same: list[FoundDirectory], directories: Sequence[LogDirectory], *, renames: bool
-) -> list[FoundDirectory]:
+def _settled(same: list[FoundDirectory], directories: Sequence[LogDirectory], *, renames: bool) -> list[FoundDirectory]:
     paths = {str(directories[each.log_dir].path): each for each in same}
     sources = []
     for path, each in paths.items():

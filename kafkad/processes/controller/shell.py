@@ -1,7 +1,7 @@
 """The controller process's loop: receives requests and reports, sends metadata and replies, writes checkpoints."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable
 from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
@@ -21,7 +21,9 @@ from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, Pr
 from kafkad.core.controller.startup.startup import StartRefused
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.supervision.exit_codes import FAILED, REFUSED
-from kafkad.processes.controller.events import ControllerEvents, EveryDirectoryFailed
+from kafkad.processes.controller.cluster.beginning import ClusterOpening
+from kafkad.processes.controller.cluster.events import HostEvents
+from kafkad.processes.controller.events import ControllerEvents, EveryDirectoryFailed, Send
 from kafkad.processes.controller.startup import Opened, open_controller
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import IDLE, EventLoop
@@ -30,6 +32,9 @@ from kafkad.wire.processes.controller_messages import unpack_message
 
 log = logging.getLogger(__name__)
 
+Events = ControllerEvents | HostEvents
+"""A single broker decides by itself; one in a cluster is told."""
+MakeEvents = Callable[[Send], Events]
 LOOK_MS = 2
 """How often a new incarnation checks whether the workers have switched to it; it does nothing else until then."""
 ROOM_LOOK_MS = 1_000
@@ -68,7 +73,7 @@ class ControllerProcess:
         self._is_stopping = False
         self.loop = EventLoop(block=context.block)
         self.loop.watch(context.channel.fd, self._on_channel)
-        self._events: ControllerEvents | None = None
+        self._events: Events | None = None
         self._peers: Peers | None = None
         self._reread: Mapping[str, str] | None = None
         """The reread configuration, if it came before the controller was started."""
@@ -79,11 +84,11 @@ class ControllerProcess:
             return
         context = self._context
         handover = ControllerHandover(context.table)
-        opened = self._open(handover)
-        if opened is None:
+        make = self._open_single(handover) if context.config.cluster is None else self._open_in_cluster(handover)
+        if make is None:
             return
         self._peers = Peers(self.loop, self._registry, context.runtime_dir, context.key, self._on_frames)
-        events = self._events = ControllerEvents(context, handover, opened, self._peers.send, monotonic_ms())
+        events = self._events = make(self._peers.send)
         self._apply_reread()
         self._follow_registry()
         events.begin()
@@ -99,6 +104,22 @@ class ControllerProcess:
             return
         while not self._is_stopping and not self._registry.is_seen_by_all(self._context.key, "worker"):
             self.loop.run_once(LOOK_MS)
+
+    def _open_single(self, handover: ControllerHandover) -> MakeEvents | None:
+        opened = self._open(handover)
+        if opened is None:
+            return None
+        return lambda send: ControllerEvents(self._context, handover, opened, send, monotonic_ms())
+
+    def _open_in_cluster(self, handover: ControllerHandover) -> MakeEvents | None:
+        """None if the broker stops while it waits for ZooKeeper."""
+        opening = ClusterOpening(self._context, self.loop, handover)
+        while not self._is_stopping and not opening.is_done:
+            self.loop.run_once()
+        if self._is_stopping:
+            opening.give_up()
+            return None
+        return opening.events
 
     def _open(self, handover: ControllerHandover) -> Opened | None:
         """None if the broker stops. A full disk refuses the broker's start; later, all other processes go on."""
@@ -160,7 +181,7 @@ class ControllerProcess:
         deadline_ms = self._events.next_deadline_ms
         return IDLE if deadline_ms is None else max(0, deadline_ms - monotonic_ms())
 
-    def _leave(self, events: ControllerEvents, peers: Peers) -> None:
+    def _leave(self, events: Events, peers: Peers) -> None:
         """The workers have stopped, so their slots are final."""
         self._context.channel.send(Status("writing checkpoints"))
         is_clean = events.finish()

@@ -177,7 +177,7 @@ def _start(
     config = context.config
     assert context.plugins is not None, "the supervisor loads the plugins before it forks"
     wall_ms = wall_clock_ms()
-    broker = register_broker(store, config.node_id, _listeners(context), config.rack, wall_ms)
+    broker = register_broker(store, config.node_id, registered_listeners(context), config.rack, wall_ms)
     return start(
         store,
         claim(store, config.node_id, wall_ms),
@@ -205,15 +205,13 @@ def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
     return ControllerSettings(
         broker_id=config.node_id,
         workers=workers,
-        defaults=TopicDefaults(
-            partitions=topics.num_partitions, replication_factor=topics.default_replication_factor
-        ),
+        defaults=TopicDefaults(partitions=topics.num_partitions, replication_factor=topics.default_replication_factor),
         delete_topic_enable=topics.delete_topic_enable,
         internal_topics=internal_topics(config),
     )
 
 
-def _listeners(context: ChildContext) -> dict[str, Listener]:
+def registered_listeners(context: ChildContext) -> dict[str, Listener]:
     """The endpoints to register: the advertised address, or else the real one of the listener."""
     listeners = {}
     for listener, endpoint in zip(context.config.network.listeners, context.endpoints, strict=True):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.timeouts import patience_ms, timed_out
+from kafkad.handlers.controller.requests.timeouts import is_between_brokers, patience_ms, timed_out
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
@@ -220,6 +220,9 @@ class ControllerRequests:
             _refuse_creation(question)
             return
         request = _request_of(question)
+        if is_between_brokers(request.context.api_key):
+            self._refused(question.reply.connection, "no controller process took the request in time")
+            return
         body = timed_out(request.context.api_key, request.context.version, memoryview(request.body))
         self._answers.send(question.reply, body)
 

@@ -61,7 +61,8 @@ class MetadataCopy:
                     moved.gone.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
                 case ReplicasRemoved(name, _, _, slots):
                     moved.gone.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
-                    self._put(image.topics[name])
+                    if name in image.topics:
+                        self._put(image.topics[name])
                 case Snapshot():
                     self._put_all(moved)
                 case _:

@@ -28,6 +28,7 @@ from kafkad.processes.supervisor.children import Children
 from kafkad.processes.supervisor.resources import Resources, StartRefused, process_keys, take_resources
 from kafkad.processes.supervisor.signals import SignalQueue
 from kafkad.processes.supervisor.supervision import Supervision
+from kafkad.wire.api_table import serve_cluster
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,8 @@ def run_broker(
     process_limits.raise_open_files()
     # Imported here, once, before the fork: a restarted child must not import again.
     mains = dict(roles) if roles is not None else load_roles()
+    if config.cluster is not None:
+        serve_cluster()
     service = ServiceManager()
     try:
         _look_at_machine(config)

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from kafkad.core.controller.deltas import MetadataDelta, ReplicasRemoved, TopicCreated, snapshot
+from kafkad.core.controller.deltas import MetadataDelta, ReplicasRemoved, TopicCreated, TopicDeleted, snapshot
 from kafkad.core.controller.image import NO_SLOT, MetadataImage, Partition, Topic
 from kafkad.processes.network.metadata_copy import MetadataCopy
 
@@ -41,3 +41,11 @@ def test_a_replica_that_moved_away_leaves_its_slot() -> None:
     assert list(moved.gone) == [5]
     assert copy.names == {6: ("t", 2)}
     assert list(copy.routing.by_name["t"].slots) == [NO_SLOT, NO_SLOT, 6]
+
+
+def test_a_topic_may_go_together_with_its_last_replicas() -> None:
+    copy = a_copy()
+    gone = ReplicasRemoved("t", ID, (a_row(0, NO_SLOT), a_row(2, NO_SLOT)), (5, 6))
+    moved = copy.apply(MetadataDelta(3, (gone, TopicDeleted("t", ID, ()))))
+    assert list(moved.gone) == [5, 6]
+    assert (copy.names, dict(copy.routing.by_name)) == ({}, {})

@@ -84,9 +84,14 @@ def _registration(listeners: Mapping[str, Listener], rack: str | None, now_ms: i
     plain = next((each for each in listeners.values() if each.security_protocol == PLAINTEXT), None)
     return nodes.BrokerNode(
         listener_security_protocol_map={each.name: each.security_protocol for each in listeners.values()},
-        endpoints=tuple(f"{each.name}://{each.host}:{each.port}" for each in listeners.values()),
+        endpoints=tuple(f"{each.name}://{_in_url(each.host)}:{each.port}" for each in listeners.values()),
         rack=rack,
         port=plain.port if plain else -1,
         host=plain.host if plain else None,
         timestamp=str(now_ms),
     )
+
+
+def _in_url(host: str) -> str:
+    """An IPv6 address has colons of its own."""
+    return f"[{host}]" if ":" in host else host

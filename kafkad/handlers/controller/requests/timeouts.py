@@ -20,8 +20,15 @@ _TEXT = "No controller took the request in time."
 Fields = Mapping[str, Any]
 
 
+def is_between_brokers(api_key: int) -> bool:
+    """Another broker's request, which is not answered but sent again on another connection."""
+    return api_key in api_table.CLUSTER_APIS
+
+
 def patience_ms(api_key: int, version: int, body: memoryview) -> int:
     """Raises MalformedRequest."""
+    if is_between_brokers(api_key):
+        return LONGEST_MS
     timeout = getattr(codec(_APIS[api_key][0], version).decode(body), "timeout", None)
     return LONGEST_MS if timeout is None else max(0, min(milliseconds(timeout), LONGEST_MS))
 

@@ -1,0 +1,78 @@
+"""May this broker register, and under which epoch? Another broker with its id or one of its addresses ends the start.
+
+A registration of the same id at the same addresses can only be this broker's own, from before a crash: the addresses
+are bound here. It ends with its session, for which the broker waits.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+
+from msgspec import MsgspecError, Struct, json
+
+from kafkad.core.controller.image import Broker, Listener
+from kafkad.core.controller.startup.startup import StartRefused
+from kafkad.core.controller.startup.term import register_broker
+from kafkad.core.controller.store import nodes
+from kafkad.core.coordination_store import CoordinationStore, NodeExists
+from kafkad.core.errors import KafkaError
+
+
+class _Endpoints(Struct, frozen=True):
+    """What is read of another broker's registration; one that can't be read is no reason to refuse."""
+
+    endpoints: tuple[str, ...] = ()
+
+
+_read = json.Decoder(_Endpoints).decode
+
+
+class Waiting(Enum):
+    """Why the broker is not registered yet."""
+
+    EARLIER_SESSION = "its registration from before still has a session"
+
+
+def try_to_register(
+    store: CoordinationStore,
+    broker_id: int,
+    listeners: Sequence[Listener],
+    rack: str | None,
+    now_ms: int,
+) -> Broker | Waiting:
+    """Raises `StartRefused`, and the errors of the store."""
+    mine = frozenset((each.host, each.port) for each in listeners)
+    names = store.children(nodes.BROKER_IDS)
+    found = store.get_many([f"{nodes.BROKER_IDS}/{name}" for name in names])
+    for name, node in zip(names, found, strict=True):
+        if node is None or node.stat.ephemeral_owner == store.session_id:
+            continue
+        theirs = _addresses(node.data)
+        if name != str(broker_id) and mine & theirs:
+            host, port = sorted(mine & theirs)[0]
+            raise StartRefused(f"{host}:{port} is the address of broker {name} already: give this one another")
+        if name == str(broker_id):
+            if theirs and theirs != mine:
+                shown = ", ".join(f"{host}:{port}" for host, port in sorted(theirs))
+                raise StartRefused(
+                    f"broker {broker_id} is registered already, at {shown}: give this one another broker.id"
+                )
+            return Waiting.EARLIER_SESSION
+    by_name: Mapping[str, Listener] = {each.name: each for each in listeners}
+    try:
+        return register_broker(store, broker_id, by_name, rack, now_ms)
+    except (KafkaError, NodeExists):
+        # Somebody was faster: the next look says who.
+        return Waiting.EARLIER_SESSION
+
+
+def _addresses(data: bytes) -> frozenset[tuple[str, int]]:
+    try:
+        return frozenset(_parsed(_read(data).endpoints))
+    except (MsgspecError, ValueError):
+        return frozenset()
+
+
+def _parsed(endpoints: Iterable[str]) -> Iterable[tuple[str, int]]:
+    for text in endpoints:
+        host, _, port = text.partition("://")[2].rpartition(":")
+        yield host.strip("[]"), int(port)

@@ -1,0 +1,164 @@
+"""How a broker in a cluster begins: the replicas on its disks get a place, the rest of the directories an end.
+
+No directory makes or extends a topic: a topic that was deleted while this broker was down must not come back. The
+replicas are loaded before the broker registers, and have no role until the controller gives it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from msgspec import structs
+
+from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, KnownTopic, Reconciliation, reconcile
+from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, StartRefused
+from kafkad.core.controller.topics.placement import Place, Placement, SlotTable
+from kafkad.core.hosting.hosting import Hosting
+from kafkad.core.log.segments.layout import directory_name
+from kafkad.core.types import NO_LEADER_EPOCH, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedTopic:
+    """A topic of the store; `assignments` are the replicas of each partition."""
+
+    name: str
+    id: UUID
+    assignments: tuple[tuple[int, ...], ...]
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStarted:
+    """`strays` belong to no replica of this broker, `leftovers` are renamed for deletion already."""
+
+    hosting: Hosting
+    strays: tuple[tuple[int, TopicPartition], ...]
+    leftovers: tuple[FoundDirectory, ...]
+
+
+def start_host(
+    *,
+    broker_id: int,
+    workers: int,
+    cluster_id: str,
+    topics: Mapping[str, AssignedTopic],
+    broker_configs: Mapping[str, Mapping[str, str]],
+    directories: Directories,
+    inherited: SharedMemoryState | None = None,
+) -> HostStarted:
+    """Raises `StartRefused` when a partition is in two directories."""
+    result = reconcile({name: _known(topic, broker_id) for name, topic in topics.items()}, {}, directories.found)
+    _refuse_duplicates(result)
+    mine = {at: log_dir for at, log_dir in result.located.items() if _is_assigned(at, topics, broker_id)}
+    others = [(log_dir, at) for at, log_dir in result.located.items() if at not in mine]
+    strays = [(each.directory.log_dir, each.directory.name) for each in result.stray]
+    placement, places = _place(mine, topics, workers, directories, inherited)
+    version = (inherited.image.version if inherited else 0) + 1
+    rows: dict[str, dict[int, Place]] = {}
+    for at, place in places.items():
+        rows.setdefault(at.topic, {})[at.partition] = place
+    image = MetadataImage(
+        version=version,
+        cluster_id=cluster_id,
+        topics={name: _topic(topics[name], placed) for name, placed in rows.items()},
+        names_by_id={topics[name].id: name for name in rows},
+        broker_configs={name: dict(configs) for name, configs in broker_configs.items()},
+    )
+    placement.rest_inherited(version)
+    hosting = Hosting(
+        broker_id=broker_id,
+        image=image,
+        placement=placement,
+        has_offline_directory=bool(directories.offline),
+    )
+    named = {directory_name(at): at for _, at in others}
+    return HostStarted(
+        hosting=hosting,
+        strays=(*others, *((log_dir, named.get(name) or _partition(name)) for log_dir, name in strays)),
+        leftovers=tuple(result.leftovers),
+    )
+
+
+def _partition(name: str) -> TopicPartition:
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def _known(topic: AssignedTopic, broker_id: int) -> KnownTopic:
+    local = frozenset(at for at, replicas in enumerate(topic.assignments) if broker_id in replicas)
+    return KnownTopic(topic.id, len(topic.assignments), local)
+
+
+def _refuse_duplicates(result: Reconciliation) -> None:
+    if result.duplicates:
+        text = ", ".join(f"{partition} in log.dirs[{a}] and [{b}]" for partition, a, b in result.duplicates)
+        raise StartRefused(f"partitions found in two log directories: {text}; move one of each away")
+
+
+def _is_assigned(at: TopicPartition, topics: Mapping[str, AssignedTopic], broker_id: int) -> bool:
+    topic = topics.get(at.topic)
+    return topic is not None and at.partition < len(topic.assignments) and broker_id in topic.assignments[at.partition]
+
+
+def _place(
+    mine: Mapping[TopicPartition, int],
+    topics: Mapping[str, AssignedTopic],
+    workers: int,
+    directories: Directories,
+    inherited: SharedMemoryState | None,
+) -> tuple[Placement, dict[TopicPartition, Place]]:
+    places = _inherited_places(topics, mine, workers, inherited)
+    ever_used = inherited.slots_ever_used if inherited else 0
+    slots = SlotTable((place.slot for place in places.values()), ever_used=ever_used)
+    placement = Placement(slots, workers, sorted(directories.online))
+    for place in places.values():
+        placement.occupy(place)
+    for at, log_dir in mine.items():
+        if at not in places:
+            places[at] = placement.take_in(log_dir)
+    return placement, places
+
+
+def _inherited_places(
+    topics: Mapping[str, AssignedTopic],
+    mine: Mapping[TopicPartition, int],
+    workers: int,
+    inherited: SharedMemoryState | None,
+) -> dict[TopicPartition, Place]:
+    """The partitions that live processes have."""
+    places: dict[TopicPartition, Place] = {}
+    for topic in inherited.image.topics.values() if inherited is not None else ():
+        if topic.name not in topics or topics[topic.name].id != topic.id:
+            continue
+        for row in topic.partitions:
+            at = TopicPartition(topic.name, row.index)
+            if row.slot != NO_SLOT and row.owner < workers:
+                places[at] = Place(row.slot, row.owner, mine.get(at, row.log_dir))
+    return places
+
+
+def _topic(topic: AssignedTopic, places: Mapping[int, Place]) -> Topic:
+    return Topic(
+        name=topic.name,
+        id=topic.id,
+        partitions=tuple(_row(topic, index, places.get(index)) for index in range(max(places) + 1)),
+        configs=dict(topic.configs),
+    )
+
+
+def _row(topic: AssignedTopic, index: int, place: Place | None) -> Partition:
+    """Without a role: whatever leader epoch the controller names is newer."""
+    row = Partition(
+        index=index,
+        slot=NO_SLOT,
+        owner=NO_OWNER,
+        log_dir=NO_LOG_DIR,
+        leader=NO_LEADER,
+        leader_epoch=NO_LEADER_EPOCH,
+        partition_epoch=-1,
+        replicas=topic.assignments[index] if index < len(topic.assignments) else (),
+        isr=(),
+    )
+    return row if place is None else structs.replace(row, slot=place.slot, owner=place.owner, log_dir=place.log_dir)

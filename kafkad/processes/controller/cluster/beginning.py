@@ -1,0 +1,59 @@
+"""Puts the controller process of a broker in a cluster together, when ZooKeeper has answered."""
+
+from concurrent.futures import Future
+
+from kafkad.adapters.links.supervision_channel import Status
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.processes.controller.cluster.events import HostEvents
+from kafkad.processes.controller.cluster.membership import Membership
+from kafkad.processes.controller.cluster.opening import OpenedHost, open_host
+from kafkad.processes.controller.cluster.session import Sessions
+from kafkad.processes.controller.cluster.store_thread import StoreThread
+from kafkad.processes.controller.events import Send
+from kafkad.processes.controller.startup import registered_listeners
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import EventLoop
+
+
+class ClusterOpening:
+    """`is_done` when the session is open and the tree is read; run the loop until then."""
+
+    def __init__(self, context: ChildContext, loop: EventLoop, handover: ControllerHandover) -> None:
+        assert context.config.cluster is not None, "only a broker in a cluster has a session"
+        self.is_done = False
+        self._context = context
+        self._loop = loop
+        self._handover = handover
+        self._sessions = Sessions(context.config.cluster)
+        self._thread = StoreThread(loop)
+        self._future: Future[OpenedHost] | None = None
+        self._thread.submit(lambda: open_host(context, handover, self._sessions), self._opened)
+
+    def _opened(self, future: "Future[OpenedHost]") -> None:
+        self._future = future
+        self.is_done = True
+
+    def give_up(self) -> None:
+        """The broker stops."""
+        self._sessions.stop()
+        self._thread.close()
+
+    def events(self, send: Send) -> HostEvents:
+        """Raises what kept the broker from starting."""
+        assert self._future is not None, "the opening is done"
+        opened = self._future.result()
+        context = self._context
+        listeners = tuple(registered_listeners(context).values())
+        membership = Membership(
+            context,
+            self._loop,
+            self._thread,
+            self._sessions,
+            opened,
+            listeners,
+            lambda text: context.channel.send(Status(text)),
+        )
+        events = HostEvents(context, self._handover, opened, send, membership, monotonic_ms())
+        membership.member = events
+        return events

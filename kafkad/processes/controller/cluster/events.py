@@ -1,0 +1,310 @@
+"""How the controller process of a broker in a cluster handles messages: what the elected controller says is carried
+out and published, what other processes report is kept, and everything else goes to the elected part.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
+from kafkad.config import BrokerConfig
+from kafkad.config.dynamic import apply_dynamic, with_static
+from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
+from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+from kafkad.core.coordination_store import Event
+from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
+from kafkad.core.metrics.catalogue import GLOBAL_PARTITIONS, GLOBAL_TOPICS, OFFLINE_LOG_DIRS, OFFLINE_PARTITIONS
+from kafkad.processes.controller.checkpoints import Checkpoints, intervals_ms
+from kafkad.processes.controller.cluster.control_api import MESSAGES, read_request, unauthorized, write_response
+from kafkad.processes.controller.cluster.handed_requests import HandedRequests
+from kafkad.processes.controller.cluster.joint import Answered, ControlRequest, ControlResponse, Elected
+from kafkad.processes.controller.cluster.membership import Membership
+from kafkad.processes.controller.cluster.opening import OpenedHost
+from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
+from kafkad.processes.controller.cluster.stored import Configs, topic_configs
+from kafkad.processes.controller.events import EveryDirectoryFailed, Send
+from kafkad.processes.controller.metadata_publisher import MetadataPublisher
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import (
+    AdminReply,
+    AdminRequest,
+    Applied,
+    AutoCreated,
+    AutoCreateWanted,
+    ControllerMessage,
+    DirectoriesRemoved,
+    LogDirFailed,
+    LogsMoved,
+    PartitionMoved,
+    ProducerIdsGiven,
+    ProducerIdsWanted,
+    QuotaCounts,
+    SnapshotWanted,
+    pack_message,
+)
+
+log = logging.getLogger(__name__)
+
+NOT_SERVED = "this broker does not answer such requests in a cluster yet"
+_COORDINATOR_NOT_AVAILABLE = 15
+
+
+class HostEvents:
+    """One incarnation of the controller process in a cluster, after its session was opened."""
+
+    def __init__(
+        self,
+        context: ChildContext,
+        handover: ControllerHandover,
+        opened: OpenedHost,
+        send: Send,
+        membership: Membership,
+        now_ms: int,
+    ) -> None:
+        assert context.config.cluster is not None, "only a broker in a cluster has this"
+        self._context = context
+        self._handover = handover
+        self._hosting = opened.hosting
+        self._send = send
+        self._now_ms = now_ms
+        self._offline = opened.offline
+        self._config: BrokerConfig = context.config
+        self._between_brokers = context.config.cluster.inter_broker_listener
+        self._first_version = opened.hosting.image.version
+        self._membership = membership
+        self._published = opened.hosting.image
+        self._elected: Elected | None = None
+        self._metadata_publisher = MetadataPublisher(context.registry, send)
+        self._requests = HandedRequests(opened.hosting, self._read_configs, self._publish)
+        directories = context.log_directories
+        self._removals = ReplicaRemovals(context.table, directories, opened.leaving_slots)
+        if context.incarnation == FIRST_INCARNATION:
+            self._removals.remove_leftovers(opened.leftovers)
+        first_ms = now_ms + context.config.log_dirs.log_initial_task_delay_ms
+        self._checkpoints = Checkpoints(
+            [(at, each.path) for at, each in enumerate(directories) if at not in opened.offline],
+            context.table,
+            intervals_ms(context.config),
+            first_ms=dict.fromkeys((RECOVERY_POINTS, LOG_START_OFFSETS), first_ms),
+            failed=self._directory_failed,
+        )
+        self._reconfigure()
+
+    def begin(self) -> None:
+        """Send the first version of the metadata; the broker registers when it is applied."""
+        self._keep()
+        self._metadata_publisher.announce(self._first_version)
+        self._count()
+
+    # What the elected part asks of its broker.
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._hosting.image
+
+    def hand_over(self, request: ControlRequest, answered: Answered) -> None:
+        self._requests.add(request, answered, self._now_ms)
+
+    def attach(self, elected: Elected) -> None:
+        self._elected = elected
+
+    # Incoming messages.
+
+    def peer_linked(self, peer: ProcessKey) -> None:
+        self._keep()
+        if peer.role == "worker":
+            self._removals.worker_linked(peer.index)
+        self._metadata_publisher.linked(peer, self._hosting.image)
+
+    def peer_ended(self, peer: ProcessKey) -> None:
+        self._metadata_publisher.unlinked(peer)
+        if peer.role == "worker":
+            self._removals.worker_ended(peer.index)
+
+    def reread(self, static: Mapping[str, str]) -> None:
+        self._config = with_static(self._config, static)
+        self._reconfigure()
+
+    def _reconfigure(self) -> None:
+        configs = self._hosting.image.broker_configs
+        own = configs.get(str(self._config.node_id), {})
+        self._config = apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own)
+        self._hosting.cordon(cordoned_dirs(self._config))
+
+    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> None:
+        self._now_ms = now_ms
+        match message:
+            case AdminRequest():
+                self._asked(peer, message)
+            case SnapshotWanted(have_version):
+                self._metadata_publisher.asked(peer, have_version, self._hosting.image)
+            case Applied():
+                # This only wakes the process: the end of the pass reads the process registry.
+                return
+            case LogsMoved():
+                self._checkpoints.moved(now_ms)
+            case DirectoriesRemoved(_, slots):
+                self._removals.removed(slots)
+            case QuotaCounts():
+                self._pass_on(peer, message)
+            case LogDirFailed(log_dir, cause):
+                self._directory_failed(log_dir, cause)
+            case PartitionMoved(topic_id, index, in_dir, target):
+                self._hosting.partition_moved(topic_id, index, in_dir, target)
+                self._publish()
+            case _:
+                self._heard_for_elected(peer, message)
+
+    def _asked(self, peer: ProcessKey, message: AdminRequest) -> None:
+        context = message.context
+        api_key, version = context.api_key, context.version
+        if api_key not in MESSAGES:
+            if self._elected is not None:
+                self._elected.asked(peer, message, self._now_ms)
+            else:
+                self._send(peer, pack_message(AdminReply(message.token, None, NOT_SERVED)))
+            return
+        if context.connection.listener != self._between_brokers:
+            self._send(peer, pack_message(AdminReply(message.token, unauthorized(api_key, version))))
+            return
+        try:
+            request = read_request(api_key, version, message.body)
+        except MalformedRequest as error:
+            self._send(peer, pack_message(AdminReply(message.token, None, str(error))))
+            return
+        self._requests.add(request, partial(self._answer, peer, message.token, api_key, version), self._now_ms)
+
+    def _answer(self, peer: ProcessKey, token: int, api_key: int, version: int, response: ControlResponse) -> None:
+        self._send(peer, pack_message(AdminReply(token, write_response(api_key, version, response))))
+
+    def _heard_for_elected(self, peer: ProcessKey, message: ControllerMessage) -> None:
+        if self._elected is not None and self._elected.heard(peer, message, self._now_ms):
+            return
+        match message:
+            case AutoCreateWanted(token, names):
+                errors = dict.fromkeys(names, _COORDINATOR_NOT_AVAILABLE)
+                self._send(peer, pack_message(AutoCreated(token, errors)))
+            case ProducerIdsWanted():
+                self._send(peer, pack_message(ProducerIdsGiven(0, 0)))
+            case _:
+                log.debug("%s said %s, which nobody handles", peer, type(message).__name__)
+
+    def _pass_on(self, peer: ProcessKey, counts: QuotaCounts) -> None:
+        frame = pack_message(counts)
+        for other in self._context.registry.role("network"):
+            if other != peer:
+                self._send(other, frame)
+
+    # The store.
+
+    def _read_configs(self, names: set[str], read: Callable[["Future[Configs]"], None]) -> None:
+        self._membership.read(lambda store: topic_configs(store, names), read)
+
+    def configs_changed(self, topics: Configs, brokers: Configs) -> None:
+        """Configurations were changed by some broker."""
+        for name, configs in topics.items():
+            self._hosting.topic_config_changed(name, configs)
+        for broker, configs in brokers.items():
+            self._hosting.broker_config_changed(broker, configs)
+        self._publish()
+
+    def registered(self) -> None:
+        """The broker has a new registration, whose requests alone are taken."""
+        broker = self._membership.broker
+        assert broker is not None, "the membership says so after it registered"
+        self._hosting.registered(broker.epoch, broker.listeners, broker.rack)
+        self._publish()
+        if self._elected is not None:
+            self._elected.registered(broker, self._now_ms)
+
+    def session_lost(self) -> None:
+        self._requests.give_up()
+        self._hosting.session_lost()
+        self._publish()
+
+    def store_event(self, event: Event) -> None:
+        if self._elected is not None:
+            self._elected.store_event(event, self._now_ms)
+
+    # Log directories.
+
+    def _directory_failed(self, log_dir: int, cause: str) -> None:
+        if log_dir in self._offline:
+            return
+        path = self._context.log_directories[log_dir].path
+        log.error("log directory %s has failed, its partitions are offline: %s", path, cause)
+        self._offline |= {log_dir}
+        self._checkpoints.forget(log_dir)
+        self._keep()
+        if len(self._offline) == len(self._context.log_directories):
+            raise EveryDirectoryFailed(f"every log directory has failed, the last one {path}: {cause}")
+        self._hosting.directory_failed(log_dir)
+        self._publish()
+        self._membership.tell_of_failed_directory()
+
+    # Outgoing messages.
+
+    def _publish(self) -> None:
+        changes = self._hosting.take_deltas()
+        if not changes:
+            return
+        before, self._published = self._published, self._hosting.image
+        self._keep()
+        self._removals.began(before, changes)
+        made = [each for each in partitions_made(changes) if self._is_here(each.topic, each.partition)]
+        self._checkpoints.begin_anew(made)
+        self._metadata_publisher.publish(changes)
+        if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
+            self._reconfigure()
+        self._checkpoints.moved(self._now_ms)
+        self._count()
+
+    def _is_here(self, topic: str, index: int) -> bool:
+        known = self._hosting.image.topics.get(topic)
+        return known is not None and known.partitions[index].slot >= 0
+
+    def _keep(self) -> None:
+        """Before any process hears of a slot, record it for the next controller process of this broker."""
+        self._handover.keep(self._hosting.slots_ever_used, self._offline)
+
+    def _count(self) -> None:
+        topics = self._hosting.image.topics.values()
+        block = self._context.block
+        block[OFFLINE_LOG_DIRS] = len(self._offline)
+        block[GLOBAL_TOPICS] = len(topics)
+        block[GLOBAL_PARTITIONS] = sum(len(topic.partitions) for topic in topics)
+        block[OFFLINE_PARTITIONS] = sum(row.leader < 0 for topic in topics for row in topic.partitions)
+
+    def finish_pass(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        if self._membership.refused is not None:
+            raise self._membership.refused
+        applied = self._metadata_publisher.applied()
+        if applied >= self._first_version:
+            # The logs are loaded: Apache Kafka registers at that moment, too.
+            self._membership.begin_to_register()
+        self._hosting.acknowledged(self._removals.reusable(applied))
+        self._requests.send_ready(applied, now_ms)
+        if self._elected is not None:
+            self._elected.finish_pass(now_ms)
+        self._checkpoints.write_due(self._hosting.image, now_ms)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        elected_ms = self._elected.next_deadline_ms if self._elected is not None else None
+        deadlines = (self._requests.next_deadline_ms, self._checkpoints.next_deadline_ms, elected_ms)
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def finish(self) -> bool:
+        """Write the last checkpoints and end the session; returns whether everything is on disk."""
+        failed_before = self._offline
+        if self._elected is not None:
+            self._elected.end()
+        self._removals.close()
+        self._checkpoints.write(self._hosting.image)
+        self._membership.end()
+        return self._offline == failed_before

@@ -1,0 +1,98 @@
+"""The controller's requests to this broker, in the order in which they came.
+
+A request waits for the configurations of topics that are new here, and all later ones wait behind it. Its answer waits
+until the local processes have applied what it changed, so that the controller then finds it everywhere.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
+from kafkad.core.hosting.hosting import Hosting
+from kafkad.processes.controller.cluster.joint import Answered, ControlRequest, ControlResponse
+from kafkad.processes.controller.cluster.stored import Configs
+
+LONGEST_WAIT_MS = 10_000
+"""A local process that hangs must not hold back the controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    version: int
+    deadline_ms: int
+    answered: Answered
+    response: ControlResponse
+
+
+class HandedRequests:
+    """`read_configs` reads the configurations of topics by name, and calls back in a later pass."""
+
+    def __init__(
+        self,
+        hosting: Hosting,
+        read_configs: Callable[[set[str], Callable[["Future[Configs]"], None]], None],
+        publish: Callable[[], None],
+    ) -> None:
+        self._hosting = hosting
+        self._read_configs = read_configs
+        self._publish = publish
+        self._queue: deque[tuple[ControlRequest, Answered]] = deque()
+        self._is_reading = False
+        self._waiting: list[_Waiting] = []
+        self._now_ms = 0
+
+    def add(self, request: ControlRequest, answered: Answered, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self._queue.append((request, answered))
+        self._go_on({})
+
+    def _go_on(self, configs: Configs) -> None:
+        """Carry out what needs nothing more; `configs` are for the first request only."""
+        while self._queue and not self._is_reading:
+            request, answered = self._queue[0]
+            if isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest):
+                missing = self._hosting.unknown_topics(request) - configs.keys()
+                if missing:
+                    self._is_reading = True
+                    self._read_configs(missing, self._read)
+                    return
+            self._queue.popleft()
+            response = self._carried_out(request, configs)
+            configs = {}
+            self._publish()
+            deadline_ms = self._now_ms + LONGEST_WAIT_MS
+            self._waiting.append(_Waiting(self._hosting.image.version, deadline_ms, answered, response))
+
+    def _read(self, future: "Future[Configs]") -> None:
+        self._is_reading = False
+        if future.exception() is None:
+            self._go_on(future.result())
+        else:
+            # The session is away: nothing can be carried out, and the controller sends it again on a new connection.
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Drop what waits, unanswered: the session is over, and its controller tells the next one everything again."""
+        self._queue.clear()
+        self._waiting.clear()
+
+    def _carried_out(self, request: ControlRequest, configs: Configs) -> ControlResponse:
+        if isinstance(request, LeaderAndIsrRequest):
+            return self._hosting.leader_and_isr(request, configs)
+        if isinstance(request, UpdateMetadataRequest):
+            return self._hosting.update_metadata(request, configs)
+        return self._hosting.stop_replica(request)
+
+    def send_ready(self, applied: int, now_ms: int) -> None:
+        """`applied` is the version that every live local process has."""
+        self._now_ms = now_ms
+        ready = [each for each in self._waiting if each.version <= applied or each.deadline_ms <= now_ms]
+        self._waiting = [each for each in self._waiting if each.version > applied and each.deadline_ms > now_ms]
+        for each in ready:
+            each.answered(each.response)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return min((each.deadline_ms for each in self._waiting), default=None)

@@ -1,0 +1,57 @@
+"""What the elected controller and the host of one broker know of each other: the one is told, the other carries out.
+
+Every broker of a cluster has both; the elected controller decides only while this broker is elected.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.cluster.control_requests import (
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kafkad.core.controller.image import Broker, MetadataImage
+from kafkad.core.coordination_store import Event
+from kafkad.wire.processes.controller_messages import AdminRequest, ControllerMessage
+
+ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
+Answered = Callable[[ControlResponse], None]
+
+
+class Host(Protocol):
+    """What the elected part asks of its own broker."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """Its `controller_id` is the broker whose UpdateMetadata came last: where AlterPartition goes."""
+
+    def hand_over(self, request: ControlRequest, answered: Answered) -> None:
+        """The elected controller's request to its own broker, without a wire; answered when it is applied."""
+
+
+class Elected(Protocol):
+    """What the host tells the elected part."""
+
+    def registered(self, broker: Broker, now_ms: int) -> None:
+        """The broker has a (new) registration: be a candidate, watch."""
+
+    def store_event(self, event: Event, now_ms: int) -> None: ...
+
+    def asked(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
+        """A request that the host does not answer by itself; it is answered by AdminReply."""
+
+    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
+        """A message of another local process that the host does not know; False if nobody does."""
+
+    def finish_pass(self, now_ms: int) -> None: ...
+
+    @property
+    def next_deadline_ms(self) -> int | None: ...
+
+    def end(self) -> None: ...

@@ -1,0 +1,163 @@
+"""This broker's membership of the cluster: its session, its registration, and the changes that others notify.
+
+*Suspended*: nothing is done, leaders serve on. *Lost*: all roles are given up, and a new session and registration
+follow, as often as it takes. One is registered when the node's owner is the session.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Protocol, TypeVar
+
+from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
+from kafkad.core.controller.image import Broker, Listener
+from kafkad.core.controller.startup.startup import StartRefused
+from kafkad.core.controller.store import nodes
+from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
+from kafkad.processes.controller.cluster.opening import OpenedHost, register
+from kafkad.processes.controller.cluster.session import Sessions, Stopped
+from kafkad.processes.controller.cluster.store_thread import StoreThread
+from kafkad.processes.controller.cluster.stored import Configs
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import EventLoop
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class Member(Protocol):
+    """Who is told."""
+
+    def registered(self) -> None: ...
+    def session_lost(self) -> None: ...
+    def configs_changed(self, topics: Configs, brokers: Configs) -> None: ...
+    def store_event(self, event: Event) -> None: ...
+
+
+class Membership:
+    def __init__(
+        self,
+        context: ChildContext,
+        loop: EventLoop,
+        thread: StoreThread,
+        sessions: Sessions,
+        opened: OpenedHost,
+        listeners: tuple[Listener, ...],
+        say: Callable[[str], None],
+    ) -> None:
+        self.broker: Broker | None = None
+        self.refused: StartRefused | None = None
+        """Why the broker must end."""
+        self.member: Member | None = None
+        self._context = context
+        self._loop = loop
+        self._thread = thread
+        self._sessions = sessions
+        self._store = opened.store
+        self._changes = opened.changes
+        self._listeners = listeners
+        self._say = say
+        self._is_registering = False
+        self._is_ending = False
+        loop.watch(self._store.fileno(), self._on_events)
+
+    @property
+    def store(self) -> ZookeeperStore:
+        return self._store
+
+    def begin_to_register(self) -> None:
+        """The broker can serve: register, unless that is done or under way."""
+        if self._is_registering or self.broker is not None or self._is_ending:
+            return
+        self._is_registering = True
+        store = self._store
+        self._thread.submit(
+            lambda: register(self._context, store, self._sessions, self._listeners, self._say), self._registered
+        )
+
+    def read(self, work: Callable[[ZookeeperStore], Result], done: Callable[["Future[Result]"], None]) -> None:
+        """Do `work` with the present session, in the store's thread."""
+        store = self._store
+        self._thread.submit(lambda: work(store), done)
+
+    def tell_of_failed_directory(self) -> None:
+        """The controller then asks which partitions are offline."""
+        data = b'{"version":1,"broker":%d,"event":1}' % self._context.config.node_id
+        path = "/log_dir_event_notification/log_dir_event_"
+        self.read(lambda store: store.create(path, data, sequence=True), _complain)
+
+    def end(self) -> None:
+        """End the session: the controller hears of it at once."""
+        self._is_ending = True
+        self._sessions.stop()
+        self._thread.close()
+        self._loop.unwatch(self._store.fileno())
+        self._store.close()
+
+    def _registered(self, future: "Future[Broker]") -> None:
+        self._is_registering = False
+        error = future.exception()
+        if error is None:
+            self.broker = future.result()
+            log.info("broker %d is registered, its epoch is %d", self.broker.id, self.broker.epoch)
+            if self.member is not None:
+                self.member.registered()
+        elif isinstance(error, StartRefused):
+            self.refused = error
+        elif not isinstance(error, CoordinationError | Stopped):
+            raise error
+
+    def _on_events(self, _events: int) -> None:
+        for event in self._store.events():
+            match event:
+                case SessionChanged(SessionState.LOST):
+                    self._lost()
+                case SessionChanged(SessionState.CONNECTED) | WatchFired(path=nodes.CONFIG_CHANGES):
+                    # After a break every watch is gone, and what was notified meanwhile is read now.
+                    self.read(self._changes.read, self._changed)
+                case _:
+                    pass
+            if self.member is not None:
+                self.member.store_event(event)
+
+    def _changed(self, future: "Future[tuple[Configs, Configs]]") -> None:
+        error = future.exception()
+        if error is None and self.member is not None:
+            self.member.configs_changed(*future.result())
+        elif error is not None and not isinstance(error, CoordinationError):
+            raise error
+
+    def _lost(self) -> None:
+        if self._is_ending:
+            return
+        log.error("the session with ZooKeeper is lost: this broker leads nothing until it is registered again")
+        self.broker = None
+        self._is_registering = True
+        self._loop.unwatch(self._store.fileno())
+        lost = self._store
+
+        def reopen() -> ZookeeperStore:
+            lost.close()
+            store = self._sessions.open()
+            self._changes.watch(store)
+            return store
+
+        self._thread.submit(reopen, self._reopened)
+        if self.member is not None:
+            self.member.session_lost()
+
+    def _reopened(self, future: "Future[ZookeeperStore]") -> None:
+        error = future.exception()
+        if isinstance(error, Stopped):
+            return
+        if error is not None:
+            raise error
+        self._store = future.result()
+        self._loop.watch(self._store.fileno(), self._on_events)
+        self._is_registering = False
+        self.begin_to_register()
+
+
+def _complain(future: "Future[str]") -> None:
+    if future.exception() is not None:
+        log.error("the controller was not told of the failed log directory: %s", future.exception())

@@ -1,0 +1,177 @@
+"""How the controller process of a broker in a cluster gets from a session to the first metadata, and registers later.
+
+All of it waits for ZooKeeper, and so it runs in the store's thread.
+"""
+
+import logging
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
+from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
+from kafkad.adapters.stores.embedded_store import FILE_NAME
+from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
+from kafkad.core.controller.image import Broker, Listener
+from kafkad.core.controller.startup.reconciliation import FoundDirectory
+from kafkad.core.controller.startup.startup import Directories, StartRefused
+from kafkad.core.controller.startup.term import ensure_cluster_id, ensure_paths
+from kafkad.core.coordination_store import CoordinationError, CoordinationStore
+from kafkad.core.hosting.hosting import Hosting
+from kafkad.core.hosting.registration import Waiting, try_to_register
+from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
+from kafkad.core.ports import StorageFailed
+from kafkad.core.types import TopicPartition
+from kafkad.processes.controller.cluster.session import Sessions
+from kafkad.processes.controller.cluster.stored import ConfigChanges, broker_configs, read_topics
+from kafkad.processes.controller.failover_state import take_over
+from kafkad.processes.controller.interrupted_moves import without_sources
+from kafkad.processes.controller.log_dirs import partition_counts, proposed_cluster_id, scan, unreadable
+from kafkad.processes.controller.startup import new_id
+from kafkad.processes.runtime.child import ChildContext
+
+log = logging.getLogger(__name__)
+
+EARLIER_SESSION_LOOK_S = 0.2
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedHost:
+    """`leaving_slots` are published slots of partitions that nobody knows; `offline` are log directories by index."""
+
+    store: ZookeeperStore
+    hosting: Hosting
+    changes: ConfigChanges
+    offline: frozenset[int]
+    leaving_slots: tuple[int, ...]
+    leftovers: tuple[Path, ...]
+
+
+def open_host(context: ChildContext, handover: ControllerHandover, sessions: Sessions) -> OpenedHost:
+    """Raises `LogDirectoryUnusable` and `StartRefused`, which end the broker, `StorageFailed` and `Stopped`."""
+    directories = context.log_directories
+    if (directories[0].path / FILE_NAME).exists():
+        raise StartRefused(
+            f"{directories[0].path} is that of a single broker, which keeps its topics there: use another log.dirs "
+            "in a cluster, or remove zookeeper.connect"
+        )
+    failed = handover.offline | {at for at, each in enumerate(directories) if not each.is_online}
+    failed |= unreadable((at, each) for at, each in enumerate(directories) if at not in failed)
+    while True:
+        store = sessions.open()
+        try:
+            return _opened(context, handover, store, failed)
+        except CoordinationError as error:
+            store.close()
+            log.warning("ZooKeeper was away while the broker started, which begins again: %s", error)
+            sessions.pause()
+        except BaseException:
+            store.close()
+            raise
+
+
+def _opened(
+    context: ChildContext, handover: ControllerHandover, store: ZookeeperStore, failed: frozenset[int] | set[int]
+) -> OpenedHost:
+    config = context.config
+    directories = context.log_directories
+    ensure_paths(store)
+    online = [each for at, each in enumerate(directories) if at not in failed]
+    proposed = proposed_cluster_id([each.path for each in online])
+    cluster_id = ensure_cluster_id(store, proposed or urlsafe_b64encode(new_id().bytes).decode().rstrip("="))
+    for each in online:
+        each.claim_in_cluster(cluster_id=cluster_id, node_id=config.node_id)
+    changes = ConfigChanges()
+    changes.watch(store)
+    topics = read_topics(store)
+    found, offline = _scan(directories, frozenset(failed), topics)
+    is_first = context.incarnation == FIRST_INCARNATION
+    found = without_sources(found, directories, is_first_incarnation=is_first)
+    taken = None
+    if not is_first:
+        names = {topic.id: name for name, topic in topics.items()}
+        taken = take_over(context.table, handover, names, context.incarnation)
+    started = start_host(
+        broker_id=config.node_id,
+        workers=len(context.registry.role("worker")),
+        cluster_id=cluster_id,
+        topics=topics,
+        broker_configs=broker_configs(store),
+        directories=Directories(
+            found=tuple(found),
+            online=frozenset(range(len(directories))) - offline,
+            offline=offline,
+        ),
+        inherited=taken.inherited if taken is not None else None,
+    )
+    _set_strays_aside(started, directories)
+    return OpenedHost(
+        store=store,
+        hosting=started.hosting,
+        changes=changes,
+        offline=offline,
+        leaving_slots=taken.leaving if taken is not None else (),
+        leftovers=tuple(directories[each.log_dir].path / each.name for each in started.leftovers),
+    )
+
+
+def _scan(
+    directories: tuple[LogDirectory, ...], failed: frozenset[int], topics: dict[str, AssignedTopic]
+) -> tuple[list[FoundDirectory], frozenset[int]]:
+    is_known = partition_counts({name: len(topic.assignments) for name, topic in topics.items()})
+    found: list[FoundDirectory] = []
+    offline = set(failed)
+    for at, directory in enumerate(directories):
+        if at in offline:
+            continue
+        try:
+            found += list(scan(at, directory.path, is_known))
+        except StorageFailed as error:
+            log.error("log directory %s can't be read and is offline: %s", directory.path, error)
+            offline.add(at)
+    return found, frozenset(offline)
+
+
+def _set_strays_aside(started: HostStarted, directories: tuple[LogDirectory, ...]) -> None:
+    """Nothing is deleted: whoever deleted the topic, or moved its replica, may have done so by mistake."""
+    renamed: list[TopicPartition] = []
+    for log_dir, partition in started.strays:
+        try:
+            directories[log_dir].mark_leaving(partition, uuid4().hex, "stray")
+        except StorageFailed as error:
+            log.error("%s can't be renamed: %s", directories[log_dir].path / str(partition), error)
+        else:
+            renamed.append(partition)
+    if renamed:
+        shown = ", ".join(str(each) for each in renamed[:_MOST_NAMED]) + (", …" if len(renamed) > _MOST_NAMED else "")
+        log.error(
+            "%d director(ies) belong to no replica of this broker; they are set aside as …-stray: %s",
+            len(renamed),
+            shown,
+        )
+
+
+def register(
+    context: ChildContext,
+    store: CoordinationStore,
+    sessions: Sessions,
+    listeners: tuple[Listener, ...],
+    say: Callable[[str], None],
+) -> Broker:
+    """Waits for an earlier session of this broker to end. Raises `StartRefused`, `Stopped`, the store's errors."""
+    config = context.config
+    has_said_so = False
+    while True:
+        found = try_to_register(store, config.node_id, listeners, config.rack, wall_clock_ms())
+        if not isinstance(found, Waiting):
+            return found
+        if not has_said_so:
+            log.warning("broker %d waits: %s, which ends within its timeout", config.node_id, found.value)
+            say("waiting for the end of an earlier session")
+        has_said_so = True
+        sessions.pause(EARLIER_SESSION_LOOK_S)

@@ -1,0 +1,95 @@
+"""Follows removed replicas until their owner has freed the slot, also when the worker that should do so dies.
+
+A slot is used again only then: freeing is a write, which would hit the next partition in the slot.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from kafkad.adapters.files.directory_removal import DirectoryRemovals
+from kafkad.adapters.files.log_directory import LogDirectory
+from kafkad.adapters.shared_memory.partition_table import PartitionTable
+from kafkad.core.controller.deltas import MetadataDelta, ReplicasRemoved
+from kafkad.core.controller.image import MetadataImage, Partition
+from kafkad.core.partition_slot import STATE_FREE
+from kafkad.core.ports import StorageFailed
+from kafkad.core.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaRemovals:
+    def __init__(
+        self, table: PartitionTable, directories: Sequence[LogDirectory], leaving_slots: Iterable[int] = ()
+    ) -> None:
+        self._table = table
+        self._directories = directories
+        self._leaving_slots = list(leaving_slots)
+        self._removals = DirectoryRemovals()
+        self._pending: dict[int, tuple[int, UUID, TopicPartition, Partition]] = {}
+        """By slot: the version that removed it, topic id, partition, and its row before."""
+        self._workers: set[int] = set()
+
+    def remove_leftovers(self, paths: Iterable[Path]) -> None:
+        """Directories that were renamed to be removed, in an earlier life of the broker."""
+        for path in paths:
+            self._removals.add(path)
+
+    def began(self, before: MetadataImage, changes: Iterable[MetadataDelta]) -> None:
+        """Note the replicas that `changes` removed; `before` still has them."""
+        for delta in changes:
+            for change in delta.changes:
+                if isinstance(change, ReplicasRemoved):
+                    self._note(delta.version, before, change)
+
+    def _note(self, version: int, before: MetadataImage, change: ReplicasRemoved) -> None:
+        rows = {row.slot: row for row in before.topics[change.name].partitions}
+        for slot in change.slots:
+            row = rows[slot]
+            self._pending[slot] = (version, change.id, TopicPartition(change.name, row.index), row)
+            if row.owner not in self._workers:
+                self._remove(slot)
+
+    def removed(self, slots: Iterable[int]) -> None:
+        """A worker has renamed the directories of these and freed their slots."""
+        for slot in slots:
+            self._pending.pop(slot, None)
+
+    def worker_linked(self, worker: int) -> None:
+        self._workers.add(worker)
+
+    def worker_ended(self, worker: int) -> None:
+        """Its next incarnation does not hear of what it had to remove."""
+        self._workers.discard(worker)
+        for slot, (_, _, _, row) in list(self._pending.items()):
+            if row.owner == worker:
+                self._remove(slot)
+
+    def _remove(self, slot: int) -> None:
+        _, topic_id, partition, row = self._pending.pop(slot)
+        if self._table.read(slot).topic_id == topic_id.bytes:
+            self._table.clear(slot)
+        if row.log_dir < 0:
+            return
+        home = self._directories[row.log_dir]
+        if not (home.path / str(partition)).exists():
+            return
+        try:
+            self._removals.add(home.mark_leaving(partition, uuid4().hex, "delete"))
+        except StorageFailed as error:
+            log.error("%s was removed, its directory can't be renamed: %s", partition, error)
+
+    def reusable(self, applied: int) -> int:
+        """The version up to which slots that were given back may be used again."""
+        while self._leaving_slots and self._table.read(self._leaving_slots[-1]).state == STATE_FREE:
+            self._leaving_slots.pop()
+        if self._leaving_slots:
+            return 0
+        oldest = min((version for version, *_ in self._pending.values()), default=applied + 1)
+        return min(applied, oldest - 1)
+
+    def close(self) -> None:
+        """The next start removes the remaining directories."""
+        self._removals.close()

@@ -1,0 +1,43 @@
+"""The one thread of the controller process that waits for ZooKeeper: the loop never does.
+
+Work is done in order, and what it gives is told in the loop. The thread ends with the process.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
+
+from kafkad.adapters.links.event_queue import EventQueue
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.processes.runtime.event_loop import EventLoop
+
+Result = TypeVar("Result")
+
+
+class StoreThread:
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._threads = HelperThreads(1, "zookeeper")
+        self._done: EventQueue[Callable[[], None]] = EventQueue()
+        loop.watch(self._done.fileno(), self._tell)
+
+    def submit(self, work: Callable[[], Result], done: Callable[["Future[Result]"], None]) -> None:
+        """`done` gets the finished future in a later pass of the loop."""
+        future = self._threads.submit(work)
+        future.add_done_callback(lambda finished: self._done.put(partial(done, finished)))
+
+    def _tell(self, _events: int) -> None:
+        for tell in self._done.drain():
+            tell()
+
+    def close(self) -> None:
+        """Waits for the work that has begun, which gives up as soon as the session is away."""
+        self._threads.close(cancel=True)
+        self._loop.unwatch(self._done.fileno())
+        self._done.close()
+
+
+def failure_of(future: "Future[Any]") -> BaseException | None:
+    """What the work raised."""
+    return future.exception()
