@@ -169,6 +169,7 @@ class Hosting:
                 partition_epoch=state.partition_epoch,
                 replicas=state.replicas,
                 isr=state.isr,
+                future_dir=known.future_dir if hosted and known is not None else NO_LOG_DIR,
             ),
             configs.get(topic.topic_name, {}),
         )

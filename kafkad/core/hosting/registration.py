@@ -7,7 +7,7 @@ are bound here. It ends with its session, for which the broker waits.
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
-from msgspec import MsgspecError, Struct, json
+from msgspec import MsgspecError
 
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.startup.startup import StartRefused
@@ -15,15 +15,6 @@ from kafkad.core.controller.startup.term import register_broker
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore, NodeExists
 from kafkad.core.errors import KafkaError
-
-
-class _Endpoints(Struct, frozen=True):
-    """What is read of another broker's registration; one that can't be read is no reason to refuse."""
-
-    endpoints: tuple[str, ...] = ()
-
-
-_read = json.Decoder(_Endpoints).decode
 
 
 class Waiting(Enum):
@@ -67,7 +58,7 @@ def try_to_register(
 
 def _addresses(data: bytes) -> frozenset[tuple[str, int]]:
     try:
-        return frozenset(_parsed(_read(data).endpoints))
+        return frozenset(_parsed(nodes.decode_endpoints(data).endpoints))
     except (MsgspecError, ValueError):
         return frozenset()
 

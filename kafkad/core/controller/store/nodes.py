@@ -111,6 +111,20 @@ class ConfigChangeNode(Struct, frozen=True, kw_only=True):
     entity_path: str
 
 
+class ReadConfigChange(Struct, frozen=True):
+    """A notification of any version; version 1 has two fields instead of the path."""
+
+    entity_path: str = ""
+    entity_type: str = ""
+    entity_name: str = ""
+
+
+class ReadEndpoints(Struct, frozen=True):
+    """What a starting broker reads of another's registration."""
+
+    endpoints: tuple[str, ...] = ()
+
+
 class ClusterIdNode(Struct, frozen=True, kw_only=True):
     version: str = "1"
     id: str
@@ -162,6 +176,8 @@ encode = json.encode
 decode_topic = json.Decoder(TopicNode).decode
 decode_state = json.Decoder(StateNode).decode
 decode_config = json.Decoder(ConfigNode).decode
+decode_config_change = json.Decoder(ReadConfigChange).decode
+decode_endpoints = json.Decoder(ReadEndpoints).decode
 decode_cluster_id = json.Decoder(ClusterIdNode).decode
 decode_block = json.Decoder(ProducerIdBlockNode).decode
 decode_features = json.Decoder(FeatureNode).decode

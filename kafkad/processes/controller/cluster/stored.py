@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from msgspec import MsgspecError, Struct, json
+from msgspec import MsgspecError
 
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore
@@ -17,17 +17,6 @@ from kafkad.core.types import NO_TOPIC_ID
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 Configs = dict[str, dict[str, str]]
-
-
-class _Change(Struct, frozen=True):
-    """A notification; version 1 has two fields instead of the path."""
-
-    entity_path: str = ""
-    entity_type: str = ""
-    entity_name: str = ""
-
-
-_read_change = json.Decoder(_Change).decode
 
 
 def read_topics(store: CoordinationStore) -> dict[str, AssignedTopic]:
@@ -75,7 +64,7 @@ class ConfigChanges:
         names = store.children(nodes.CONFIG_CHANGES, watch=True)
         new = [name for name in names if name not in self._seen]
         self._seen = set(names)
-        notes = _read(store, [f"{nodes.CONFIG_CHANGES}/{name}" for name in new], _read_change)
+        notes = _read(store, [f"{nodes.CONFIG_CHANGES}/{name}" for name in new], nodes.decode_config_change)
         entities = {_entity(note) for note in notes if note is not None}
         topics = topic_configs(store, {name for kind, name in entities if kind == "topics"})
         wanted = {name for kind, name in entities if kind == "brokers"}
@@ -84,7 +73,7 @@ class ConfigChanges:
         return topics, {key: brokers.get(key, {}) for key in keys}
 
 
-def _entity(note: _Change) -> tuple[str, str]:
+def _entity(note: nodes.ReadConfigChange) -> tuple[str, str]:
     kind, _, name = note.entity_path.partition("/")
     return (kind, name) if kind else (note.entity_type, note.entity_name)
 
