@@ -26,9 +26,9 @@ class ClusterOpening:
         self._loop = loop
         self._handover = handover
         self._sessions = Sessions(context.config.cluster)
-        self._thread = StoreThread(loop)
+        self._store_thread = StoreThread(loop)
         self._future: Future[OpenedHost] | None = None
-        self._thread.submit(lambda: open_host(context, handover, self._sessions), self._opened)
+        self._store_thread.submit(lambda: open_host(context, handover, self._sessions), self._opened)
 
     def _opened(self, future: "Future[OpenedHost]") -> None:
         self._future = future
@@ -37,7 +37,7 @@ class ClusterOpening:
     def give_up(self) -> None:
         """The broker stops."""
         self._sessions.stop()
-        self._thread.close()
+        self._store_thread.close()
 
     def events(self, send: Send) -> HostEvents:
         """Raises what kept the broker from starting."""
@@ -48,7 +48,7 @@ class ClusterOpening:
         membership = Membership(
             context,
             self._loop,
-            self._thread,
+            self._store_thread,
             self._sessions,
             opened,
             listeners,

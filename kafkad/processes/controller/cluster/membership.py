@@ -51,7 +51,7 @@ class Membership:
         self.member: Member | None = None
         self._context = context
         self._loop = loop
-        self._thread = thread
+        self._store_thread = thread
         self._sessions = sessions
         self._store = opened.store
         self._changes = opened.changes
@@ -71,14 +71,14 @@ class Membership:
             return
         self._is_registering = True
         store = self._store
-        self._thread.submit(
+        self._store_thread.submit(
             lambda: register(self._context, store, self._sessions, self._listeners, self._say), self._registered
         )
 
     def read(self, work: Callable[[ZookeeperStore], Result], done: Callable[["Future[Result]"], None]) -> None:
         """Do `work` with the present session, in the store's thread."""
         store = self._store
-        self._thread.submit(lambda: work(store), done)
+        self._store_thread.submit(lambda: work(store), done)
 
     def tell_of_failed_directory(self) -> None:
         """The controller then asks which partitions are offline."""
@@ -90,7 +90,7 @@ class Membership:
         """End the session: the controller hears of it at once."""
         self._is_ending = True
         self._sessions.stop()
-        self._thread.close()
+        self._store_thread.close()
         self._loop.unwatch(self._store.fileno())
         self._store.close()
 
@@ -142,7 +142,7 @@ class Membership:
             self._changes.watch(store)
             return store
 
-        self._thread.submit(reopen, self._reopened)
+        self._store_thread.submit(reopen, self._reopened)
         if self.member is not None:
             self.member.session_lost()
 
