@@ -139,6 +139,26 @@ def _moved_after_kill(broker: TwoDirectories, victim: str) -> None:
         assert read(client, "t", 31) > size
 
 
+def test_records_that_were_deleted_before_a_move_stay_deleted_after_kill_9(tmp_path: Path) -> None:
+    hourly = {"log.flush.start.offset.checkpoint.interval.ms": "3600000"}
+    with TwoDirectories(tmp_path, **hourly) as broker:
+        with RawClient(broker.port) as client:
+            client.ask(raw.create_topic("t", 1))
+            write(client, "t", 10)
+            client.ask(raw.delete_records("t", 0, 4))
+            target = broker.other("t-0")
+            assert command(broker, "move", "t-0", "--to", str(target))[0] == 0
+        checkpoint = target / "log-start-offset-checkpoint"
+        eventually(
+            lambda: checkpoint.exists() and "t 0 4" in checkpoint.read_text(), within=WITHIN_S, what="it is written"
+        )
+        broker.kill()
+        broker.start()
+        with RawClient(broker.port) as client:
+            earliest = client.ask(raw.list_offsets("t", 0, -2))
+            assert int.from_bytes(earliest[-8:], "big") == 4
+
+
 def set_rate(broker: Kafkad, rate: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     entry = ConfigEntry(RATE, str(rate), incremental_operation=AlterConfigOpType.SET)

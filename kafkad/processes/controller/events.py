@@ -170,6 +170,7 @@ class ControllerEvents:
                 self._directory_failed(log_dir, cause)
             case PartitionMoved(topic_id, partition, in_dir, target):
                 self._controller.partition_moved(topic_id, partition, in_dir, target)
+                self._checkpoints.write(self._controller.image, (LOG_START_OFFSETS,))  # it begins there as before
                 self._publish(self._controller.image)
             case _:
                 raise AssertionError(f"{peer} does not say {type(message).__name__} to a controller")

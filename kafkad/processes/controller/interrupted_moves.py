@@ -37,6 +37,9 @@ def _settled(same: list[FoundDirectory], directories: Sequence[LogDirectory], *,
     for path, each in paths.items():
         came_from = moved_from(f"{path}/{each.name}")
         source = paths.get(came_from) if came_from is not None else None
+        if source is not None and moved_from(f"{came_from}/{each.name}") == path:
+            # Each says that the other one is of no use.
+            return same
         if source is not None and source is not each and source.topic_id == each.topic_id:
             sources.append(source)
             if renames:

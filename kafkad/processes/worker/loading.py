@@ -191,13 +191,10 @@ class Loader:
         directory = state.path / str(owned.name)
         is_new = _make(directory, owned.topic_id)
         if is_new:
-            for each in self._directories:
-                each.begin_anew(owned.name)
+            state.begin_anew(owned.name)
         follows_a_dead_worker = before.topic_id == owned.topic_id
         recovery_point = state.recovery_points.get(owned.name, 0)
-        # A partition that was moved here just before the broker died is still in the checkpoints of another directory.
-        log_start = max(each.log_starts.get(owned.name, 0) for each in self._directories)
-        cleaned_offset = max(each.cleaned.get(owned.name, NOT_CLEANED) for each in self._directories)
+        cleaned_offset = state.cleaned.get(owned.name, NOT_CLEANED)
         was_clean = is_new or (state.was_clean and not follows_a_dead_worker)
         owned.needs_recovery = not was_clean
         request = LoadRequest(
@@ -206,7 +203,9 @@ class Loader:
             was_clean=was_clean,
             now_ms=wall_clock_ms(),
             recovery_point=max(recovery_point, before.leo_offset) if follows_a_dead_worker else recovery_point,
-            log_start_offset=max(log_start, before.log_start if follows_a_dead_worker else 0),
+            log_start_offset=max(
+                state.log_starts.get(owned.name, 0), before.log_start if follows_a_dead_worker else 0
+            ),
             cleaned_offset=max(before.cleaned_offset if follows_a_dead_worker else NOT_CLEANED, cleaned_offset),
             roll_jitter=random.random(),
             producer_expiration_ms=self.producer_expiration_ms,

@@ -65,3 +65,10 @@ def test_a_mark_of_an_earlier_move_says_nothing(tmp_path: Path) -> None:
 
 def test_directories_of_two_topics_are_not_settled(tmp_path: Path) -> None:
     assert settle(two_directories(tmp_path, marks=str(tmp_path / "one"), other_id=UUID(int=6))) == [0, 1]
+
+
+def test_two_directories_that_both_say_so_are_for_the_operator_to_judge(tmp_path: Path) -> None:
+    directories = two_directories(tmp_path, marks=str(tmp_path / "one"))
+    (tmp_path / "one" / "t-0" / MOVED_FROM).write_text(str(tmp_path / "two"))
+    assert settle(directories) == [0, 1]
+    assert [names(each) for each in directories] == [["t-0"], ["t-0"]]

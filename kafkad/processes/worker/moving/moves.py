@@ -14,7 +14,7 @@ from pathlib import Path
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.free_room import measure_room
 from kafkad.adapters.files.log_copy import copy_bytes, copy_small_files
-from kafkad.adapters.files.moved_directory import future_directory, make_future, moved_from, take_name
+from kafkad.adapters.files.moved_directory import forget_source, future_directory, make_future, moved_from, take_name
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
@@ -186,6 +186,8 @@ class Moves:
         folder = future_directory(target, owned.name, owned.topic_id)
         self._left.remove(folder, owned)
         try:
+            # What an earlier move has left says nothing any more, and could be taken for this one's.
+            forget_source(self._live(owned.log_dir, owned))
             self._check_room(target, partition_log)
             make_future(folder, owned.topic_id)
         except (StorageFailed, FileNotFoundError) as error:

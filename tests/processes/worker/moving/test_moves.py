@@ -429,3 +429,14 @@ def test_a_move_that_is_ended_while_the_worker_is_dead_leaves_nothing(
         until_moved(pieces, target)
     pieces.run(lambda: not names(pieces, TWO), "the copy is removed")
     assert read(client, 6) == values
+
+
+def test_what_an_earlier_move_has_left_is_forgotten_before_the_next_one(pieces: Pieces) -> None:
+    """The worker died before it could: else two directories would each say that the other is of no use."""
+    client = pieces.connect()
+    values = filled(pieces, client)
+    (directory(pieces, ONE) / "t-0" / MOVED_FROM).write_text(str(directory(pieces, TWO)))
+    ask(pieces, TWO)
+    pieces.run(lambda: not (directory(pieces, ONE) / "t-0" / MOVED_FROM).exists(), "it is forgotten")
+    until_moved(pieces, TWO)
+    assert read(client, 6) == values
