@@ -1,0 +1,85 @@
+"""The model of a compacted log, and what it is worth: it finds out a broker that breaks a rule."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from kafkad.core.cleaning.offset_map import KeyHashes, OffsetMap
+from kafkad.core.cleaning.record_filter import LatestOfEachKey
+from kafkad.core.cleaning.transactions import CleanedTransactions
+from kafkad.core.columns.arrays import Flags, Numbers
+from kafkad.core.columns.records import RecordColumns
+from kafkad.core.log.recovery import leftovers
+from kafkad.core.log.segments import replacement
+from tests.core.cleaning.compacted_log_model import CompactedLogModel
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+TestCompactedLog = CompactedLogModel.TestCase
+TestCompactedLog.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+
+
+def _takes_the_latest_for_an_older_one(patch: pytest.MonkeyPatch) -> None:
+    true_get = OffsetMap.get
+
+    def get(table: OffsetMap, keys: KeyHashes) -> Numbers:
+        found: Numbers = true_get(table, keys) + 1
+        return found
+
+    patch.setattr(OffsetMap, "get", get)
+
+
+def _judges_what_it_has_not_read(patch: pytest.MonkeyPatch) -> None:
+    """A map that is full ends the pass there."""
+    true_retains = LatestOfEachKey.retains
+
+    def retains(latest: LatestOfEachKey, records: RecordColumns, end_offset: int, now_ms: int) -> Flags:
+        return true_retains(latest, records, 1 << 40, now_ms) & (records.key_size >= 0)
+
+    patch.setattr(LatestOfEachKey, "retains", retains)
+
+
+def _learns_from_aborted_records(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CleanedTransactions, "_is_aborted", lambda transactions, producer_id: False)
+
+
+def _learns_from_open_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CompactedLogModel, "stable_end", staticmethod(lambda log: log.log_end_offset))
+
+
+def _brings_removed_segments_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(replacement, "are_still_there", lambda log, sources: True)
+
+
+def _leaves_what_was_replaced_beside_it(patch: pytest.MonkeyPatch) -> None:
+    """After a crash in the middle of a swap."""
+    patch.setattr(leftovers, "_next_offset", lambda store, name, size, base_offset: base_offset)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    _takes_the_latest_for_an_older_one,
+    _judges_what_it_has_not_read,
+    _learns_from_aborted_records,
+    _learns_from_open_transactions,
+    _brings_removed_segments_back,
+    _leaves_what_was_replaced_beside_it,
+)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_cleaner_that_breaks_a_rule_is_found_out(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation(monkeypatch)
+    chances = settings(
+        max_examples=600,
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    with pytest.raises((AssertionError, FileNotFoundError, ValueError)):
+        run_state_machine_as_test(CompactedLogModel, settings=chances)
