@@ -4,8 +4,11 @@ The caller decides when to take the next step, and between any two may give the 
 used before the owner has swapped it in. Damage anywhere raises `UncleanableLog`, which names file and byte.
 """
 
+import operator
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from kafkad.core.cleaning.batch_retention import LastRecords, judge_batches
 from kafkad.core.cleaning.cleaned_segment import CleanedSegment
@@ -14,7 +17,8 @@ from kafkad.core.cleaning.rewriting import rewrite
 from kafkad.core.cleaning.sources import SourceSegment, group_segments
 from kafkad.core.cleaning.transactions import CleanedTransactions
 from kafkad.core.cleaning.uncleanable import UncleanableLog
-from kafkad.core.columns.records import read_records
+from kafkad.core.columns.arrays import Flags
+from kafkad.core.columns.records import RecordColumns, read_records
 from kafkad.core.columns.window import BatchWindow, read_window
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.segments.layout import LOG, file_name
@@ -103,7 +107,7 @@ class CleaningPass:
         self.figures.map_bytes += window.end - window.position
         for records in read_records(window, wanted):
             self.figures.map_records += len(records)
-            upto = self._filter.learn(records, self._first_dirty)
+            upto = _checked_end(self._filter.learn(records, self._first_dirty), records)
             if upto < records.end_batch:
                 return upto
         return len(window)
@@ -132,7 +136,8 @@ class CleaningPass:
         for records in read_records(window, ~retention.is_discarded):
             of_control = is_control[records.batch]
             retained = of_control.copy()
-            retained |= self._filter.retains(records, self.end_offset, self._now_ms) & ~of_control
+            wanted = _checked_flags(self._filter.retains(records, self.end_offset, self._now_ms), records)
+            retained |= wanted & ~of_control
             batches = rewrite(records, retained, retention, horizon_ms=horizon_ms)
             before = segment.size
             segment.append(batches)
@@ -163,3 +168,18 @@ class CleaningPass:
                 raise UncleanableLog(f"{name}, byte {error.position}: {error.reason}") from error
             before = last
             position = window.end
+
+
+def _checked_end(end: object, records: RecordColumns) -> int:
+    """A plugin's answer. Raises TypeError, ValueError."""
+    batch = operator.index(end)  # type: ignore[arg-type]
+    if not records.first_batch <= batch <= records.end_batch:
+        raise ValueError(f"expected a batch from {records.first_batch} to {records.end_batch}, got {batch}")
+    return batch
+
+
+def _checked_flags(flags: object, records: RecordColumns) -> Flags:
+    """A plugin's answer. Raises TypeError."""
+    if not isinstance(flags, np.ndarray) or flags.dtype != np.bool_ or flags.shape != (len(records),):
+        raise TypeError(f"expected a flag for each of {len(records)} records, got {repr(flags)[:200]}")
+    return flags

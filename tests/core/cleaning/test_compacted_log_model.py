@@ -9,8 +9,10 @@ from hypothesis.stateful import run_state_machine_as_test
 from kafkad.core.cleaning.offset_map import KeyHashes, OffsetMap
 from kafkad.core.cleaning.record_filter import LatestOfEachKey
 from kafkad.core.cleaning.transactions import CleanedTransactions
+from kafkad.core.cleaning.uncleanable import UncleanableLog
 from kafkad.core.columns.arrays import Flags, Numbers
 from kafkad.core.columns.records import RecordColumns
+from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.recovery import leftovers
 from kafkad.core.log.segments import replacement
 from tests.core.cleaning.compacted_log_model import CompactedLogModel
@@ -81,5 +83,5 @@ def test_a_cleaner_that_breaks_a_rule_is_found_out(mutation: Mutation, monkeypat
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    with pytest.raises((AssertionError, FileNotFoundError, ValueError)):
+    with pytest.raises((AssertionError, CorruptBatch, UncleanableLog, FileNotFoundError, LookupError, ValueError)):
         run_state_machine_as_test(CompactedLogModel, settings=chances)
