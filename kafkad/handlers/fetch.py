@@ -11,20 +11,17 @@ from typing import NamedTuple, Protocol
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.partition_slot import (
-    STATE_DELETING,
-    STATE_FREE,
-    STATE_OFFLINE,
-    STATE_RECOVERING,
+    ROLE_LEADER,
     PartitionSlot,
     SlotReader,
 )
 from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession, PartitionKey
-from kafkad.core.types import HIGH_WATERMARK, LOG_END, TXN_COMMITTED, LogPosition
+from kafkad.core.types import LOG_END, TXN_COMMITTED, LogPosition
+from kafkad.handlers.partitions.fetch_access import refusal, role_refusal
 from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 
-READ_COMMITTED = 1
 _NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
@@ -85,12 +82,24 @@ class Finding(NamedTuple):
     diverging: tuple[int, int] | None
 
 
+class Followed(NamedTuple):
+    """A follower has all records of this partition below `fetch_offset`."""
+
+    owner: int
+    slot: int
+    generation: int
+    leader_epoch: int
+    fetch_offset: int
+    log_start_offset: int
+
+
 class Measure:
     """The findings for one session. `is_urgent`: an error or a divergence is answered at once."""
 
     __slots__ = (
         "bytes_found",
         "findings",
+        "followed",
         "is_urgent",
         "isolation",
         "needs_manifest",
@@ -104,6 +113,8 @@ class Measure:
         self.bytes_found = 0
         self.is_urgent = False
         self.needs_manifest = False
+        self.followed: list[Followed] = []
+        """What the follower that reads has by now, for the owners."""
         self.quiet_slots: list[tuple[int, int]] = []
         """(slot, upper bound) of partitions without records from the fetch offset on."""
         self.readable_slots: list[tuple[int, int]] = []
@@ -113,13 +124,6 @@ class Measure:
     def has_something_to_say(self) -> bool:
         """Whether the answer would not be empty: then it does not wait for manifests of other partitions."""
         return self.is_urgent or self.bytes_found > 0
-
-
-def isolation_of(request: FetchRequest) -> int:
-    """Followers read up to the log end, whatever isolation level they say."""
-    if request.replica_id >= 0:
-        return LOG_END
-    return TXN_COMMITTED if request.isolation_level == READ_COMMITTED else HIGH_WATERMARK
 
 
 def rows_of(request: FetchRequest) -> list[CachedPartition]:
@@ -145,8 +149,14 @@ class FetchEvaluator:
     """Looks at partitions for fetches. `bound` is called when a session's partition gets its slot."""
 
     def __init__(
-        self, routing: Routing, slots: SlotReader, logs: Logs, bound: Callable[[FetchSession, int], None]
+        self,
+        routing: Routing,
+        slots: SlotReader,
+        logs: Logs,
+        bound: Callable[[FetchSession, int], None],
+        broker_id: int = -1,
     ) -> None:
+        self._broker_id = broker_id
         self._routing = routing
         self._slots = slots
         self._logs = logs
@@ -171,13 +181,27 @@ class FetchEvaluator:
                 room = max(0, room - finding.place.length)
             if finding.error or finding.diverging is not None:
                 measure.is_urgent = True
+            elif session.unreported:
+                self._follow(session, finding, measure)
+
+    def _follow(self, session: FetchSession, finding: Finding, measure: Measure) -> None:
+        row, published = finding.row, finding.published
+        if row.key in session.unreported and published is not None:
+            session.unreported.discard(row.key)
+            epoch, log_start = published.leader_epoch, session.log_starts.get(row.key, UNKNOWN)
+            measure.followed.append(
+                Followed(published.owner, row.slot, published.generation, epoch, row.fetch_offset, log_start)
+            )
 
     def _look(self, session: FetchSession, row: CachedPartition, room: int, measure: Measure) -> Finding:
         slot, error = self._resolve(session, row)
         if error:
             return Finding(row, error, None, None, None)
         published = self._slots.read(slot)
-        error = _refusal(row, published, self._routing.find(row.key[0]))
+        route = self._routing.find(row.key[0])
+        error = refusal(row, published, route)
+        if not error and (published.role != ROLE_LEADER or session.isolation == LOG_END):
+            error = role_refusal(session, row, published, route, self._broker_id)
         if error:
             return Finding(row, error, None, None, None)
         if row.last_fetched_epoch >= 0:
@@ -231,9 +255,11 @@ class FetchEvaluator:
         if route is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return UNKNOWN, unknown
-        slot = route.slots[partition] if 0 <= partition < len(route.slots) else UNKNOWN
-        if slot == UNKNOWN:
+        if not 0 <= partition < len(route.slots):
             return UNKNOWN, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        slot = route.slots[partition]
+        if slot == UNKNOWN:
+            return UNKNOWN, ErrorCode.NOT_LEADER_OR_FOLLOWER
         if row.slot != slot:
             session.bind(row, slot)
             self._bound(session, slot)
@@ -310,18 +336,3 @@ class FetchEvaluator:
 
 def _has_more(row: CachedPartition, published: PartitionSlot, measure: Measure) -> bool:
     return row.fetch_offset < published.upper_offset(measure.isolation)
-
-
-def _refusal(row: CachedPartition, published: PartitionSlot, route: object) -> int:
-    topic_id = getattr(route, "topic_id", None)
-    if published.state in (STATE_FREE, STATE_DELETING) or published.topic_id != topic_id:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if published.state == STATE_OFFLINE:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if published.state == STATE_RECOVERING and not published.segment_count:
-        # The log is not loaded yet. If its worker died and the log is loaded again, the published offsets still hold.
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    epoch = row.current_leader_epoch
-    if epoch >= 0 and epoch != published.leader_epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH if epoch < published.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
-    return 0

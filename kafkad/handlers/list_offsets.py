@@ -17,8 +17,8 @@ from kafkad.core.log.reading.log_reader import FoundOffset, LogReader, ManifestS
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import HIGH_WATERMARK, TXN_COMMITTED, LogPosition
-from kafkad.handlers.fetch import READ_COMMITTED
 from kafkad.handlers.partitions.damage import DAMAGE
+from kafkad.handlers.partitions.fetch_access import READ_COMMITTED
 from kafkad.handlers.partitions.leadership import find_leader
 from kafkad.handlers.requests.broker_view import BrokerView, NotYet
 from kafkad.handlers.requests.steps import ROWS_A_STEP, LogMoved, LogSearch, Pause, Steps, Waits, in_steps, until_known

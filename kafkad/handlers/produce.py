@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
+from kafkad.wire.messages.leader_hints import LeaderHints
 from kafkad.wire.messages.produce import TOPIC_IDS_FROM, PartitionResult, ProduceRequest, pack_response
 from kafkad.wire.processes.descriptors import AppendResult, AppendSlice
 
@@ -69,8 +70,8 @@ class ProduceInFlight:
             if result.error
         ]
 
-    def reply(self, throttle_ms: int) -> bytes:
-        return pack_response(self.context.version, self.topics, throttle_ms)
+    def reply(self, throttle_ms: int, hints: LeaderHints | None = None) -> bytes:
+        return pack_response(self.context.version, self.topics, throttle_ms, hints)
 
 
 def plan(request: ProduceRequest, produce: ProduceInFlight, frame_offset: int, routing: Routing) -> list[ProducePart]:

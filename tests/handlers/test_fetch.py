@@ -9,7 +9,8 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECOVERING, PartitionSlot
 from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
 from kafkad.core.types import HIGH_WATERMARK, ISOLATIONS, LOG_END, TXN_COMMITTED, LogPosition
-from kafkad.handlers.fetch import FetchEvaluator, Measure, Place, WantedRecords, rows_of
+from kafkad.handlers.fetch import FetchEvaluator, Followed, Measure, Place, WantedRecords, rows_of
+from kafkad.handlers.partitions.fetch_access import set_reader
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.wire.messages.fetch import FileSlice, PartitionData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
@@ -57,8 +58,12 @@ class World:
         self.slots = Slots()
         self.logs = RegularLogs()
         self.bound: list[int] = []
-        routing = Routing([TopicRoute("one", TOPIC, [0, 1, 2]), TopicRoute("two", SECOND, [3])])
-        self.evaluator = FetchEvaluator(routing, self.slots, self.logs, lambda session, slot: self.bound.append(slot))
+        replicas = [(1, 2, 3)] * 4
+        routing = Routing(
+            [TopicRoute("one", TOPIC, [0, 1, 2, -1], replicas=replicas), TopicRoute("two", SECOND, [3])]
+        )
+        bound = self.bound
+        self.evaluator = FetchEvaluator(routing, self.slots, self.logs, lambda _session, slot: bound.append(slot), 1)
         for slot in range(4):
             self.slots.published[slot] = PartitionSlot(
                 topic_id=(SECOND if slot == 3 else TOPIC).bytes,
@@ -138,11 +143,12 @@ def test_an_offset_outside_the_log_is_out_of_range(offset: int) -> None:
     [
         ("none", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (UUID(int=9).bytes, 0, ErrorCode.UNKNOWN_TOPIC_ID),
-        ("one", 3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("one", 4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("one", 3, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         ("one", -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_what_is_not_there_is_told_at_once(topic: str | bytes, partition: int, error: ErrorCode) -> None:
+def test_what_is_not_here_is_told_at_once(topic: str | bytes, partition: int, error: ErrorCode) -> None:
     assert look(World(), a_row(topic, partition, 0)).is_urgent
     assert only(World(), a_row(topic, partition, 0)).error == error
 
@@ -273,6 +279,70 @@ def test_followers_read_up_to_the_log_end_and_consumers_to_the_high_watermark() 
         session.set_isolation(isolation)
         ends[isolation] = world.evaluator.measure(session, 100_000).bytes_found // BYTES_A_RECORD
     assert ends == {HIGH_WATERMARK: 4, TXN_COMMITTED: 2, LOG_END: 9}
+
+
+def a_follower(world: World, row: CachedPartition, replica_id: int = 2) -> FetchSession:
+    session = a_session(row)
+    request = FetchRequest(replica_id, 0, 1, 1000, 0)
+    request.replica_epoch = 77
+    partition = FetchedPartition(row.key[1], -1, row.fetch_offset, -1, 90, 1000)
+    request.topics.append((row.key[0], [partition]))
+    set_reader(session, request, 17)
+    return session
+
+
+def test_what_a_follower_has_is_reported_once_for_each_request() -> None:
+    world = World()
+    session = a_follower(world, a_row("one", 0, 104))
+    followed = world.evaluator.measure(session, 1000).followed
+    assert followed == [Followed(0, 0, 0, 5, 104, 90)]
+    assert (session.replica_id, session.replica_epoch) == (2, 77)
+    session.dirty[("one", 0)] = None
+    assert world.evaluator.measure(session, 1000).followed == []
+    session.report_again(0)
+    assert world.evaluator.measure(session, 1000).followed == followed
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        ({"offset": 111}, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ({"offset": 104, "current_leader_epoch": 4}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"offset": 104, "last_fetched_epoch": 3}, 0),
+    ],
+    ids=["out of range", "fenced", "diverging"],
+)
+def test_a_fetch_that_finds_nothing_to_read_reports_nothing(row: dict[str, int], error: int) -> None:
+    world = World()
+    world.logs.epoch_ends = {3: (3, 101)}
+    measure = world.evaluator.measure(a_follower(world, a_row("one", 0, **row)), 1000)
+    assert (measure.followed, measure.findings[0].error) == ([], error)
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "epoch", "error"),
+    [
+        (2, 5, 0),
+        (9, 5, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (9, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (1, 5, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_only_followers_of_the_partition_are_answered_as_such(replica_id: int, epoch: int, error: int) -> None:
+    world = World()
+    session = a_follower(world, a_row("one", 0, 104, current_leader_epoch=epoch), replica_id)
+    assert world.evaluator.measure(session, 1000).findings[0].error == error
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "version", "error"), [(-1, 11, 0), (-1, 10, 6), (2, 17, 6)], ids=["new", "old", "follower"]
+)
+def test_consumers_read_from_followers_and_others_from_the_leader(replica_id: int, version: int, error: int) -> None:
+    world = World()
+    world.change(0, role=2)
+    session = a_session(a_row("one", 0, 104))
+    set_reader(session, FetchRequest(replica_id, 0, 1, 1000, 0), version)
+    assert world.evaluator.measure(session, 1000).findings[0].error == error
 
 
 def test_partitions_are_grouped_by_topic() -> None:

@@ -12,6 +12,7 @@ TopicKey = str | bytes
 """A topic as the session's requests name it: by name, or by 16-byte id from Fetch 13 on."""
 PartitionKey = tuple[TopicKey, int]
 
+NO_REPLICA = -1
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 NO_SESSION = 0
@@ -85,9 +86,14 @@ class FetchSession:
         "epoch",
         "isolation",
         "last_used_ms",
+        "leader_only",
         "listeners",
+        "log_starts",
         "partitions",
+        "replica_epoch",
+        "replica_id",
         "session_id",
+        "unreported",
         "uses_topic_ids",
     )
 
@@ -96,6 +102,14 @@ class FetchSession:
         self.epoch = INITIAL_EPOCH
         self.uses_topic_ids = uses_topic_ids
         self.isolation = HIGH_WATERMARK
+        self.leader_only = False
+        """Whether only the leader may answer: followers and old consumers."""
+        self.replica_id = NO_REPLICA
+        self.replica_epoch = NO_REPLICA
+        self.log_starts: dict[PartitionKey, int] = {}
+        """Where the log of the follower begins that reads in this session."""
+        self.unreported: set[PartitionKey] = set()
+        """The partitions whose owners have not heard of its offsets."""
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.partitions: dict[PartitionKey, CachedPartition] = {row.key: row for row in partitions}
@@ -103,6 +117,22 @@ class FetchSession:
         self.by_slot: dict[int, PartitionKey] = {}
         self.listeners: list[dict[PartitionKey, None]] = []
         """Each collects the partitions that change while a request evaluates the session in steps."""
+
+    def read_by_follower(
+        self, replica_id: int, replica_epoch: int, log_starts: Iterable[tuple[PartitionKey, int]]
+    ) -> None:
+        """A follower asks for these partitions from offsets that it has reached."""
+        self.replica_id, self.replica_epoch = replica_id, replica_epoch
+        for key, log_start in log_starts:
+            self.log_starts[key] = log_start
+            self.unreported.add(key)
+
+    def report_again(self, slot: int) -> None:
+        """The owner of `slot` was replaced: a follower's offset has to be reported once more."""
+        key = self.by_slot.get(slot)
+        if key in self.log_starts:
+            self.unreported.add(key)
+            self.dirty[key] = None
 
     def set_isolation(self, isolation: int) -> None:
         """Up to where the session reads. Each request says so; in practice it never changes."""
@@ -130,6 +160,7 @@ class FetchSession:
         if row is None or row.slot == UNKNOWN:
             return None
         self.by_slot.pop(row.slot, None)
+        self.log_starts.pop(key, None)
         return row.slot
 
     def bind(self, row: CachedPartition, slot: int) -> None:

@@ -10,9 +10,12 @@ from kafkad.wire.processes.descriptors import short_topic_id
 
 
 class TopicRoute:
-    """One topic: `slots[partition]` is its slot, `owners[partition]` its worker; -1 where this broker has none."""
+    """One topic: `slots[partition]` is its slot, `owners[partition]` its worker; -1 where this broker has none.
 
-    __slots__ = ("is_internal", "name", "owners", "short_id", "slots", "topic_id", "uuid")
+    `replicas[partition]` are the brokers that have it.
+    """
+
+    __slots__ = ("is_internal", "name", "owners", "replicas", "short_id", "slots", "topic_id", "uuid")
 
     def __init__(
         self,
@@ -21,6 +24,7 @@ class TopicRoute:
         slots: Sequence[int],
         owners: Sequence[int] = (),
         *,
+        replicas: Sequence[Sequence[int]] = (),
         is_internal: bool = False,
     ) -> None:
         self.name = name
@@ -29,7 +33,13 @@ class TopicRoute:
         self.short_id = short_topic_id(topic_id.bytes)
         self.slots = slots
         self.owners = owners or (-1,) * len(slots)
+        self.replicas = replicas
         self.is_internal = is_internal
+
+    def has_follower(self, partition: int, broker_id: int, leader_id: int) -> bool:
+        """Whether `broker_id` has a replica of a partition that `leader_id` leads."""
+        known = partition < len(self.replicas) and broker_id in self.replicas[partition]
+        return known and broker_id != leader_id
 
     def place(self, partition: int) -> tuple[int, int]:
         """(slot, worker) of a partition; (-1, -1) when there is no such partition."""

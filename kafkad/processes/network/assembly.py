@@ -18,6 +18,7 @@ from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.sessions.session_cache import MOST_PARTITIONS, SessionCache
 from kafkad.handlers.fetch import FetchEvaluator
+from kafkad.handlers.partitions.leader_hints import leader_hints
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.plugin_loading import chosen
 from kafkad.processes.network.answers import Answers
@@ -165,8 +166,7 @@ class Assembly:
             max_partitions_described=config.network.max_request_partition_size_limit,
             cleanup_policy=_cleanup_policy(config),
         )
-        others = len(context.registry.role("network")) > 1
-        throttle = Throttle(_quota(context), context.block, has_others=others)
+        throttle = Throttle(_quota(context), context.block, has_others=len(context.registry.role("network")) > 1)
         answers = Answers(
             view,
             answered=self._ready.add,
@@ -185,6 +185,7 @@ class Assembly:
             workers=workers,
             answered=self._ready.add,
             refused=clients.close,
+            hints=partial(leader_hints, view=view),
         )
         owners = OwnerRequests(answers, shell.ask_owner)
         clients.unread.is_describing = owners.is_describing
@@ -192,7 +193,7 @@ class Assembly:
             view=view,
             answers=answers,
             produce=produce,
-            fetch=self._fetch(context, throttle, workers, now_ms),
+            fetch=self._fetch(context, throttle, workers, now_ms, view),
             controller=ControllerRequests(answers, clients.close),
             owners=owners,
             coordinators=CoordinatorRequests(
@@ -201,7 +202,9 @@ class Assembly:
             throttle=throttle,
         )
 
-    def _fetch(self, context: ChildContext, throttle: Throttle, workers: int, now_ms: int) -> FetchRequests:
+    def _fetch(
+        self, context: ChildContext, throttle: Throttle, workers: int, now_ms: int, view: BrokerView
+    ) -> FetchRequests:
         config: BrokerConfig = context.config
         sessions = config.network.max_incremental_fetch_session_cache_slots
         processes = len(context.registry.role("network"))
@@ -209,7 +212,7 @@ class Assembly:
         watches = FetchWatches(context.table, workers)
         return FetchRequests(
             watches=watches,
-            evaluator=FetchEvaluator(self.copy.routing, context.table, self.logs, watches.bound),
+            evaluator=FetchEvaluator(self.copy.routing, context.table, self.logs, watches.bound, config.node_id),
             cache=SessionCache(share, partial(random.randrange, 1, 2**31), most_partitions=most_partitions),
             throttle=throttle,
             block=context.block,
@@ -220,6 +223,7 @@ class Assembly:
             answered=self._ready.add,
             refused=self.clients.close,
             turns=self.turns,
+            hints=partial(leader_hints, view=view),
         )
 
 

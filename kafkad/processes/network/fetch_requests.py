@@ -18,7 +18,9 @@ from kafkad.core.request_context import RequestContext
 from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, UNKNOWN, FetchSession
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.purgatory import Purgatory
-from kafkad.handlers.fetch import FetchEvaluator, Measure, isolation_of, rows_of
+from kafkad.handlers.fetch import FetchEvaluator, Measure, rows_of
+from kafkad.handlers.partitions.fetch_access import set_reader
+from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
@@ -53,6 +55,7 @@ class FetchRequests:
         answered: Callable[[Connection], None],
         refused: Callable[[Connection, str], None],
         turns: Turns,
+        hints: Hints,
     ) -> None:
         self.watches = watches
         self.outgoing = watches.outgoing
@@ -62,8 +65,9 @@ class FetchRequests:
         self._block = block
         self._counts = FetchCounts(block, traffic, column)
         self.max_bytes = max_bytes
+        self._hints = hints
         self._answered = answered
-        self._large = LargeFetches(self, turns, evaluator, watches, cache, self._counts, refused)
+        self._large = LargeFetches(self, turns, evaluator, watches, cache, self._counts, refused, hints)
         self._now_ms = now_ms
         self._purgatory: Purgatory[WaitingFetch, FetchRequests] = Purgatory(view=self, start_ms=now_ms)
         self._manifests_wanted: set[WaitingFetch] = set()
@@ -101,7 +105,7 @@ class FetchRequests:
         except KafkaError as error:
             self._refuse(reply, error.code)
             return
-        session.set_isolation(isolation_of(request))
+        set_reader(session, request, context.version)
         self._begin(WaitingFetch(reply, connection, request, session, is_full=is_full), now_ms)
 
     def _refuse(self, reply: Reply, code: int) -> None:
@@ -121,7 +125,7 @@ class FetchRequests:
             connection.exclusive_in_flight = False
             self._refuse(reply, error.code)
             return
-        session.set_isolation(isolation_of(request))
+        set_reader(session, request, context.version)
         fetch = WaitingFetch(reply, connection, request, session, is_full=resumed is None)
         self._begin(fetch, self._now_ms)
         if not fetch.is_in_steps:
@@ -129,20 +133,13 @@ class FetchRequests:
 
     def _begin(self, fetch: WaitingFetch, now_ms: int) -> None:
         connection = fetch.connection
-        self._limit(fetch)
+        fetch.limit(self._throttle.fetch_limit(fetch.reply.context.client, self.max_bytes))
         if not self._purgatory.try_complete_else_watch(fetch):
             connection.exclusive_in_flight = True
             self._waiting[connection] = fetch
             self._block[PURGATORY_FETCH] = len(self._waiting)
             return
         self._finish(fetch, now_ms)
-
-    def _limit(self, fetch: WaitingFetch) -> None:
-        fetch.limit(self.max_bytes)
-        if not self._throttle.manager.is_unlimited:
-            largest = self._throttle.largest_fetch(fetch.reply.context.client)
-            if largest is not None:
-                fetch.limit(largest)
 
     def _session(self, request: FetchRequest, version: int, now_ms: int) -> tuple[FetchSession, bool]:
         session = self._resumed(request, version)
@@ -164,8 +161,6 @@ class FetchRequests:
         uses_ids = version >= TOPIC_IDS_FROM
         return self._cache.resume(request.session_id, request.session_epoch, uses_topic_ids=uses_ids)
 
-    # Called by the evaluator and the purgatory.
-
     def is_enough(self, fetch: WaitingFetch) -> bool:
         """Measure again; True when the fetch can be answered before its deadline."""
         session = fetch.session
@@ -173,6 +168,8 @@ class FetchRequests:
             self._large.look(fetch)
             return False
         measure = fetch.measured = self._evaluator.measure(session, fetch.max_bytes)
+        if measure.followed:
+            self.watches.report(session, measure.followed, self._now_ms)
         if self._is_stopping:
             return True
         isolation = measure.isolation
@@ -284,8 +281,9 @@ class FetchRequests:
         if not self.is_throttled(fetch):
             topics = self._evaluator.answer(session, measure, full=fetch.is_full)
             self._counts.answered(measure, measure.findings)
-            header = fetch.reply.context
-            self.answer(fetch, pack_response(header.version, topics, session_id=self._cache.reply_session_id(session)))
+            context, session_id = fetch.reply.context, self._cache.reply_session_id(session)
+            hints = hints_of_fetch(measure, context, self._hints)
+            self.answer(fetch, pack_response(context.version, topics, session_id=session_id, hints=hints))
 
     def is_throttled(self, fetch: WaitingFetch) -> bool:
         """True when it was throttled and answered without records; otherwise its session is open."""

@@ -1,16 +1,18 @@
-"""Which sessions read which partitions, and which watches the owners have?
+"""Which sessions read which partitions, which watches the owners have, and what do followers report to them?
 
 Each partition has at most three watches at its owner, whatever the number of sessions: for its high watermark, for its
 last stable offset and, if followers read it, for its log end. A long open transaction holds the last stable offset back
 while every append moves the high watermark: fetches that wait for the one are not measured because of the other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kafkad.core.partition_slot import STATE_ONLINE, SlotReader
 from kafkad.core.sessions.fetch_session import FetchSession
 from kafkad.core.types import ISOLATIONS
+from kafkad.handlers.fetch import Followed
 from kafkad.wire.processes.descriptors import pack_watch, short_topic_id, watch_key, watched_slot
+from kafkad.wire.processes.follower_progress import FollowerFetched, pack_follower_fetched
 
 LOOKS = 8
 """More watches at once: a look at each slot would cost more than waking their owner."""
@@ -27,6 +29,8 @@ class FetchWatches:
         self._watched: dict[int, int] = {}
         """Owner of the watch by key."""
         self.interested: dict[int, dict[FetchSession, None]] = {}
+        self.progress: dict[int, list[bytes]] = {}
+        """Packed FOLLOWER_FETCHED entries by worker, for the message that leaves at the end of the loop pass."""
 
     def bound(self, session: FetchSession, slot: int) -> None:
         """`session` reads `slot` from now on."""
@@ -54,6 +58,13 @@ class FetchWatches:
         self._watched[key] = published.owner
         self._new[published.owner].append((key, offset))
         self.outgoing[published.owner].append(pack_watch(key, short_topic_id(published.topic_id), offset))
+
+    def report(self, session: FetchSession, followed: Sequence[Followed], now_ms: int) -> None:
+        """What the follower has that reads in `session` is for the owners of the partitions."""
+        who = session.replica_id, session.replica_epoch
+        for owner, slot, generation, epoch, offset, log_start in followed:
+            row = FollowerFetched(slot, generation, epoch, *who, offset, log_start, now_ms)
+            self.progress.setdefault(owner, []).append(pack_follower_fetched(row))
 
     def has_news(self, worker: int) -> bool:
         """After a fence behind the WATCH message: whether a slot has moved meanwhile, so that the owner must be woken.
@@ -88,7 +99,15 @@ class FetchWatches:
         return self.moved(keys)
 
     def owner_lost(self, worker: int) -> Iterable[FetchSession]:
-        """A worker died, and its watches with it."""
+        """A worker died, and its watches with it. The next one knows of no follower what it has."""
         self.outgoing[worker].clear()
         self._new[worker].clear()
-        return self.moved([key for key, owner in self._watched.items() if owner == worker])
+        self.progress.pop(worker, None)
+        touched = dict.fromkeys(self.moved([key for key, owner in self._watched.items() if owner == worker]))
+        for slot, sessions in self.interested.items():
+            followers = [session for session in sessions if session.log_starts]
+            if followers and self._slots.read(slot).owner == worker:
+                for session in followers:
+                    session.report_again(slot)
+                    touched[session] = None
+        return touched

@@ -8,10 +8,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, PartitionKey
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.size_classes import SizeClasses
 from kafkad.handlers.fetch import FetchEvaluator, Measure, each_row_of
+from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.fetch_counts import FetchCounts
 from kafkad.processes.network.fetch_watches import FetchWatches
@@ -80,7 +82,9 @@ class LargeFetches:
         cache: SessionCache,
         counts: FetchCounts,
         refused: Callable[[Connection, str], None],
+        hints: Hints,
     ) -> None:
+        self._hints = hints
         self._fetches = fetches
         self._turns = turns
         self._evaluator = evaluator
@@ -140,6 +144,9 @@ class LargeFetches:
         while some := list(islice(keys, ROWS_A_STEP)):
             known = [key for key in some if key in session.partitions]
             self._evaluator.measure_more(session, known, measure, fetch.max_bytes)
+            if measure.followed:
+                self._watches.report(session, measure.followed, monotonic_ms())
+                measure.followed.clear()
             # The answer will say that these partitions have no news, and may leave much later.
             self._watch(measure, measure.quiet_slots)
             measure.quiet_slots.clear()
@@ -208,7 +215,8 @@ class LargeFetches:
                     _release(row.records for rows in topics.values() for row in rows)
                     return
             version, session_id = fetch.reply.context.version, self._cache.reply_session_id(session)
-            body = yield from pack_in_steps(version, list(topics.items()), session_id=session_id)
+            hints = hints_of_fetch(measure, fetch.reply.context, self._hints)
+            body = yield from pack_in_steps(version, list(topics.items()), session_id=session_id, hints=hints)
             if self._is_over(fetch, news):
                 _release(body)
                 return

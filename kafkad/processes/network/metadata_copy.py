@@ -12,7 +12,7 @@ from kafkad.core.controller.deltas import (
     TopicDeleted,
     apply,
 )
-from kafkad.core.controller.image import MetadataImage, Topic
+from kafkad.core.controller.image import NO_SLOT, MetadataImage, Topic
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 
@@ -55,7 +55,7 @@ class MetadataCopy:
                     self._put(image.topics[name])
                 case PartitionsChanged(name, _):
                     self._put(image.topics[name])
-                    moved.changed.extend(self.routing.by_name[name].slots)
+                    moved.changed.extend(slot for slot in self.routing.by_name[name].slots if slot != NO_SLOT)
                 case TopicDeleted(name, _, slots):
                     self.routing.remove(name)
                     moved.gone.extend(slot for slot in slots if self.names.pop(slot, None) is not None)
@@ -83,7 +83,9 @@ class MetadataCopy:
         slots = [row.slot for row in topic.partitions]
         owners = [row.owner for row in topic.partitions]
         self.routing.remove(topic.name)
-        self.routing.put(TopicRoute(topic.name, topic.id, slots, owners, is_internal=is_internal(topic.name)))
+        replicas = [row.replicas for row in topic.partitions]
+        internal = is_internal(topic.name)
+        self.routing.put(TopicRoute(topic.name, topic.id, slots, owners, replicas=replicas, is_internal=internal))
         for row in topic.partitions:
             if row.slot >= 0:
                 self.names[row.slot] = (topic.name, row.index)

@@ -10,6 +10,7 @@ from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import error_index
 from kafkad.core.request_context import RequestContext
+from kafkad.handlers.partitions.leader_hints import Hints
 from kafkad.handlers.partitions.partition_routes import Routing
 from kafkad.handlers.produce import ProduceInFlight, ProducePart, plan
 from kafkad.processes.network.connections.connection import Connection, Reply
@@ -17,6 +18,7 @@ from kafkad.processes.network.connections.frames import Frame
 from kafkad.processes.network.connections.throttle import Throttle
 from kafkad.wire.api_table import PRODUCE
 from kafkad.wire.framing import response_head
+from kafkad.wire.messages.leader_hints import PRODUCE_FROM, LeaderHints
 from kafkad.wire.messages.produce import read_request
 from kafkad.wire.processes.descriptors import RecordErrors, pack_append, unpack_appended
 
@@ -34,7 +36,9 @@ class ProduceRequests:
         workers: int,
         answered: Callable[[Connection], None],
         refused: Callable[[Connection, str], None],
+        hints: Hints,
     ) -> None:
+        self._hints = hints
         self.outgoing: list[list[bytes]] = [[] for _ in range(workers)]
         """Packed APPEND entries by worker, for the message that leaves at the end of the loop pass."""
         self.reachable = [False] * workers
@@ -122,10 +126,18 @@ class ProduceRequests:
                 return
         else:
             context = reply.context
-            body = produce.reply(max(0, connection.muted_until_ms - context.received_ms))
+            hints = self._hints_of(produce, context) if produce.has_error else None
+            body = produce.reply(max(0, connection.muted_until_ms - context.received_ms), hints)
             head = response_head(context.api_key, context.version, context.correlation_id, len(body))
             connection.answer(reply, (head + body,), len(head) + len(body))
         self._answered(connection)
+
+    def _hints_of(self, produce: ProduceInFlight, context: RequestContext) -> LeaderHints | None:
+        """Where the leaders are of the partitions that this broker does not lead."""
+        if context.version < PRODUCE_FROM:
+            return None
+        elsewhere = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self._hints(((name, index) for name, index, error in produce.errors() if error == elsewhere), context)
 
 
 def _in_words(errors: Sequence[tuple[object, int, int]]) -> str:

@@ -28,10 +28,12 @@ from kafkad.processes.runtime.peers import Peers
 from kafkad.processes.runtime.rings import Rings
 from kafkad.wire.processes.controller_messages import DELTA, Applied, ControllerMessage, QuotaCounts, unpack_message
 from kafkad.wire.processes.descriptors import APPEND, WATCH, frames_of
+from kafkad.wire.processes.follower_progress import FOLLOWER_FETCHED
 
 log = logging.getLogger(__name__)
 
 _APPEND, _WATCH = bytes((APPEND,)), bytes((WATCH,))
+_FOLLOWER_FETCHED = bytes((FOLLOWER_FETCHED,))
 _NEVER_MS = 2**62
 
 
@@ -245,6 +247,15 @@ class NetworkProcess:
                 full_fence()
                 if request_handlers.fetch.watches.has_news(worker):
                     self.peers.wake(key)
+        progress = request_handlers.fetch.watches.progress
+        if progress:
+            self._send_progress(progress)
+
+    def _send_progress(self, progress: dict[int, list[bytes]]) -> None:
+        """What followers have reached, to the owners of the partitions."""
+        for worker, entries in progress.items():
+            self._send_all(self._workers[worker], _FOLLOWER_FETCHED, entries)
+        progress.clear()
 
     def _send_all(self, peer: ProcessKey, kind: bytes, entries: list[bytes], *, wakes: bool = True) -> None:
         """Mostly one message. More when it would not fit the ring, as the link would break the order."""

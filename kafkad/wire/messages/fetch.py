@@ -7,6 +7,7 @@ without passing through Python. A response about very many partitions is packed 
 from collections.abc import Callable, Sequence
 from struct import Struct
 
+from kafkad.wire.messages.leader_hints import LeaderHints, current_leader, response_tags, tagged
 from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string, string, uvarint
 from kafkad.wire.steps import STEP, Reading
 
@@ -81,7 +82,13 @@ TopicData = tuple[str | bytes, Sequence[PartitionData]]
 
 
 def pack_response(
-    version: int, topics: Sequence[TopicData], *, throttle_ms: int = 0, error: int = 0, session_id: int = 0
+    version: int,
+    topics: Sequence[TopicData],
+    *,
+    throttle_ms: int = 0,
+    error: int = 0,
+    session_id: int = 0,
+    hints: LeaderHints | None = None,
 ) -> list[Piece]:
     """The body of a Fetch response, as pieces in the order of sending."""
     flexible = version >= FLEXIBLE_FROM
@@ -90,15 +97,17 @@ def pack_response(
     for topic, partitions in topics:
         _pack_topic(out, topic, len(partitions), flexible=flexible)
         for data in partitions:
-            _pack_partition(out, data, version)
+            _pack_partition(out, data, version, hints and hints.leaders.get((topic, data.partition)))
         if flexible:
             out.add(EMPTY_TAGS)
     if flexible:
-        out.add(EMPTY_TAGS)
+        out.add(response_tags(hints))
     return out.finish()
 
 
-def pack_in_steps(version: int, topics: Sequence[TopicData], *, session_id: int) -> Reading[list[Piece]]:
+def pack_in_steps(
+    version: int, topics: Sequence[TopicData], *, session_id: int, hints: LeaderHints | None = None
+) -> Reading[list[Piece]]:
     """The same for very many partitions: a generator that pauses after every few hundred."""
     flexible = version >= FLEXIBLE_FROM
     out = _Pieces()
@@ -107,7 +116,7 @@ def pack_in_steps(version: int, topics: Sequence[TopicData], *, session_id: int)
     for topic, partitions in topics:
         _pack_topic(out, topic, len(partitions), flexible=flexible)
         for data in partitions:
-            _pack_partition(out, data, version)
+            _pack_partition(out, data, version, hints and hints.leaders.get((topic, data.partition)))
             room -= 1
             if room == 0:
                 out.join()
@@ -116,7 +125,7 @@ def pack_in_steps(version: int, topics: Sequence[TopicData], *, session_id: int)
         if flexible:
             out.add(EMPTY_TAGS)
     if flexible:
-        out.add(EMPTY_TAGS)
+        out.add(response_tags(hints))
     return out.finish()
 
 
@@ -133,7 +142,9 @@ def _pack_topic(out: "_Pieces", topic: str | bytes, partitions: int, *, flexible
     out.add(array_length(partitions, flexible=flexible))
 
 
-def _pack_partition(out: "_Pieces", data: PartitionData, version: int) -> None:
+def _pack_partition(
+    out: "_Pieces", data: PartitionData, version: int, leader: tuple[int, int] | None
+) -> None:
     flexible = version >= FLEXIBLE_FROM
     fixed = (data.partition, data.error, data.high_watermark, data.last_stable_offset)
     out.add(_PARTITION_V4.pack(*fixed) if version < 5 else _PARTITION_V5.pack(*fixed, data.log_start_offset))
@@ -150,12 +161,14 @@ def _pack_partition(out: "_Pieces", data: PartitionData, version: int) -> None:
     if data.records is not None:
         out.slice(data.records)
     if flexible:
-        out.add(EMPTY_TAGS if data.diverging is None else _diverging_tag(data.diverging))
+        out.add(EMPTY_TAGS if data.diverging is None and leader is None else _partition_tags(data.diverging, leader))
 
 
-def _diverging_tag(diverging: tuple[int, int]) -> bytes:
-    body = _EPOCH_AND_OFFSET.pack(*diverging) + EMPTY_TAGS
-    return b"\x01\x00" + uvarint(len(body)) + body
+def _partition_tags(diverging: tuple[int, int] | None, leader: tuple[int, int] | None) -> bytes:
+    tags = [] if diverging is None else [tagged(0, _EPOCH_AND_OFFSET.pack(*diverging) + EMPTY_TAGS)]
+    if leader is not None:
+        tags.append(current_leader(1, leader))
+    return uvarint(len(tags)) + b"".join(tags)
 
 
 _ABORTED = Struct(">qq")

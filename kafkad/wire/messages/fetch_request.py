@@ -66,6 +66,7 @@ class FetchRequest:
         "max_bytes",
         "max_wait_ms",
         "min_bytes",
+        "replica_epoch",
         "replica_id",
         "session_epoch",
         "session_id",
@@ -74,6 +75,7 @@ class FetchRequest:
 
     def __init__(self, replica_id: int, max_wait_ms: int, min_bytes: int, max_bytes: int, isolation_level: int) -> None:
         self.replica_id = replica_id
+        self.replica_epoch = -1
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
@@ -245,7 +247,7 @@ def _read_tags(request: FetchRequest, frame: memoryview, at: int) -> None:
         raw, at = read_slice(frame, at, size)
         if tag == 1:
             request.replica_id = I32.unpack_from(raw)[0]
-            I64.unpack_from(raw, 4)
+            request.replica_epoch = I64.unpack_from(raw, 4)[0]
 
 
 def _skip_section(frame: memoryview, at: int) -> int:

@@ -8,6 +8,7 @@ from struct import Struct
 from struct import error as StructError
 
 from kafkad.wire.api_table import PRODUCE
+from kafkad.wire.messages.leader_hints import LeaderHints, current_leader, response_tags
 from kafkad.wire.primitives import (
     EMPTY_TAGS,
     I32,
@@ -181,11 +182,14 @@ def _named(name: str | None) -> str:
 
 
 def pack_response(
-    version: int, topics: Sequence[tuple[str | bytes, Sequence[PartitionResult]]], throttle_ms: int
+    version: int,
+    topics: Sequence[tuple[str | bytes, Sequence[PartitionResult]]],
+    throttle_ms: int,
+    hints: LeaderHints | None = None,
 ) -> bytes:
     """The body of a Produce response; topics have the name or id of the request."""
     flexible = version >= FLEXIBLE_FROM
-    if len(topics) == 1:
+    if len(topics) == 1 and hints is None:
         topic, results = topics[0]
         if not flexible:
             return _pack_one_topic(version, topic, results, throttle_ms)
@@ -200,11 +204,15 @@ def pack_response(
         parts.append(array_length(len(results), flexible=flexible))
         for result in results:
             _pack_result(parts, result, version)
+            leader = hints and hints.leaders.get((topic, result.partition))
+            if leader is not None:
+                # In the place of its empty tags.
+                parts.append(parts.pop()[:-1] + b"\x01" + current_leader(0, leader))
         if flexible:
             parts.append(EMPTY_TAGS)
     parts.append(I32.pack(throttle_ms))
     if flexible:
-        parts.append(EMPTY_TAGS)
+        parts.append(response_tags(hints))
     return b"".join(parts)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from kafkad.wire.api_table import FETCH
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, Piece, TopicData, length_of, pack_response
+from kafkad.wire.messages.leader_hints import FETCH_FROM, LeaderHints
 from tests.handlers.kio_calls import KioApi, versions_of
 
 VERSIONS = versions_of(FETCH)
@@ -43,7 +44,7 @@ def topic(version: int, *partitions: PartitionData) -> TopicData:
     return (TOPIC_ID.bytes if version >= TOPIC_IDS_FROM else "topic"), partitions
 
 
-def answer(version: int, *partitions: PartitionData, **values: int) -> Any:
+def answer(version: int, *partitions: PartitionData, **values: Any) -> Any:
     return KioApi("fetch", version).read(sent(pack_response(version, [topic(version, *partitions)], **values)))
 
 
@@ -114,3 +115,15 @@ def test_records_lie_between_pieces_of_bytes(version: int, fd: int) -> None:
     )
     assert [type(piece) for piece in pieces[:4]] == [bytes, FileSlice, bytes, FileSlice]
     assert (pieces[1], pieces[3]) == (first, second)
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= FETCH_FROM])
+def test_a_refused_partition_says_who_leads_it_and_where_that_is(version: int) -> None:
+    hints = LeaderHints({(TOPIC_ID.bytes, 1): (3, 7)}, [(3, "host", 9092, None), (4, "other", 9093, "rack")])
+    response = answer(version, PartitionData(0, 0, 7, 7, 0), PartitionData(1, 6, diverging=(2, 5)), hints=hints)
+    fine, refused = response.responses[0].partitions
+    assert (fine.current_leader.leader_id, fine.current_leader.leader_epoch) == (-1, -1)
+    assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (3, 7)
+    assert (refused.diverging_epoch.epoch, refused.diverging_epoch.end_offset) == (2, 5)
+    nodes = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
+    assert nodes == [(3, "host", 9092, None), (4, "other", 9093, "rack")]

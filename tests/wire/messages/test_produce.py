@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkad.wire.api_table import PRODUCE
+from kafkad.wire.messages.leader_hints import PRODUCE_FROM, LeaderHints
 from kafkad.wire.messages.produce import TOPIC_IDS_FROM, PartitionResult, ProduceRequest, pack_response, read_request
 from kafkad.wire.primitives import MalformedRequest
 from tests.handlers.kio_calls import KioApi, versions_of
@@ -160,3 +161,17 @@ def test_a_response_is_byte_for_byte_what_kio_writes(version: int) -> None:
         "TopicProduceResponse", name="topic", topic_id=id_of("topic"), partition_responses=(partition,)
     )
     assert api.response(responses=(again,), throttle_time=timedelta(0)) == body
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= PRODUCE_FROM])
+def test_a_refused_partition_says_who_leads_it_and_where_that_is(version: int) -> None:
+    topic = id_of("one").bytes if version >= TOPIC_IDS_FROM else "one"
+    hints = LeaderHints({(topic, 1): (3, 7)}, [(3, "host", 9092, "rack")])
+    for first in (PartitionResult(0, 0), PartitionResult(0, 87, message="why", record_errors=[(2, "this")])):
+        body = pack_response(version, [(topic, [first, PartitionResult(1, 6)])], 0, hints)
+        response = KioApi("produce", version).read(body)
+        fine, refused = response.responses[0].partition_responses
+        assert (fine.current_leader.leader_id, refused.error_code) == (-1, 6)
+        assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (3, 7)
+        nodes = [(node.node_id, node.host, node.port, node.rack) for node in response.node_endpoints]
+        assert nodes == [(3, "host", 9092, "rack")]

@@ -46,9 +46,12 @@ class Throttle:
         self._mute(connection, pause_ms, now_ms)
         return pause_ms
 
-    def largest_fetch(self, client: ClientIdentity) -> int | None:
-        """An answer with more than this would be throttled in any case."""
-        return self.manager.max_fetch_bytes(client)
+    def fetch_limit(self, client: ClientIdentity, most: int) -> int:
+        """The most bytes of an answer, `most` at the largest: with more it would be throttled in any case."""
+        if self.manager.is_unlimited:
+            return most
+        largest = self.manager.max_fetch_bytes(client)
+        return most if largest is None else min(most, largest)
 
     def _mute(self, connection: Connection, pause_ms: int, now_ms: int) -> None:
         if pause_ms > 0:

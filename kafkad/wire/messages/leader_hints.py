@@ -1,0 +1,45 @@
+"""Where the leader is, in the answers of a broker that leads a partition no more (KIP-951).
+
+Produce has it from version 10 on, Fetch from 16: a tagged field of the partition names the leader and its epoch, one of
+the response has the addresses of the brokers named. Clients go there without asking for metadata first.
+"""
+
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from kafkad.wire.messages.metadata import BrokerRow
+from kafkad.wire.primitives import EMPTY_TAGS, I32, compact_string, uvarint
+
+PRODUCE_FROM = 10
+FETCH_FROM = 16
+_LEADER = Struct(">ii")
+
+PartitionOf = tuple[str | bytes, int]
+"""A topic as the request names it, and a partition."""
+
+
+class LeaderHints(NamedTuple):
+    """(leader, leader epoch) of partitions that were refused, and the leaders that live."""
+
+    leaders: Mapping[PartitionOf, tuple[int, int]]
+    nodes: Sequence[BrokerRow]
+
+
+def tagged(tag: int, body: bytes) -> bytes:
+    return uvarint(tag) + uvarint(len(body)) + body
+
+
+def current_leader(tag: int, leader: tuple[int, int]) -> bytes:
+    """The tagged field of a partition, without the number of fields before it."""
+    return tagged(tag, _LEADER.pack(*leader) + EMPTY_TAGS)
+
+
+def response_tags(hints: LeaderHints | None) -> bytes:
+    """The tagged fields of a response."""
+    if hints is None or not hints.nodes:
+        return EMPTY_TAGS
+    rows = [uvarint(len(hints.nodes) + 1)]
+    for broker_id, host, port, rack in hints.nodes:
+        rows += (I32.pack(broker_id), compact_string(host), I32.pack(port), compact_string(rack), EMPTY_TAGS)
+    return b"\x01" + tagged(0, b"".join(rows))
