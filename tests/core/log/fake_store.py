@@ -4,7 +4,7 @@
 prefix of the directory's changes and any prefix of each file's writes (the next one possibly torn or zeroed).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from typing_extensions import Buffer
@@ -186,6 +186,9 @@ class FakeStore:
 
     def sizes(self) -> Mapping[str, int]:
         return {name: len(content.live) for name, content in self.files.items()}
+
+    def names(self) -> Collection[str]:
+        return tuple(self.files)
 
     def open(self, name: str, *, create: bool = False) -> FakeFile:
         if create and name not in self.files:

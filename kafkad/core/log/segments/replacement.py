@@ -99,8 +99,7 @@ def _make_swap(log: PartitionLog, cleaned: CleanedFiles) -> None:
 def _remove_other_cleaned(log: PartitionLog, cleaned: CleanedFiles) -> bool:
     """Remove what passes have left that did not come to their end."""
     wanted = {file_name(cleaned.base_offset, kind, CLEANED) for kind in cleaned.kinds()}
-    parsed = ((name, parse_file_name(name)) for name in log.store.sizes())
-    others = [name for name, file in parsed if file is not None and file.suffix == CLEANED and name not in wanted]
+    others = [name for name in _cleaned_names(log) if name not in wanted]
     for name in others:
         log.store.unlink(name)
     return bool(others)
@@ -108,10 +107,13 @@ def _remove_other_cleaned(log: PartitionLog, cleaned: CleanedFiles) -> bool:
 
 def remove_cleaned(log: PartitionLog) -> None:
     """A pass was given up: remove what it has written."""
-    for name in log.store.sizes():
-        file = parse_file_name(name)
-        if file is not None and file.suffix == CLEANED:
-            log.store.unlink(name)
+    for name in _cleaned_names(log):
+        log.store.unlink(name)
+
+
+def _cleaned_names(log: PartitionLog) -> list[str]:
+    found = [name for name in log.store.names() if name.endswith(CLEANED)]
+    return [name for name in found if parse_file_name(name) is not None]
 
 
 def _segment(log: PartitionLog, first: Segment, cleaned: CleanedFiles) -> Segment:
