@@ -241,7 +241,9 @@ COUNTERS: tuple[MetricRow, ...] = tuple(_block.rows)
 
 BLOCK_WORDS = 5120
 """Words of one process's block (u64): those of the catalogue, and room to grow."""
-assert _block.next_index <= BLOCK_WORDS
+CLEANER_WORK = BLOCK_WORDS - 3
+"""Three words that are no metrics: what a cleaner is at, for its next incarnation."""
+assert _block.next_index <= CLEANER_WORK
 
 GAUGE_INDEXES: tuple[int, ...] = tuple(
     row.index + word for row in COUNTERS if row.kind is GAUGE for word in range(row.words)

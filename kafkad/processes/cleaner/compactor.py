@@ -22,6 +22,7 @@ from kafkad.core.metrics.catalogue import MAX_BUFFER_UTILIZATION, MAX_CLEAN_TIME
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.cleaner.log_states import LogKey, LogStates
 from kafkad.processes.cleaner.planning import PlannedRewrite
+from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
 from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
     CleaningEnded,
@@ -80,11 +81,13 @@ class Compactor:
         cleaners: int,
         send: Callable[[ProcessKey, bytes], bool],
         block: Block,
+        unfinished: UnfinishedWork,
     ) -> None:
         self._config = config
         self._cleaners = cleaners
         self._send = send
         self._block = block
+        self._unfinished = unfinished
         self._planned: dict[int, PlannedRewrite] = {}
         self.states = LogStates(block)
         self._pass: _Pass | None = None
@@ -200,9 +203,11 @@ class Compactor:
         current = self._pass
         assert current is not None
         current.waits = False
+        self._unfinished.begin(current.planned.slot, Work.COMPACTING)
         try:
             progress = go_on()
         except StopIteration as finished:
+            self._unfinished.end(current.planned.slot, Work.COMPACTING)
             self._finished(current, *finished.value)
         except PassAbandoned as reason:
             self._give_up(current)
@@ -215,6 +220,8 @@ class Compactor:
             log.error(_NOT_COMPACTED, current.name, self._failed(current, cause), cause, exc_info=True)
         else:
             self._wait_for(current, progress)
+        finally:
+            self._unfinished.pause()
 
     def _wait_for(self, current: _Pass, progress: "int | Future[None] | SwapWanted") -> None:
         match progress:

@@ -175,6 +175,10 @@ class Planner:
             names.remove(COMPACT)
         return names
 
+    def asked(self, slot: int) -> tuple[Topic, Partition] | None:
+        """Which log was to be described."""
+        return self._asked.get(slot)
+
     def plan(
         self, described: SegmentsOf, config: BrokerConfig, now_ms: int
     ) -> Iterator[CleanupOrdered | PlannedRewrite | PlannedHandOver | SeenLog]:

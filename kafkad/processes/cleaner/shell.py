@@ -27,6 +27,7 @@ from kafkad.processes.cleaner.hand_overs import HandOvers
 from kafkad.processes.cleaner.log_states import LogKey
 from kafkad.processes.cleaner.planning import PlannedHandOver, PlannedRewrite, Planner, SeenLog
 from kafkad.processes.cleaner.rounds import Rounds
+from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.peers import Peers
@@ -48,6 +49,7 @@ from kafkad.wire.processes.descriptors import (
 log = logging.getLogger(__name__)
 
 _LEAST_BACKOFF_MS = 10
+_LEFT_ALONE = "%s-%d is not cleaned, and is tried again in %d s, or when its configuration changes: %s"
 
 
 def main(context: ChildContext) -> None:
@@ -76,7 +78,12 @@ class CleanerProcess:
         self._peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames)
         self._rounds = Rounds(self._peers.send)
         self._looks = EarlyLooks()
-        self._compactor = Compactor(lambda: self._config, cleaners, self._peers.send, context.block)
+        self._unfinished = UnfinishedWork(context.block)
+        self._left_alone: set[LogKey] = set()
+        """Logs that cleaners have died of."""
+        self._compactor = Compactor(
+            lambda: self._config, cleaners, self._peers.send, context.block, self._unfinished
+        )
         self._next_compaction_ms: int | None = self._next_round_ms
         """When to look for something to compact; never while no topic is compacted."""
         self.loop.watch(self._compactor.doorbell, self._compactor.rung)
@@ -217,6 +224,9 @@ class CleanerProcess:
             return
         wall_ms = wall_clock_ms()
         for described in message.partitions:
+            if self._is_left_alone(described.slot):
+                continue
+            self._unfinished.begin(described.slot, Work.PLANNING)
             for order in self._planner.plan(described, self._config, wall_ms):
                 if isinstance(order, PlannedRewrite):
                     self._compactor.plan(order)
@@ -227,8 +237,26 @@ class CleanerProcess:
                     self._compactor.states.seen(key, order.found)
                 else:
                     self._peers.send(peer, pack_control(order))
+            self._unfinished.end(described.slot, Work.PLANNING)
         if self._rounds.is_over:
             self._forget_others()
+
+    def _is_left_alone(self, slot: int) -> bool:
+        """Whether cleaners have died of this log, and it is not yet time to try again."""
+        asked = self._planner.asked(slot)
+        if asked is None:
+            return False
+        topic, partition = asked
+        key = LogKey(topic.id, partition.index, partition.log_dir)
+        states, now_ms = self._compactor.states, monotonic_ms()
+        deaths = self._unfinished.take_blame(slot)
+        if deaths:
+            reason = f"a cleaner has ended {deaths} times while it was at it"
+            # Each one more doubles the pause.
+            pauses_ms = [states.failed(key, reason, now_ms) for _ in range(deaths - 1)]
+            self._left_alone.add(key)
+            log.error(_LEFT_ALONE, topic.name, partition.index, pauses_ms[-1] // 1000, reason)
+        return key in self._left_alone and states.is_quarantined(key, now_ms)
 
     def _forget_others(self) -> None:
         """Topics that are not compacted any more."""

@@ -20,6 +20,7 @@ from kafkad.core.log.segments.replacement import CleanedFiles, are_still_there, 
 from kafkad.core.metrics.catalogue import BLOCK_WORDS
 from kafkad.processes.cleaner.compactor import Compactor
 from kafkad.processes.cleaner.planning import PlannedRewrite
+from kafkad.processes.cleaner.unfinished_work import UnfinishedWork
 from kafkad.wire.processes.cleaning_messages import (
     CleaningEnded,
     CleaningGranted,
@@ -151,7 +152,7 @@ class Compacting:
         self.block = [0] * BLOCK_WORDS
         self.logs: dict[int, OwnedLog] = {}
         self._heard: list[ControlMessage] = []
-        self.compactor = Compactor(lambda: config, 1, self._send, self.block)
+        self.compactor = Compactor(lambda: config, 1, self._send, self.block, UnfinishedWork(self.block))
 
     def log(self, topic: str) -> OwnedLog:
         owned = OwnedLog(self._folder, len(self.logs), topic)
