@@ -1,6 +1,7 @@
 """Apache Kafka's cleaner and ours keep the same records of the same log.
 
-Apache Kafka writes the logs while its cleaner is off. Then it compacts them, and kafkad compacts a copy.
+Apache Kafka writes the logs while its cleaner is off. Then it compacts them, and kafkad compacts a copy, which Apache
+Kafka opens at the end.
 """
 
 import random
@@ -25,6 +26,7 @@ from bench.brokers.processes import eventually
 from kafkad.adapters.files.checkpoint_files import read_offsets
 from kafkad.core.log.recovery.checkpoints import CLEANED_OFFSETS
 from kafkad.core.types import TopicPartition
+from tests.compat.served_logs import differences, served
 from tests.core.cleaning.naive import Batch, read_batches
 from tests.tools.log_dump import complaints, insane_indexes
 
@@ -127,11 +129,18 @@ def test_both_keep_the_same_records_of_the_same_logs(tmp_path: Path) -> None:
         assert set(_TOPICS) <= set(admin.list_topics(timeout=_WITHIN_S).topics)
         _configure(ours)
         _wait(ours)
+        expected = served(ours, [(topic, 0) for topic in _TOPICS])
     for topic in _TOPICS:
         theirs = _content(apache.log_dir, topic)
         assert _content(ours.log_dir, topic) == theirs, topic
         assert len(theirs) < before[topic]
         assert _complaints(ours.log_dir, topic) == _complaints(apache.log_dir, topic)
+        shutil.rmtree(_directory(apache.log_dir, topic))
+        shutil.copytree(_directory(ours.log_dir, topic), _directory(apache.log_dir, topic))
+    properties.write_text(properties.read_text().replace("log.cleaner.enable=true", "log.cleaner.enable=false"))
+    apache.start()
+    assert differences(apache, expected) == [], "Apache Kafka serves what kafkad has compacted as kafkad does"
+    assert apache.stop() in apache.clean_exits
 
 
 def _complaints(log_dir: Path, topic: str) -> set[str]:
@@ -144,8 +153,6 @@ def _complaints(log_dir: Path, topic: str) -> set[str]:
 
 
 def _configure(broker: RunningBroker) -> None:
-
-
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     changes = [
         ConfigResource(
