@@ -78,7 +78,8 @@ def elect(
     if problem is not None:
         where = f"{context.topic}-{context.partition}"
         raise IllegalElection(f"strategy {strategy.name!r} elected {leader!r} for {where}: {problem}")
-    return leader
+    # What the broker knows itself by: an int of the strategy's own class can't be stored.
+    return assignment[assignment.index(leader)]
 
 
 def offline_leader(

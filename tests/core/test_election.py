@@ -84,6 +84,13 @@ def test_a_strategy_may_elect_nobody() -> None:
     assert elected(Always(None)) is None
 
 
+def test_the_leader_is_a_plain_number_whatever_the_strategy_counts_with() -> None:
+    class Number(int):
+        pass
+
+    assert type(elected(Always(Number(2)))) is int
+
+
 @pytest.mark.parametrize("leader", [1, 9])
 def test_a_dead_or_unassigned_leader_is_refused(leader: int) -> None:
     with pytest.raises(IllegalElection, match=r"'always' elected \d for t-0: expected one of \[2, 3\]"):
