@@ -6,6 +6,7 @@ flight when the connection broke have an unknown outcome: SessionSuspended or Se
 """
 
 import logging
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -101,11 +102,11 @@ class ZookeeperStore:
         self._closed = False
         self._operation_timeout_s = operation_timeout_s
         try:
+            warnings.filterwarnings("ignore", "No chroot path exists")
             self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session)
             self._client.add_listener(self._state_changed)
             self._client.start(connect_timeout_s)
-            if self._client.chroot:
-                self._client.ensure_path("/")
+            self._make_root()
         except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
             raise ZookeeperUnreachable(f"ZooKeeper at {hosts} does not answer: {error}") from error
         if session is not None and self._client.client_id[0] != session[0]:
@@ -196,6 +197,14 @@ class ZookeeperStore:
             self._client.stop()
             self._client.close()
             self._events.close()
+
+    def _make_root(self) -> None:
+        """The path at the end of the hosts, parents and all; kazoo itself makes the last part only."""
+        root = self._client.chroot
+        if root:
+            self._client.chroot = ""
+            self._client.ensure_path(root)
+            self._client.chroot = root
 
     def _send(self, operations: Sequence[Operation]) -> Any:
         request = self._client.transaction()

@@ -156,7 +156,7 @@ class Planner:
                 continue
             short_id = short_topic_id(topic.id.bytes)
             for row in topic.partitions:
-                if is_meant(topic, row) and self._may_have_something(topic, row):
+                if row.slot >= 0 and is_meant(topic, row) and self._may_have_something(topic, row):
                     self._asked[row.slot] = (topic, row)
                     wanted.setdefault(row.owner, []).append((row.slot, short_id))
         return wanted

@@ -125,6 +125,14 @@ class ReadEndpoints(Struct, frozen=True):
     endpoints: tuple[str, ...] = ()
 
 
+class ReadRegistration(Struct, frozen=True):
+    """What the controller reads of a registration."""
+
+    endpoints: tuple[str, ...]
+    listener_security_protocol_map: dict[str, str] = {}
+    rack: str | None = None
+
+
 class ClusterIdNode(Struct, frozen=True, kw_only=True):
     version: str = "1"
     id: str
@@ -177,6 +185,7 @@ decode_topic = json.Decoder(TopicNode).decode
 decode_state = json.Decoder(StateNode).decode
 decode_config = json.Decoder(ConfigNode).decode
 decode_config_change = json.Decoder(ReadConfigChange).decode
+decode_registration = json.Decoder(ReadRegistration).decode
 decode_endpoints = json.Decoder(ReadEndpoints).decode
 decode_cluster_id = json.Decoder(ClusterIdNode).decode
 decode_block = json.Decoder(ProducerIdBlockNode).decode

@@ -5,8 +5,10 @@ from concurrent.futures import Future
 from kafkad.adapters.links.supervision_channel import Status
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.processes.controller.cluster.elected_part import ElectedPart
 from kafkad.processes.controller.cluster.events import HostEvents
 from kafkad.processes.controller.cluster.membership import Membership
+from kafkad.processes.controller.cluster.office import Office
 from kafkad.processes.controller.cluster.opening import OpenedHost, open_host
 from kafkad.processes.controller.cluster.session import Sessions
 from kafkad.processes.controller.cluster.store_thread import StoreThread
@@ -56,4 +58,5 @@ class ClusterOpening:
         )
         events = HostEvents(context, self._handover, opened, send, membership, monotonic_ms())
         membership.member = events
+        events.attach(ElectedPart(events, membership, Office(context), self._loop, send))
         return events

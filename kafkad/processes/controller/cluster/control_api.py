@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkad.core.cluster.control_requests import (
+    LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     StopReplicaResponse,
+    UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
 from kafkad.core.errors import ErrorCode
@@ -29,6 +31,12 @@ _REFUSALS: dict[int, Callable[..., ControlResponse]] = {
     api_table.STOP_REPLICA: StopReplicaResponse,
     api_table.UPDATE_METADATA: UpdateMetadataResponse,
 }
+
+
+def key_of(request: ControlRequest) -> int:
+    if isinstance(request, LeaderAndIsrRequest):
+        return api_table.LEADER_AND_ISR
+    return api_table.UPDATE_METADATA if isinstance(request, UpdateMetadataRequest) else api_table.STOP_REPLICA
 
 
 def read_request(api_key: int, version: int, body: bytes) -> ControlRequest:

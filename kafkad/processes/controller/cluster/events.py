@@ -13,6 +13,7 @@ from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
 from kafkad.core.metrics.catalogue import GLOBAL_PARTITIONS, GLOBAL_TOPICS, OFFLINE_LOG_DIRS, OFFLINE_PARTITIONS
@@ -25,9 +26,11 @@ from kafkad.processes.controller.cluster.opening import OpenedHost
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.stored import Configs, topic_configs
 from kafkad.processes.controller.events import EveryDirectoryFailed, Send
+from kafkad.processes.controller.internal_topics import internal_topics
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
+from kafkad.wire.api_table import CLUSTER_APIS
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
@@ -106,6 +109,18 @@ class HostEvents:
     def image(self) -> MetadataImage:
         return self._hosting.image
 
+    @property
+    def broker_id(self) -> int:
+        return self._config.node_id
+
+    @property
+    def inter_broker_listener(self) -> str:
+        return self._between_brokers
+
+    @property
+    def internal_topics(self) -> Mapping[str, NewTopic]:
+        return internal_topics(self._config)
+
     def hand_over(self, request: ControlRequest, answered: Answered) -> None:
         self._requests.add(request, answered, self._now_ms)
 
@@ -163,6 +178,9 @@ class HostEvents:
         context = message.context
         api_key, version = context.api_key, context.version
         if api_key not in MESSAGES:
+            if api_key in CLUSTER_APIS and context.connection.listener != self._between_brokers:
+                self._send(peer, pack_message(AdminReply(message.token, None, "it is for brokers, not for clients")))
+                return
             if self._elected is not None:
                 self._elected.asked(peer, message, self._now_ms)
             else:

@@ -3,7 +3,7 @@
 Every broker of a cluster has both; the elected controller decides only while this broker is elected.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
@@ -16,6 +16,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataResponse,
 )
 from kafkad.core.controller.image import Broker, MetadataImage
+from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event
 from kafkad.wire.processes.controller_messages import AdminRequest, ControllerMessage
 
@@ -30,6 +31,16 @@ class Host(Protocol):
     @property
     def image(self) -> MetadataImage:
         """Its `controller_id` is the broker whose UpdateMetadata came last: where AlterPartition goes."""
+
+    @property
+    def broker_id(self) -> int: ...
+
+    @property
+    def inter_broker_listener(self) -> str: ...
+
+    @property
+    def internal_topics(self) -> Mapping[str, NewTopic]:
+        """The request with which an internal topic is created when it is first needed."""
 
     def hand_over(self, request: ControlRequest, answered: Answered) -> None:
         """The elected controller's request to its own broker, without a wire; answered when it is applied."""

@@ -65,6 +65,10 @@ class Membership:
     def store(self) -> ZookeeperStore:
         return self._store
 
+    @property
+    def is_connected(self) -> bool:
+        return self._store.state is SessionState.CONNECTED
+
     def begin_to_register(self) -> None:
         """The broker can serve: register, unless that is done or under way."""
         if self._is_registering or self.broker is not None or self._is_ending:

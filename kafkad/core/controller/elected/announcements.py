@@ -1,0 +1,166 @@
+"""What the controller tells which broker when the metadata changes: LeaderAndIsr, UpdateMetadata, StopReplica.
+
+Replicas hear of their roles first, then every live broker of the metadata, as from Apache Kafka's controller.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkad.core.cluster.control_requests import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
+    LiveBroker,
+    LiveEndpoint,
+    LiveLeader,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaTopic,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+    UpdateMetadataTopic,
+)
+from kafkad.core.controller.image import Broker, Partition, Topic
+
+Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+Rows = Sequence[tuple[Topic, Sequence[Partition]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcer:
+    """Makes the requests of one term. `listener` is the name of the one between brokers."""
+
+    controller_id: int
+    controller_epoch: int
+    listener: str
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+
+    def roles(self, rows: Rows, *, is_new: bool, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
+        """LeaderAndIsr of the partitions to those of their replicas that live (`only` these)."""
+        to = self.brokers.keys() if only is None else self.brokers.keys() & set(only)
+        return [(broker, request) for broker in sorted(to) if (request := self._roles_of(broker, rows, is_new))]
+
+    def _roles_of(self, broker: int, rows: Rows, is_new: bool) -> LeaderAndIsrRequest | None:
+        topics = []
+        leaders: set[int] = set()
+        for topic, partitions in rows:
+            mine = [row for row in partitions if broker in row.replicas]
+            if mine:
+                leaders |= {row.leader for row in mine}
+                states = tuple(self._role(row, is_new) for row in mine)
+                topics.append(LeaderAndIsrTopic(topic_name=topic.name, topic_id=topic.id, partition_states=states))
+        if not topics:
+            return None
+        return LeaderAndIsrRequest(
+            controller_id=self.controller_id,
+            controller_epoch=self.controller_epoch,
+            broker_epoch=self.brokers[broker].epoch,
+            topic_states=tuple(topics),
+            live_leaders=tuple(self._live_leader(each) for each in sorted(leaders & self.brokers.keys())),
+        )
+
+    def _role(self, row: Partition, is_new: bool) -> LeaderAndIsrPartition:
+        return LeaderAndIsrPartition(
+            partition_index=row.index,
+            controller_epoch=self.controller_epoch,
+            leader=row.leader,
+            leader_epoch=row.leader_epoch,
+            isr=row.isr,
+            partition_epoch=row.partition_epoch,
+            replicas=row.replicas,
+            is_new=is_new,
+        )
+
+    def _live_leader(self, broker_id: int) -> LiveLeader:
+        listeners = self.brokers[broker_id].listeners
+        found = next((each for each in listeners if each.name == self.listener), listeners[0])
+        return LiveLeader(broker_id=broker_id, host_name=found.host, port=found.port)
+
+    def metadata(self, rows: Rows, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
+        """UpdateMetadata with all live brokers and these partitions, to every live broker (`only` these)."""
+        states = tuple(
+            UpdateMetadataTopic(
+                topic_name=topic.name, topic_id=topic.id, partition_states=tuple(self._known(row) for row in partitions)
+            )
+            for topic, partitions in rows
+        )
+        return self._updates(states, only)
+
+    def deleted(self, topic: Topic) -> list[tuple[int, Request]]:
+        """The topic goes from the metadata of every broker."""
+        gone = tuple(self._known(row, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions)
+        return self._updates(
+            (UpdateMetadataTopic(topic_name=topic.name, topic_id=topic.id, partition_states=gone),), None
+        )
+
+    def _updates(
+        self, states: tuple[UpdateMetadataTopic, ...], only: Iterable[int] | None
+    ) -> list[tuple[int, Request]]:
+        live = tuple(_live(broker) for _, broker in sorted(self.brokers.items()))
+        to = self.brokers.keys() if only is None else self.brokers.keys() & set(only)
+        return [
+            (
+                broker,
+                UpdateMetadataRequest(
+                    controller_id=self.controller_id,
+                    controller_epoch=self.controller_epoch,
+                    broker_epoch=self.brokers[broker].epoch,
+                    topic_states=states,
+                    live_brokers=live,
+                ),
+            )
+            for broker in sorted(to)
+        ]
+
+    def _known(
+        self, row: Partition, leader: int | None = None, leader_epoch: int | None = None
+    ) -> UpdateMetadataPartition:
+        return UpdateMetadataPartition(
+            partition_index=row.index,
+            controller_epoch=self.controller_epoch,
+            leader=row.leader if leader is None else leader,
+            leader_epoch=row.leader_epoch if leader_epoch is None else leader_epoch,
+            isr=row.isr,
+            zk_version=row.partition_epoch,
+            replicas=row.replicas,
+            offline_replicas=tuple(each for each in row.replicas if each not in self.brokers),
+        )
+
+    def deletions(self, name: str, replicas: Mapping[int, Sequence[int]]) -> list[tuple[int, Request]]:
+        """StopReplica with deletion; `replicas` are the partitions of each broker."""
+        return [
+            (
+                broker,
+                StopReplicaRequest(
+                    controller_id=self.controller_id,
+                    controller_epoch=self.controller_epoch,
+                    broker_epoch=self.brokers[broker].epoch,
+                    topic_states=(
+                        StopReplicaTopic(
+                            topic_name=name,
+                            partition_states=tuple(
+                                StopReplicaPartition(
+                                    partition_index=index, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True
+                                )
+                                for index in partitions
+                            ),
+                        ),
+                    ),
+                ),
+            )
+            for broker, partitions in sorted(replicas.items())
+            if broker in self.brokers
+        ]
+
+
+def _live(broker: Broker) -> LiveBroker:
+    return LiveBroker(
+        id=broker.id,
+        endpoints=tuple(
+            LiveEndpoint(port=at.port, host=at.host, listener=at.name, security_protocol=at.security_protocol)
+            for at in broker.listeners
+        ),
+        rack=broker.rack,
+    )

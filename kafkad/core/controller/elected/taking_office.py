@@ -1,0 +1,77 @@
+"""How a term begins: the controller loads everything, elects where leaders are gone, and tells all brokers."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from kafkad.core.controller.controller import ControllerSettings
+from kafkad.core.controller.elected.announcements import Announcer
+from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
+from kafkad.core.controller.electorate import Electorate
+from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
+from kafkad.core.controller.startup.repair import complete_states, identify
+from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.tree import MetadataTree, PartitionState
+from kafkad.core.coordination_store import CoordinationStore
+from kafkad.core.election import LeaderElectionStrategy
+from kafkad.core.types import TopicPartition
+
+
+def take_office(
+    store: CoordinationStore,
+    tree: MetadataTree,
+    *,
+    settings: ControllerSettings,
+    election: LeaderElectionStrategy,
+    announcer: Announcer,
+    cluster_id: str,
+    new_topic_id: Callable[[], UUID],
+) -> ElectedController:
+    """Load everything, elect where leaders are gone, and tell all brokers everything."""
+    stored = tree.load()
+    topics = identify(tree, stored.topics, new_topic_id)
+    states = complete_states(tree, topics, {}, frozenset(), Electorate(election, announcer.brokers), NOWHERE)
+    image = MetadataImage(
+        version=1,
+        cluster_id=cluster_id,
+        brokers=dict(announcer.brokers),
+        topics={
+            name: Topic(
+                name=name,
+                id=topic.id,
+                configs=topic.configs,
+                partitions=tuple(
+                    _row(index, replicas, states[TopicPartition(name, index)])
+                    for index, replicas in enumerate(topic.assignments)
+                ),
+            )
+            for name, topic in topics.items()
+        },
+        names_by_id={topic.id: name for name, topic in topics.items()},
+        broker_configs=stored.broker_configs,
+        group_configs=stored.group_configs,
+        controller_id=announcer.controller_id,
+    )
+    controller = ElectedController(settings=settings, tree=tree, election=election, image=image, announcer=announcer)
+    controller.begin()
+    paths = [nodes.topic_path(name) for name in stored.deletions]
+    for name, node in zip(stored.deletions, store.get_many(paths), strict=True):
+        found = nodes.decode_topic(node.data) if node is not None and node.data else None
+        count = len(found.partitions) if found is not None else 0
+        controller.resume_deletion(name, [found.partitions[str(at)] for at in range(count)] if found else [])
+    while controller.has_unfinished_deletions:
+        controller.finish_deletions()
+    return controller
+
+
+def _row(index: int, replicas: tuple[int, ...], state: PartitionState) -> Partition:
+    return Partition(
+        index=index,
+        slot=NO_SLOT,
+        owner=NO_OWNER,
+        log_dir=NO_LOG_DIR,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        replicas=replicas,
+        isr=state.isr,
+    )

@@ -1,0 +1,284 @@
+"""The elected part in the loop of the controller process: events go to the office, its requests to the brokers.
+
+The office works in the store's thread, one thing after the other; nothing here waits for it. A broker that is not
+elected passes requests on to the one that is.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.cluster.control_requests import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from kafkad.core.controller.elected.announcements import Request
+from kafkad.core.controller.image import Broker
+from kafkad.core.controller.producer_ids import ProducerIdControlManager
+from kafkad.core.controller.store import nodes
+from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
+from kafkad.core.errors import ErrorCode
+from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
+from kafkad.processes.controller.cluster.isr_changes import IsrChanges
+from kafkad.processes.controller.cluster.joint import ControlResponse, Host
+from kafkad.processes.controller.cluster.membership import Membership
+from kafkad.processes.controller.cluster.office import Addresses, Office, Outcome, Work
+from kafkad.processes.controller.cluster.passing_on import PassingOn
+from kafkad.processes.controller.events import Send
+from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
+from kafkad.processes.runtime.broker_connections import Request as Sending
+from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import (
+    AdminReply,
+    AdminRequest,
+    AutoCreated,
+    AutoCreateWanted,
+    ControllerMessage,
+    IsrChangeWanted,
+    ProducerIdsGiven,
+    ProducerIdsWanted,
+    pack_message,
+)
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class ElectedPart:
+    def __init__(self, host: Host, membership: Membership, office: Office, loop: EventLoop, send: Send) -> None:
+        self._host = host
+        self._membership = membership
+        self._office = office
+        self._send = send
+        self._broker: Broker | None = None
+        self._addresses: Addresses | None = None
+        """None: not elected."""
+        self._connections = BrokerConnections(loop, str(host.broker_id))
+        self._destinations: dict[int, Destination] = {}
+        self._passing_on = PassingOn(loop, host, send)
+        self._isr_changes = IsrChanges(send, self._passing_on, self._alter_here)
+
+    @property
+    def is_elected(self) -> bool:
+        return self._addresses is not None
+
+    def registered(self, broker: Broker, now_ms: int) -> None:
+        self._broker = broker
+        self._isr_changes.registered(broker)
+        self._run()
+
+    def store_event(self, event: Event, now_ms: int) -> None:
+        match event:
+            case SessionChanged(SessionState.LOST):
+                self._broker = None
+                self._left(Outcome())
+            case SessionChanged(SessionState.CONNECTED) if self._broker is not None:
+                # Every watch is gone: whatever happened meanwhile is read again.
+                self._run()
+            case WatchFired(path=nodes.CONTROLLER) if self._broker is not None:
+                self._run_unless_elected()
+            case WatchFired(path=nodes.BROKER_IDS):
+                self._do(self._office.brokers_changed)
+            case WatchFired(path=nodes.TOPICS | nodes.DELETIONS):
+                cluster_id = self._host.image.cluster_id
+                self._do(lambda store: self._office.tree_changed(store, cluster_id))
+            case _:
+                pass
+
+    def _run(self) -> None:
+        cluster_id = self._host.image.cluster_id
+        self._do(lambda store: self._office.run(store, cluster_id))
+
+    def _run_unless_elected(self) -> None:
+        cluster_id = self._host.image.cluster_id
+        self._do(lambda store: self._office.run_unless_elected(store, cluster_id))
+
+    def _do(self, work: Work) -> None:
+        self._membership.read(work, self._done)
+
+    def _done(self, future: "Future[Outcome]") -> None:
+        outcome = self._result(future)
+        if outcome is not None:
+            self._left(outcome)
+
+    def _result(self, future: "Future[Result]") -> Result | None:
+        """None: the store did not do it. Then the term may be over, and this broker runs for the next one."""
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if not isinstance(error, CoordinationError):
+            raise error
+        log.warning("the term of this controller is over: %s", error)
+        self._left(Outcome())
+        if self._broker is not None and self._membership.is_connected:
+            self._run()
+        return None
+
+    def _left(self, outcome: Outcome, applied: Callable[[], None] | None = None) -> None:
+        """Send the requests; `applied` is called when this broker has applied those to itself."""
+        self._addresses = outcome.addresses
+        wanted = {broker: Destination(broker, *at) for broker, at in (outcome.addresses or {}).items()}
+        for broker, destination in list(self._destinations.items()):
+            if wanted.get(broker) != destination:
+                del self._destinations[broker]
+                self._connections.drop(destination)
+        self._destinations.update(wanted)
+        own = self._broker.id if self._broker is not None else None
+        last_own = max((at for at, (broker, _) in enumerate(outcome.requests) if broker == own), default=-1)
+        for at, (broker, request) in enumerate(outcome.requests):
+            then = applied if at == last_own else None
+            if broker == own:
+                self._host.hand_over(request, partial(self._answered_here, broker, request, then))
+            elif broker in self._destinations:
+                self._send_to(broker, request)
+        if applied is not None and last_own < 0:
+            applied()
+
+    def _answered_here(
+        self, broker: int, request: Request, then: Callable[[], None] | None, response: ControlResponse
+    ) -> None:
+        self._answered(broker, request, response)
+        if then is not None:
+            then()
+
+    def _send_to(self, broker: int, request: Request) -> None:
+        key = key_of(request)
+        message = MESSAGES[key]
+
+        def replied(body: memoryview) -> None:
+            try:
+                response = message.decode_response(body, message.newest)
+            except MalformedRequest as error:
+                log.warning("broker %d answered %s with what can't be read: %s", broker, message.name, error)
+            else:
+                self._answered(broker, request, response)
+
+        self._connections.send(
+            self._destinations[broker],
+            Sending(
+                api_key=key,
+                version=message.newest,
+                is_flexible=True,
+                body=message.encode_request(request, message.newest),
+                on_reply=replied,
+                on_failure=lambda _reason: None,
+                repeats=True,
+            ),
+        )
+
+    def _answered(self, broker: int, request: Request, response: ControlResponse) -> None:
+        if not (isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse)):
+            return
+        failed = {each.topic_name for each in response.partition_errors if each.error_code is not ErrorCode.NONE}
+        if response.error_code is not ErrorCode.NONE:
+            return
+        for topic in request.topic_states:
+            if topic.topic_name not in failed:
+                self._do(partial(self._deleted, topic.topic_name, broker))
+
+    def _deleted(self, name: str, broker: int, _store: object) -> Outcome:
+        return self._office.replica_deleted(name, broker)
+
+    # Requests of clients and of other local processes.
+
+    def asked(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
+        if not self.is_elected:
+            self._passing_on.pass_on(peer, request)
+            return
+        self._membership.read(
+            lambda _store: self._office.answer_any(request), partial(self._answer_asked, peer, request)
+        )
+
+    def _answer_asked(
+        self, peer: ProcessKey, request: AdminRequest, future: "Future[tuple[Outcome, bytes | None]]"
+    ) -> None:
+        if isinstance(future.exception(), MalformedRequest):
+            self._send(peer, pack_message(AdminReply(request.token, None, str(future.exception()))))
+            return
+        result = self._result(future)
+        body = result[1] if result is not None else None
+        if result is None or body is None:
+            self._passing_on.pass_on(peer, request)
+        else:
+            self._left(result[0], partial(self._reply, peer, request.token, body))
+
+    def _reply(self, peer: ProcessKey, token: int, body: bytes) -> None:
+        self._send(peer, pack_message(AdminReply(token, body)))
+
+    def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
+        match message:
+            case IsrChangeWanted():
+                self._isr_changes.wanted(peer, message)
+            case ProducerIdsWanted():
+                broker_id = self._host.broker_id
+                self._membership.read(
+                    lambda store: ProducerIdControlManager(store, broker_id).allocate_block(),
+                    partial(self._give_producer_ids, peer),
+                )
+            case AutoCreateWanted(token, names):
+                if self.is_elected:
+                    self._membership.read(
+                        lambda _store: self._office.auto_create(names), partial(self._created, peer, token, names)
+                    )
+                else:
+                    self._passing_on.create_topics(peer, token, names)
+            case _:
+                return False
+        return True
+
+    def _give_producer_ids(self, peer: ProcessKey, future: "Future[range]") -> None:
+        block = future.result() if future.exception() is None else range(0)
+        self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
+
+    def _created(
+        self, peer: ProcessKey, token: int, names: list[str], future: "Future[tuple[Outcome, dict[str, int] | None]]"
+    ) -> None:
+        result = self._result(future)
+        created = result[1] if result is not None else None
+        if result is None or created is None:
+            errors = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            self._send(peer, pack_message(AutoCreated(token, errors)))
+            return
+        self._left(result[0], partial(self._say_created, peer, token, created))
+
+    def _say_created(self, peer: ProcessKey, token: int, errors: dict[str, int]) -> None:
+        self._send(peer, pack_message(AutoCreated(token, errors)))
+
+    def _alter_here(
+        self, request: AlterPartitionRequest, answered: Callable[[AlterPartitionResponse | None], None]
+    ) -> bool:
+        if not self.is_elected:
+            return False
+
+        def done(future: "Future[tuple[Outcome, AlterPartitionResponse]]") -> None:
+            result = self._result(future)
+            if result is not None:
+                self._left(result[0])
+            answered(None if result is None else result[1])
+
+        self._membership.read(lambda _store: self._office.alter_partitions(request), done)
+        return True
+
+    def finish_pass(self, now_ms: int) -> None:
+        self._connections.turn()
+        self._passing_on.turn()
+        self._isr_changes.turn(now_ms)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        deadlines = (
+            self._connections.next_deadline_ms,
+            self._passing_on.next_deadline_ms,
+            self._isr_changes.next_deadline_ms,
+        )
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def end(self) -> None:
+        self._connections.close()
+        self._passing_on.close()

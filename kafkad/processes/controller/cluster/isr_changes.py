@@ -1,0 +1,140 @@
+"""Changes of in-sync replicas that this broker's leaders want: one AlterPartition under way, the rest waits for it.
+
+Whoever is the controller gets it; without an answer it is sent again soon, with what the leaders want by then.
+"""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.cluster.control_requests import (
+    AlteredPartition,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopic,
+    IsrMember,
+)
+from kafkad.core.controller.image import Broker
+from kafkad.core.errors import ErrorCode
+from kafkad.processes.controller.cluster.passing_on import PassingOn
+from kafkad.processes.controller.events import Send
+from kafkad.processes.runtime.broker_connections import Request
+from kafkad.wire.api_table import ALTER_PARTITION as API_KEY
+from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeWanted, pack_message
+
+RETRY_MS = 50
+VERSION = 3
+Answered = Callable[[AlterPartitionResponse | None], None]
+AlterHere = Callable[[AlterPartitionRequest, Answered], bool]
+Key = tuple[bytes, int]
+
+
+class IsrChanges:
+    """`alter_here` takes the request if this broker is the controller; None as its answer: send it again."""
+
+    def __init__(self, send: Send, passing_on: PassingOn, alter_here: AlterHere) -> None:
+        self._send = send
+        self._passing_on = passing_on
+        self._alter_here = alter_here
+        self._broker: Broker | None = None
+        self._waiting: dict[Key, tuple[ProcessKey, IsrChangeWanted]] = {}
+        self._sent: dict[Key, tuple[ProcessKey, IsrChangeWanted]] = {}
+        self._retry_ms: int | None = None
+
+    def registered(self, broker: Broker) -> None:
+        """The broker has a new epoch, which the controller asks for."""
+        self._broker = broker
+        self._retry_ms = None
+
+    def wanted(self, peer: ProcessKey, message: IsrChangeWanted) -> None:
+        self._waiting[message.topic_id, message.partition] = (peer, message)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._retry_ms if self._waiting else None
+
+    def turn(self, now_ms: int) -> None:
+        if self._sent or not self._waiting or self._broker is None:
+            return
+        if self._retry_ms is not None and now_ms < self._retry_ms:
+            return
+        self._retry_ms = None
+        self._sent, self._waiting = self._waiting, {}
+        request = self._request(self._broker)
+        if self._alter_here(request, self._answered):
+            return
+        self._passing_on.send(
+            Request(
+                api_key=API_KEY,
+                version=VERSION,
+                is_flexible=True,
+                body=ALTER_PARTITION.encode_request(request, VERSION),
+                on_reply=self._replied,
+                on_failure=lambda _reason: self._answered(None),
+            )
+        )
+
+    def _request(self, broker: Broker) -> AlterPartitionRequest:
+        topics: dict[bytes, list[AlterPartitionPartition]] = {}
+        for _, wanted in self._sent.values():
+            topics.setdefault(wanted.topic_id, []).append(
+                AlterPartitionPartition(
+                    partition_index=wanted.partition,
+                    leader_epoch=wanted.leader_epoch,
+                    new_isr_with_epochs=tuple(IsrMember(broker_id=each) for each in wanted.isr),
+                    partition_epoch=wanted.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=broker.id,
+            broker_epoch=broker.epoch,
+            topics=tuple(
+                AlterPartitionTopic(topic_id=UUID(bytes=topic_id), partitions=tuple(partitions))
+                for topic_id, partitions in topics.items()
+            ),
+        )
+
+    def _replied(self, body: memoryview) -> None:
+        try:
+            self._answered(ALTER_PARTITION.decode_response(body, VERSION))
+        except MalformedRequest:
+            self._answered(None)
+
+    def _answered(self, response: AlterPartitionResponse | None) -> None:
+        sent, self._sent = self._sent, {}
+        done: set[Key] = set()
+        if response is not None and response.error_code is ErrorCode.NONE:
+            for topic in response.topics:
+                for answer in topic.partitions:
+                    key = (topic.topic_id.bytes, answer.partition_index)
+                    if key in sent:
+                        done.add(key)
+                        self._tell(*sent[key], answer)
+        for key, row in sent.items():
+            if key not in done:
+                # A newer wish of the same leader counts more.
+                self._waiting.setdefault(key, row)
+        if self._waiting and not (sent and len(done) == len(sent)):
+            self._retry_ms = monotonic_ms() + RETRY_MS
+
+    def _tell(self, peer: ProcessKey, wanted: IsrChangeWanted, answer: AlteredPartition) -> None:
+        refused = answer.error_code is not ErrorCode.NONE
+        self._send(
+            peer,
+            pack_message(
+                IsrChangeDone(
+                    slot=wanted.slot,
+                    topic_id=wanted.topic_id,
+                    partition=wanted.partition,
+                    code=int(answer.error_code),
+                    leader=answer.leader_id,
+                    leader_epoch=wanted.leader_epoch if refused else answer.leader_epoch,
+                    isr=wanted.isr if refused else list(answer.isr),
+                    partition_epoch=wanted.partition_epoch if refused else answer.partition_epoch,
+                )
+            ),
+        )

@@ -1,0 +1,214 @@
+"""The elected controller with its store: what of it waits for ZooKeeper, and so runs in the store's thread.
+
+Each verb returns an `Outcome`: the requests that brokers are to get now, and where the brokers are.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kafkad.adapters.operating_system.clocks import wall_clock_ms
+from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
+from kafkad.core.cluster.control_requests import (
+    AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
+from kafkad.core.controller.admin import auto_create_topics
+from kafkad.core.controller.controller import RandomSource
+from kafkad.core.controller.elected.announcements import Announcer, Request
+from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
+from kafkad.core.controller.elected.registrations import live_brokers
+from kafkad.core.controller.elected.taking_office import take_office
+from kafkad.core.controller.image import Broker
+from kafkad.core.controller.producer_ids import ProducerIdControlManager
+from kafkad.core.controller.startup.term import claim
+from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.coordination_store import BadVersion, NodeExists
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.plugin_loading import chosen
+from kafkad.processes.controller.startup import new_id, settings_of
+from kafkad.processes.controller.tables import LiveTables
+from kafkad.processes.runtime.child import ChildContext
+from kafkad.wire import api_table
+from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
+from kafkad.wire.cluster.broker_requests import ALLOCATE_PRODUCER_IDS
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import AdminRequest
+
+log = logging.getLogger(__name__)
+
+Addresses = Mapping[int, tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`addresses` are those of all live brokers; None: this broker is not the controller."""
+
+    requests: list[tuple[int, Request]] = field(default_factory=list)
+    addresses: Addresses | None = None
+
+
+class Office:
+    """One for the life of the controller process; `controller` is None while this broker is not elected."""
+
+    def __init__(self, context: ChildContext) -> None:
+        assert context.config.cluster is not None, "only a broker in a cluster is elected"
+        assert context.plugins is not None, "the supervisor loads the plugins before it forks"
+        self._context = context
+        self._broker_id = context.config.node_id
+        self._listener = context.config.cluster.inter_broker_listener
+        self._election = chosen(
+            context.plugins.leader_election_strategies,
+            context.config.plugins.leader_election_strategy,
+            "kafkad.leader.election.strategy",
+        )
+        self._random = RandomSource(lambda limit: random.randrange(limit), new_id)
+        self._odd: set[str] = set()
+        self._controller: ElectedController | None = None
+        self._view: ControllerView | None = None
+
+    def resign(self) -> None:
+        """Somebody else is elected, or may be."""
+        self._controller = self._view = None
+
+    def run(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
+        """Be elected if nobody is; watch who is."""
+        self.resign()
+        try:
+            holder = store.exists(nodes.CONTROLLER, watch=True)
+            if holder is not None and holder.ephemeral_owner != store.session_id:
+                return Outcome()
+            term = claim(store, self._broker_id, wall_clock_ms())
+        except (KafkaError, NodeExists, BadVersion):
+            store.exists(nodes.CONTROLLER, watch=True)
+            return Outcome()
+        store.exists(nodes.CONTROLLER, watch=True)
+        brokers = self._live(store)
+        self._watch_tree(store)
+        config = self._context.config
+        self._controller = take_office(
+            store,
+            MetadataTree(store, term),
+            settings=replace(settings_of(config, workers=1), broker_id=NOWHERE),
+            election=self._election,
+            announcer=Announcer(
+                controller_id=self._broker_id,
+                controller_epoch=term.epoch,
+                listener=self._listener,
+                brokers=brokers,
+            ),
+            cluster_id=cluster_id,
+            new_topic_id=new_id,
+        )
+        self._view = self._new_view(store, self._controller)
+        log.info("broker %d is the controller now, its epoch is %d", self._broker_id, term.epoch)
+        return self._outcome()
+
+    def run_unless_elected(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
+        """/controller has changed: that may have been this broker's own election."""
+        holder = store.exists(nodes.CONTROLLER, watch=True)
+        if self._controller is not None and holder is not None and holder.ephemeral_owner == store.session_id:
+            return self._outcome()
+        return self.run(store, cluster_id)
+
+    def _new_view(self, store: ZookeeperStore, controller: ElectedController) -> ControllerView:
+        assert self._context.plugins is not None, "the supervisor loads the plugins before it forks"
+        plugins = self._context.plugins
+        tables = LiveTables(self._context.config, frozenset(plugins.cleanup_policies), plugins.topic_configs)
+        tables.overlay(controller.image)
+        return ControllerView(
+            controller=controller,
+            configs=tables,
+            random_source=self._random,
+            producer_ids=ProducerIdControlManager(store, self._broker_id),
+            log_dirs=self._context.config.log_dirs.log_dirs,
+            offline_dirs=frozenset,
+        )
+
+    def _live(self, store: ZookeeperStore) -> dict[int, Broker]:
+        brokers, odd = live_brokers(store)
+        for name in set(odd) - self._odd:
+            log.error("the registration of broker %s can't be read, it is left out", name)
+        self._odd = set(odd)
+        return brokers
+
+    def _watch_tree(self, store: ZookeeperStore) -> tuple[set[str], set[str]]:
+        return set(store.children(nodes.TOPICS, watch=True)), set(store.children(nodes.DELETIONS, watch=True))
+
+    def brokers_changed(self, store: ZookeeperStore) -> Outcome:
+        if self._controller is None:
+            return Outcome()
+        self._controller.brokers_changed(self._live(store))
+        return self._outcome()
+
+    def tree_changed(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
+        """Another broker may have written a topic, or a deletion: then everything is read again, in a new term."""
+        controller = self._controller
+        if controller is None:
+            return Outcome()
+        topics, deletions = self._watch_tree(store)
+        known = controller.image.topics.keys() | controller.deletions.keys()
+        if topics <= known and deletions <= controller.deletions.keys():
+            return self._outcome()
+        return self.run(store, cluster_id)
+
+    def alter_partitions(self, request: AlterPartitionRequest) -> tuple[Outcome, AlterPartitionResponse]:
+        if self._controller is None:
+            return Outcome(), AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        response = self._controller.alter_partitions(request)
+        return self._outcome(), response
+
+    def answer(self, request: AdminRequest) -> tuple[Outcome, Answer | None]:
+        """None: this broker is not the controller. Raises MalformedRequest."""
+        if self._view is None:
+            return Outcome(), None
+        handle = DISPATCH[request.context.api_key]
+        answer = handle(memoryview(request.body), request.context, self._view)
+        return self._outcome(), answer
+
+    def answer_any(self, request: AdminRequest) -> tuple[Outcome, bytes | None]:
+        """Also what other brokers ask the controller. Raises MalformedRequest."""
+        context = request.context
+        if context.api_key == api_table.ALTER_PARTITION:
+            wanted = ALTER_PARTITION.decode_request(memoryview(request.body), context.version)
+            outcome, response = self.alter_partitions(wanted)
+            return outcome, ALTER_PARTITION.encode_response(response, context.version)
+        if context.api_key == api_table.ALLOCATE_PRODUCER_IDS and self._view is not None:
+            block = self._view.producer_ids.allocate_block()
+            given = AllocateProducerIdsResponse(
+                error_code=ErrorCode.NONE, producer_id_start=block.start, producer_id_len=len(block)
+            )
+            return self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(given, context.version)
+        if context.api_key not in DISPATCH:
+            raise MalformedRequest("the controller does not answer it yet")
+        outcome, answer = self.answer(request)
+        return outcome, answer.body if isinstance(answer, ReplyAfter) else answer
+
+    def auto_create(self, names: list[str]) -> tuple[Outcome, dict[str, int] | None]:
+        if self._view is None or self._controller is None:
+            return Outcome(), None
+        results = auto_create_topics(self._controller, names, self._view.configs, self._random)
+        return self._outcome(), {name: int(result.code) for name, result in results.items()}
+
+    def replica_deleted(self, name: str, broker: int) -> Outcome:
+        if self._controller is None:
+            return Outcome()
+        self._controller.replica_deleted(name, broker)
+        return self._outcome()
+
+    def _outcome(self) -> Outcome:
+        assert self._controller is not None, "only an elected controller has something to say"
+        addresses = {}
+        for broker in self._controller.image.brokers.values():
+            at = next((each for each in broker.listeners if each.name == self._listener), None)
+            if at is not None:
+                addresses[broker.id] = (at.host, at.port)
+        return Outcome(self._controller.take_requests(), addresses)
+
+
+Work = Callable[[ZookeeperStore], Outcome]

@@ -1,0 +1,104 @@
+"""Requests that only the elected controller answers, passed on to it by a broker that is not: body there, body back.
+
+Clients need not find the controller, whichever broker it is and however often it changes.
+"""
+
+from functools import partial
+
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.controller.image import NO_CONTROLLER
+from kafkad.core.errors import ErrorCode
+from kafkad.processes.controller.cluster.joint import Host
+from kafkad.processes.controller.events import Send
+from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination, Request
+from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.wire.api_table import APIS, CREATE_TOPICS
+from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, TopicsToCreate, TopicToCreate
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, AutoCreated, pack_message
+
+NO_ONE = "no controller is elected"
+_TIMEOUT_MS = 60_000
+
+
+class PassingOn:
+    def __init__(self, loop: EventLoop, host: Host, send: Send) -> None:
+        self._host = host
+        self._send = send
+        self._connections = BrokerConnections(loop, str(host.broker_id))
+
+    def destination(self) -> Destination | None:
+        """Where the controller is, as far as this broker was told; None: it is this one, or unknown."""
+        image = self._host.image
+        if image.controller_id in (NO_CONTROLLER, self._host.broker_id):
+            return None
+        broker = image.brokers.get(image.controller_id)
+        listeners = broker.listeners if broker is not None else ()
+        at = next((each for each in listeners if each.name == self._host.inter_broker_listener), None)
+        return None if at is None else Destination(image.controller_id, at.host, at.port)
+
+    def send(self, request: Request) -> None:
+        """To the controller, or `on_failure` at once."""
+        to = self.destination()
+        if to is None:
+            request.on_failure(NO_ONE)
+        else:
+            self._connections.send(to, request)
+
+    def pass_on(self, peer: ProcessKey, message: AdminRequest) -> None:
+        context = message.context
+        self.send(
+            Request(
+                api_key=context.api_key,
+                version=context.version,
+                is_flexible=context.version >= APIS[context.api_key].flexible_from,
+                body=message.body,
+                on_reply=lambda body: self._reply(peer, message.token, body),
+                on_failure=partial(self._refuse, peer, message.token),
+                timeout_ms=_TIMEOUT_MS,
+            )
+        )
+
+    def _reply(self, peer: ProcessKey, token: int, body: memoryview) -> None:
+        self._send(peer, pack_message(AdminReply(token, bytes(body))))
+
+    def _refuse(self, peer: ProcessKey, token: int, reason: str) -> None:
+        """The client tries again on another connection."""
+        self._send(peer, pack_message(AdminReply(token, None, f"the controller did not answer: {reason}")))
+
+    def create_topics(self, peer: ProcessKey, token: int, names: list[str]) -> None:
+        """Topics that a client named, or internal ones that it needs."""
+        internal = self._host.internal_topics
+        rows = []
+        for name in names:
+            known = internal.get(name)
+            partitions, factor = (known.partitions, known.replication_factor) if known is not None else (-1, -1)
+            configs = tuple(known.configs) if known is not None else ()
+            rows.append(TopicToCreate(name=name, num_partitions=partitions, replication_factor=factor, configs=configs))
+
+        def created(body: memoryview) -> None:
+            try:
+                errors = CREATE_TOPICS_4.decode_response(body, 4)
+            except MalformedRequest:
+                errors = {}
+            codes = {name: int(errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)) for name in names}
+            self._send(peer, pack_message(AutoCreated(token, codes)))
+
+        def failed(_reason: str) -> None:
+            codes = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            self._send(peer, pack_message(AutoCreated(token, codes)))
+
+        body = CREATE_TOPICS_4.encode_request(TopicsToCreate(topics=tuple(rows)), 4)
+        self.send(
+            Request(api_key=CREATE_TOPICS, version=4, is_flexible=False, body=body, on_reply=created, on_failure=failed)
+        )
+
+    def turn(self) -> None:
+        self._connections.turn()
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._connections.next_deadline_ms
+
+    def close(self) -> None:
+        self._connections.close()

@@ -1,0 +1,262 @@
+"""The elected controller: who leads when brokers come and go, what leaders may ask for, and who is told what."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kafkad.adapters.stores.embedded_store import EmbeddedStore
+from kafkad.core.cluster.control_requests import (
+    LEADER_DURING_DELETE,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    IsrMember,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from kafkad.core.controller.controller import ControllerSettings, PlannedTopic
+from kafkad.core.controller.elected.announcements import Announcer, Request
+from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
+from kafkad.core.controller.elected.taking_office import take_office
+from kafkad.core.controller.image import NO_LEADER, Broker, Listener, Partition
+from kafkad.core.controller.startup.term import Term, claim, ensure_paths
+from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.topics import TopicDefaults
+from kafkad.core.coordination_store import BadVersion
+from kafkad.core.errors import ErrorCode
+from kafkad.plugins.leader_election import PreferredReplica
+
+ID = UUID(int=7)
+
+
+def a_broker(broker_id: int, epoch: int = 0) -> Broker:
+    listener = Listener(name="PLAINTEXT", host=f"b{broker_id}", port=9092, security_protocol="PLAINTEXT")
+    return Broker(id=broker_id, epoch=epoch or 100 + broker_id, listeners=(listener,), rack=None)
+
+
+def brokers(*ids: int) -> dict[int, Broker]:
+    return {each: a_broker(each) for each in ids}
+
+
+class World:
+    """A store, and the controller of the present term."""
+
+    def __init__(self, *ids: int) -> None:
+        self.store = EmbeddedStore(Path(":memory:"), 7)
+        ensure_paths(self.store)
+        self.take_office(brokers(*ids))
+
+    def take_office(self, live: dict[int, Broker]) -> None:
+        self.term: Term = claim(self.store, 1, 1_000)
+        self.controller: ElectedController = take_office(
+            self.store,
+            MetadataTree(self.store, self.term),
+            settings=ControllerSettings(
+                broker_id=NOWHERE, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
+            ),
+            election=PreferredReplica(),
+            announcer=Announcer(controller_id=1, controller_epoch=self.term.epoch, listener="PLAINTEXT", brokers=live),
+            cluster_id="c",
+            new_topic_id=lambda: ID,
+        )
+
+    def create(self, *assignments: tuple[int, ...]) -> None:
+        self.controller.create_topics([PlannedTopic(name="t", id=ID, assignments=assignments, configs={})])
+
+    def row(self, index: int = 0) -> Partition:
+        return self.controller.image.topics["t"].partitions[index]
+
+    def stored(self, index: int = 0) -> nodes.StateNode:
+        return nodes.decode_state(self.store.get(nodes.state_path("t", index)).data)
+
+    def sent(self) -> list[tuple[int, Request]]:
+        return self.controller.take_requests()
+
+    def alter(self, isr: tuple[int, ...], **changed: int) -> ErrorCode:
+        row = self.row()
+        wanted = AlterPartitionPartition(
+            partition_index=0,
+            leader_epoch=changed.get("leader_epoch", row.leader_epoch),
+            new_isr_with_epochs=tuple(IsrMember(broker_id=each) for each in isr),
+            partition_epoch=changed.get("partition_epoch", row.partition_epoch),
+        )
+        sender = changed.get("sender", row.leader)
+        request = AlterPartitionRequest(
+            broker_id=sender,
+            broker_epoch=changed.get("broker_epoch", 100 + sender),
+            topics=(AlterPartitionTopic(topic_id=ID, partitions=(wanted,)),),
+        )
+        response = self.controller.alter_partitions(request)
+        return response.topics[0].partitions[0].error_code if response.topics else response.error_code
+
+
+@pytest.fixture
+def world() -> World:
+    made = World(1, 2, 3)
+    made.sent()
+    return made
+
+
+def kinds(sent: list[tuple[int, Request]]) -> list[tuple[int, str]]:
+    return [(broker, type(request).__name__.removesuffix("Request")) for broker, request in sent]
+
+
+def test_a_new_topic_is_told_to_its_replicas_and_then_to_all(world: World) -> None:
+    world.create((1, 2), (2, 3))
+    sent = world.sent()
+    assert kinds(sent) == [
+        *((broker, "LeaderAndIsr") for broker in (1, 2, 3)),
+        *((broker, "UpdateMetadata") for broker in (1, 2, 3)),
+    ]
+    (_, first), *_ = sent
+    assert isinstance(first, LeaderAndIsrRequest)
+    (state,) = first.topic_states[0].partition_states
+    assert (state.leader, state.isr, state.is_new, first.broker_epoch) == (1, (1, 2), True, 101)
+    assert [(each.broker_id, each.host_name) for each in first.live_leaders] == [(1, "b1")]
+
+
+def test_a_broker_that_goes_leaves_leadership_and_every_isr(world: World) -> None:
+    world.create((1, 2, 3), (2, 1, 3))
+    world.sent()
+    world.controller.brokers_changed(brokers(2, 3))
+    assert (world.row(0).leader, world.row(0).isr, world.row(0).leader_epoch) == (2, (2, 3), 1)
+    assert (world.row(1).leader, world.row(1).isr, world.row(1).leader_epoch) == (2, (2, 3), 1)
+    assert (world.stored(0).leader, world.stored(0).isr) == (2, (2, 3))
+    assert world.row(0).partition_epoch == world.store.get(nodes.state_path("t", 0)).version
+    assert {broker for broker, _ in world.sent()} == {2, 3}
+
+
+def test_the_last_in_sync_replica_is_waited_for(world: World) -> None:
+    world.create(
+        (1, 2),
+    )
+    world.alter((1,))
+    world.controller.brokers_changed(brokers(2, 3))
+    assert (world.row().leader, world.row().isr) == (NO_LEADER, (1,))
+    world.controller.brokers_changed(brokers(1, 2, 3))
+    assert (world.row().leader, world.row().isr, world.row().leader_epoch) == (1, (1,), 2)
+
+
+def test_a_broker_that_comes_is_told_everything_live_brokers_first(world: World) -> None:
+    world.create(
+        (1, 2),
+    )
+    world.controller.brokers_changed(brokers(1, 3))
+    world.sent()
+    world.controller.brokers_changed(brokers(1, 2, 3))
+    sent = world.sent()
+    assert [kind for broker, kind in kinds(sent) if broker == 2] == ["UpdateMetadata", "LeaderAndIsr", "UpdateMetadata"]
+    first = next(request for broker, request in sent if broker == 2)
+    assert isinstance(first, UpdateMetadataRequest)
+    assert [each.id for each in first.live_brokers] == [1, 2, 3]
+
+
+def test_a_broker_with_a_new_epoch_has_been_away(world: World) -> None:
+    world.create(
+        (1, 2),
+    )
+    world.sent()
+    bounced = {**brokers(2, 3), 1: a_broker(1, epoch=500)}
+    world.controller.brokers_changed(bounced)
+    assert (world.row().leader, world.row().isr) == (2, (2,))
+    epochs = {request.broker_epoch for broker, request in world.sent() if broker == 1}
+    assert epochs == {500}
+
+
+def test_leaders_shrink_and_expand_their_isr(world: World) -> None:
+    world.create(
+        (1, 2, 3),
+    )
+    world.sent()
+    assert world.alter((1, 2)) is ErrorCode.NONE
+    assert (world.row().isr, world.row().leader_epoch, world.row().partition_epoch) == ((1, 2), 0, 1)
+    assert set(kinds(world.sent())) == {(broker, "UpdateMetadata") for broker in (1, 2, 3)}
+    assert world.alter((1, 2, 3)) is ErrorCode.NONE
+    assert (world.stored().isr, world.stored().leader_epoch) == ((1, 2, 3), 0)
+
+
+@pytest.mark.parametrize(
+    ("isr", "changed", "code"),
+    [
+        ((1, 2), {"broker_epoch": 1}, ErrorCode.STALE_BROKER_EPOCH),
+        ((1, 2), {"leader_epoch": 1}, ErrorCode.NOT_CONTROLLER),
+        ((1, 2), {"partition_epoch": 9}, ErrorCode.NOT_CONTROLLER),
+        ((1, 2), {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+        ((1, 2), {"partition_epoch": -1}, ErrorCode.INVALID_UPDATE_VERSION),
+        ((1, 2, 3), {"partition_epoch": -1}, ErrorCode.NONE),
+        ((2,), {"sender": 2}, ErrorCode.INVALID_REQUEST),
+        ((2, 3), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 9), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 1), {}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_no_leader_may_ask_for_is_refused(
+    world: World, isr: tuple[int, ...], changed: dict[str, int], code: ErrorCode
+) -> None:
+    world.create(
+        (1, 2, 3),
+    )
+    assert world.alter(isr, **changed) is code
+    assert world.row().isr == (1, 2, 3)
+
+
+def test_a_dead_broker_does_not_come_into_the_isr(world: World) -> None:
+    world.create(
+        (1, 2, 3),
+    )
+    world.controller.brokers_changed(brokers(1, 2))
+    assert world.alter((1, 2, 3)) is ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_deleted_topic_is_gone_when_every_replica_is(world: World) -> None:
+    world.create((1, 2), (2, 3))
+    world.sent()
+    world.controller.delete_topics(["t"])
+    sent = world.sent()
+    first, stops = sent[0][1], [request for _, request in sent if isinstance(request, StopReplicaRequest)]
+    assert isinstance(first, UpdateMetadataRequest)
+    assert {state.leader for state in first.topic_states[0].partition_states} == {LEADER_DURING_DELETE}
+    assert [len(stop.topic_states[0].partition_states) for stop in stops] == [1, 2, 1]
+    for broker in (1, 2):
+        world.controller.replica_deleted("t", broker)
+    assert world.store.exists(nodes.topic_path("t")) is not None
+    world.controller.replica_deleted("t", 3)
+    assert world.store.exists(nodes.topic_path("t")) is None
+    assert world.store.exists(nodes.deletion_path("t")) is None
+
+
+def test_a_deletion_waits_for_a_broker_that_is_away_also_over_terms(world: World) -> None:
+    world.create(
+        (1, 2),
+    )
+    world.controller.brokers_changed(brokers(1, 3))
+    world.controller.delete_topics(["t"])
+    world.take_office(brokers(1, 3))
+    assert "t" not in world.controller.image.topics
+    world.controller.replica_deleted("t", 1)
+    world.sent()
+    world.controller.brokers_changed(brokers(1, 2, 3))
+    assert [broker for broker, request in world.sent() if isinstance(request, StopReplicaRequest)] == [2]
+    world.controller.replica_deleted("t", 2)
+    assert world.store.exists(nodes.topic_path("t")) is None
+
+
+def test_a_new_term_elects_around_brokers_that_went_before_it(world: World) -> None:
+    world.create((1, 2, 3), (2, 3))
+    world.take_office(brokers(3))
+    assert [(world.row(index).leader, world.row(index).isr) for index in (0, 1)] == [(3, (3,)), (3, (3,))]
+    assert kinds(world.sent()) == [(3, "UpdateMetadata"), (3, "LeaderAndIsr"), (3, "UpdateMetadata")]
+
+
+def test_the_writes_of_an_earlier_term_are_fenced(world: World) -> None:
+    world.create(
+        (1, 2, 3),
+    )
+    earlier = world.controller
+    world.take_office(brokers(1, 2, 3))
+    with pytest.raises(BadVersion):
+        earlier.brokers_changed(brokers(2, 3))
+    assert world.stored().leader == 1

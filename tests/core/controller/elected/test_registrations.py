@@ -1,0 +1,31 @@
+"""Registrations of any broker, Apache Kafka's and odd ones: a bad one is left out, the rest go on."""
+
+from pathlib import Path
+
+from kafkad.adapters.stores.embedded_store import EmbeddedStore
+from kafkad.core.controller.elected.registrations import live_brokers
+from kafkad.core.controller.startup.term import ensure_paths
+
+KAFKAS = (
+    b'{"features":{},"listener_security_protocol_map":{"INT":"PLAINTEXT","SASL":"SASL_PLAINTEXT"},'
+    b'"endpoints":["INT://127.0.0.1:22010","SASL://[::1]:22012"],"rack":"rack1","jmx_port":-1,"port":22010,'
+    b'"host":"127.0.0.1","version":5,"timestamp":"1795254954966"}'
+)
+
+
+def test_odd_registrations_are_left_out_alone() -> None:
+    store = EmbeddedStore(Path(":memory:"), 7)
+    ensure_paths(store)
+    store.create("/brokers/ids/1", KAFKAS)
+    odd = {"2": b"no JSON", "3": b"", "4": b'{"version":1,"host":"h","port":1}', "5": b'{"endpoints":["X://h:p"]}'}
+    for name, data in odd.items():
+        store.create(f"/brokers/ids/{name}", data)
+    brokers, left_out = live_brokers(store)
+    assert sorted(left_out) == sorted(odd)
+    (broker,) = brokers.values()
+    assert (broker.id, broker.rack) == (1, "rack1")
+    assert [(each.name, each.host, each.port, each.security_protocol) for each in broker.listeners] == [
+        ("INT", "127.0.0.1", 22010, "PLAINTEXT"),
+        ("SASL", "::1", 22012, "SASL_PLAINTEXT"),
+    ]
+    assert broker.epoch == store.get("/brokers/ids/1").stat.created_id

@@ -1,0 +1,141 @@
+"""Three brokers on a real ZooKeeper: any of them takes requests, and the cluster goes on when one is killed."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
+from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
+from kafka.errors import KafkaError  # type: ignore[import-untyped]
+from kazoo.client import KazooClient
+
+from bench.brokers.processes import eventually
+from tests.adapters.zookeeper_fixture import ZookeeperServer
+from tests.daemon.cluster_broker import KafkadInCluster
+
+WITHIN_S = 60.0
+SETTINGS = {"num.io.threads": "1", "num.network.threads": "1", "offsets.topic.num.partitions": "3"}
+
+
+class Cluster:
+    def __init__(self, folder: Path, ends: ExitStack) -> None:
+        (folder / "zookeeper").mkdir()
+        server = ZookeeperServer(folder / "zookeeper")
+        ends.callback(server.stop)
+        hosts = f"{server.hosts}/a/chroot"
+        self.brokers = {
+            each: ends.enter_context(
+                KafkadInCluster(
+                    folder / str(each), {"zookeeper.connect": hosts, "node.id": str(each), **self.settings()}
+                )
+            )
+            for each in (1, 2, 3)
+        }
+        self.zookeeper = KazooClient(hosts)
+        self.zookeeper.start()
+        ends.callback(self.zookeeper.close)
+        ends.callback(self.zookeeper.stop)
+        self.wait_until(lambda: self.known(3) == {1, 2, 3}, "broker 3 knows all three")
+
+    def settings(self) -> dict[str, str]:
+        return {**SETTINGS, "offsets.topic.replication.factor": "1"}
+
+    def wait_until(self, is_true: Callable[[], bool], what: str) -> None:
+        def is_true_now() -> bool:
+            try:
+                return is_true()
+            except KafkaError:
+                return False
+
+        eventually(is_true_now, within=WITHIN_S, what=what)
+
+    def admin(self, broker: int) -> KafkaAdminClient:
+        return KafkaAdminClient(bootstrap_servers=self.brokers[broker].bootstrap)
+
+    def known(self, broker: int) -> set[int]:
+        client = self.admin(broker)
+        try:
+            return {each["broker_id"] for each in client.describe_cluster()["brokers"]}
+        finally:
+            client.close()
+
+    def controller(self, broker: int) -> int:
+        client = self.admin(broker)
+        try:
+            return int(client.describe_cluster()["controller_id"])
+        finally:
+            client.close()
+
+    def leaders(self, broker: int, name: str) -> list[int]:
+        client = self.admin(broker)
+        try:
+            (topic,) = client.describe_topics([name])
+        finally:
+            client.close()
+        rows = sorted(topic["partitions"], key=lambda row: int(row["partition_index"]))
+        return [int(row["leader_id"]) for row in rows]
+
+    def create(self, broker: int, name: str, assignments: dict[int, list[int]]) -> None:
+        client = self.admin(broker)
+        try:
+            client.create_topics(
+                [NewTopic(name, num_partitions=-1, replication_factor=-1, replica_assignments=assignments)]
+            )
+        finally:
+            client.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as ends:
+        yield Cluster(tmp_path, ends)
+
+
+@pytest.mark.timeout(600)
+def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: Cluster) -> None:
+    assert {cluster.controller(each) for each in (1, 2, 3)} == {1}
+    cluster.create(3, "t", {0: [1], 1: [2], 2: [3]})
+    for broker in (1, 2, 3):
+        cluster.wait_until(
+            lambda broker=broker: cluster.leaders(broker, "t") == [1, 2, 3],  # type: ignore[misc]
+            f"broker {broker} knows the leaders",
+        )
+    producer = KafkaProducer(bootstrap_servers=cluster.brokers[2].bootstrap, acks="all", retries=10)
+    for number in range(300):
+        producer.send("t", b"%d" % number, partition=number % 3)
+    producer.flush(WITHIN_S)
+    producer.close()
+    consumer = KafkaConsumer(
+        "t",
+        bootstrap_servers=cluster.brokers[3].bootstrap,
+        group_id="g",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=20_000,
+    )
+    found = set()
+    for message in consumer:
+        found.add(message.value)
+        if len(found) == 300:
+            break
+    consumer.close()
+    assert found == {b"%d" % number for number in range(300)}
+
+    cluster.brokers[1].kill()
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [-1, 2, 3], "the partition of the dead broker waits for it")
+    cluster.wait_until(lambda: cluster.controller(3) in (2, 3), "another broker is the controller")
+    cluster.create(3, "after", {0: [3], 1: [2]})
+    cluster.wait_until(lambda: cluster.leaders(2, "after") == [3, 2], "the new controller makes topics")
+    cluster.brokers[1].start()
+    cluster.wait_until(lambda: cluster.leaders(2, "t") == [1, 2, 3], "it leads again when it is back")
+
+    client = cluster.admin(2)
+    client.delete_topics(["t", "after"])
+    client.close()
+    cluster.wait_until(
+        lambda: {"t", "after"}.isdisjoint(cluster.zookeeper.get_children("/brokers/topics")), "the topics are deleted"
+    )
+    left = [path.name for each in cluster.brokers.values() for path in each.log_dir.glob("t-[0-9]")]
+    assert left == []
+    assert {each: running.stop() for each, running in cluster.brokers.items()} == {1: 0, 2: 0, 3: 0}
+    cluster.wait_until(lambda: cluster.zookeeper.get_children("/brokers/ids") == [], "their sessions have ended")
