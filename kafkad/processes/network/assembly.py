@@ -80,7 +80,7 @@ class Assembly:
         )
         self.peer_log = PeerLog()
         self.acceptor = _acceptor(context, self.loop, self.peer_log)
-        self.copy = MetadataCopy()
+        self.copy = MetadataCopy(config.node_id)
         files = FileCache(context.open_files.files_of_network, read_only=True)
         self.turns = Turns()
         self._files_of_search = context.open_files.files_of_search

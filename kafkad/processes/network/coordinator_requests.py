@@ -84,6 +84,8 @@ class CoordinatorRequests:
         partitions = 0 if route is None else len(route.slots)
         name = COORDINATED[key].name
         pieces = routing.split(key, name, version, body, partitions)
+        if route is not None and routing.asks_all(key):
+            pieces = [piece for piece in pieces if route.place(piece.partition)[1] >= 0]
         kept = [routing.kept(key, name, version, piece) for piece in pieces]
         opened = _Open(self._answers.open(connection, frame, context), len(pieces))
         self._by_connection.setdefault(connection, {})[opened] = None

@@ -12,7 +12,7 @@ from kafkad.core.controller.deltas import (
     TopicDeleted,
     apply,
 )
-from kafkad.core.controller.image import NO_SLOT, MetadataImage, Topic
+from kafkad.core.controller.image import NO_LEADER, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 
@@ -30,7 +30,8 @@ NOTHING_MOVED = Moved([], [])
 class MetadataCopy:
     """`names` has (topic, partition) by slot, from which the name of its directory follows."""
 
-    def __init__(self) -> None:
+    def __init__(self, broker_id: int | None = None) -> None:
+        self._broker_id = broker_id
         self.image = MetadataImage()
         self.routing = Routing()
         self.names: dict[int, tuple[str, int]] = {}
@@ -79,9 +80,13 @@ class MetadataCopy:
         for slot in before:
             (moved.changed if slot in self.names else moved.gone).append(slot)
 
+    def _may_lead(self, row: Partition) -> bool:
+        """Requests for the leader do not go to the worker of a follower."""
+        return self._broker_id is None or row.leader in (self._broker_id, NO_LEADER)
+
     def _put(self, topic: Topic) -> None:
         slots = [row.slot for row in topic.partitions]
-        owners = [row.owner for row in topic.partitions]
+        owners = [row.owner if self._may_lead(row) else NO_OWNER for row in topic.partitions]
         self.routing.remove(topic.name)
         replicas = [row.replicas for row in topic.partitions]
         internal = is_internal(topic.name)

@@ -15,7 +15,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.records.record_checks import InvalidRecords
 from kafkad.core.metrics.catalogue import PURGATORY_PRODUCE, TOTAL_PRODUCE
 from kafkad.core.metrics.refusals import count_refused, count_storage_failure
-from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
+from kafkad.core.partition_slot import ROLE_LEADER, STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_partitions import PendingPartition
 from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verdict
@@ -144,9 +144,7 @@ class Appender:
         self._begin(PendingAppend(answer, verified.version, verified.slices, verified), wall_clock_ms())
 
     def _begin(self, pending: PendingAppend, wall_ms: int) -> None:
-        """At once, as far as the pass has time for it: the first write to a partition makes files, and records that are
-        compressed anew may be a thousand times larger than they came.
-        """
+        """At once, as far as the pass has time for it: files may have to be made, and records to be compressed."""
         if not self._end_ns:
             self._end_ns = monotonic_ns() + STEP_NS
         slices = pending.slices
@@ -213,8 +211,9 @@ class Appender:
         slot, short_id, offset, length = piece
         owned = self._partitions.get(slot)
         if owned is None or owned.short_id != short_id or owned.state != STATE_ONLINE or owned.log is None:
-            is_offline = owned is not None and owned.state == STATE_OFFLINE
-            return OFFLINE if is_offline else NOT_OWNED
+            return OFFLINE if owned is not None and owned.state == STATE_OFFLINE else NOT_OWNED
+        if owned.role != ROLE_LEADER:
+            return NOT_OWNED
         partition_log = owned.log
         try:
             if self._short and owned.log_dir in self._short:
@@ -311,7 +310,7 @@ class Appender:
     def replication_of(self, slot: int, required_offset: int) -> ErrorCode | None:
         """The state of a partition for a delayed produce."""
         owned = self._partitions.get(slot)
-        if owned is None or owned.log is None or not owned.is_online:
+        if owned is None or owned.log is None or not owned.leads:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return replication_verdict(
             high_watermark=owned.log.high_watermark.offset,

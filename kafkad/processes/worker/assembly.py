@@ -28,6 +28,7 @@ from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.owner_questions import Questions
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.processes.worker.periodic import Periodic
+from kafkad.processes.worker.replication.leading import Leading
 from kafkad.processes.worker.slot_publisher import SlotPublisher
 from kafkad.processes.worker.upkeep import Upkeep
 from kafkad.wire.processes.controller_messages import ControllerMessage
@@ -42,6 +43,8 @@ class Shell(Protocol):
     def publish(self, owned: OwnedPartition) -> None: ...
 
     def withdrawn(self, owned: OwnedPartition) -> None: ...
+
+    def role_changed(self, owned: OwnedPartition) -> None: ...
 
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None: ...
 
@@ -87,6 +90,7 @@ class Assembly:
             room=self.room,
         )
         self.upkeep = _upkeep(shell, context, failed_partitions, self.room)
+        self.leading = self._leading(shell, context)
         self.questions = Questions(
             self.partitions.by_slot,
             now_ms=now_ms,
@@ -97,6 +101,7 @@ class Assembly:
             remove_later=shell.remove_later,
             failed_partitions=failed_partitions,
             write_markers=self.marker_writer.write,
+            deletions=self.leading,
         )
         self.cleanings = self._assemble_cleanings(shell, context, failed_partitions)
         self.periodic = Periodic(
@@ -114,8 +119,21 @@ class Assembly:
             context.block,
             context.registry.role("network"),
             send=shell.send_to,
+            lead=self.leading.advance,
             advanced=shell.advanced,
             published=shell.published,
+        )
+
+    def _leading(self, shell: Shell, context: ChildContext) -> Leading:
+        lag_ms = context.config.values["replica.lag.time.max.ms"]
+        assert isinstance(lag_ms, int), "it is an integer option"
+        return Leading(
+            self.partitions.by_slot,
+            broker_id=context.config.node_id,
+            max_lag_ms=lag_ms,
+            live=lambda: self.partitions.image.brokers,
+            touched=shell.touched,
+            tell=shell.tell,
         )
 
     def _assemble_cleanings(
@@ -163,6 +181,8 @@ class Assembly:
             self.moves,
             context.config,
             withdrawn=shell.withdrawn,
+            role_changed=shell.role_changed,
+            state_changed=lambda owned: self.leading.take(owned),
             removed=shell.removed,
             is_short_of_room=self._is_short_of_room,
         )

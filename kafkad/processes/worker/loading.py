@@ -26,6 +26,7 @@ from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.records.old_formats import OldMessageFormat
 from kafkad.core.log.recovery.checkpoints import (
     CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     CheckpointCorrupt,
@@ -67,12 +68,14 @@ class DirectoryState:
         self.recovery_points = _offsets(directory, RECOVERY_POINTS)
         self.log_starts = _offsets(directory, LOG_START_OFFSETS)
         self.cleaned = _offsets(directory, CLEANED_OFFSETS)
+        self.high_watermarks = _offsets(directory, HIGH_WATERMARKS)
 
     def begin_anew(self, partition: TopicPartition) -> None:
         """The checkpoints are of a deleted topic's partition with this name: forget them."""
         self.recovery_points.pop(partition, None)
         self.log_starts.pop(partition, None)
         self.cleaned.pop(partition, None)
+        self.high_watermarks.pop(partition, None)
 
 
 def _offsets(directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
@@ -252,7 +255,15 @@ class Loader:
         owned.needs_recovery = False
         owned.generation_base = before.generation
         owned.state = STATE_ONLINE
-        partition_log.advance_high_watermark(partition_log.log_end_offset)
+        self._begin_high_watermark(owned, partition_log, before)
+
+    def _begin_high_watermark(self, owned: OwnedPartition, partition_log: PartitionLog, before: PartitionSlot) -> None:
+        """All of a log without other replicas is committed; of others what was known to be."""
+        end = partition_log.log_end_offset
+        if owned.replicas > 1:
+            known = self._directories[owned.log_dir].high_watermarks.get(owned.name, 0)
+            end = min(end, max(known, before.hw_offset if before.topic_id == owned.topic_id else 0))
+        partition_log.advance_high_watermark(max(end, partition_log.log_start_offset))
 
     def _give_up(self, task: _Task, error: Exception, loaded: Loaded) -> None:
         owned = task.owned

@@ -1,14 +1,18 @@
 """One partition in its owner: its log, its published slot, and the watchers of its high watermark."""
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.controller.image import NO_LEADER, Partition
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import (
+    ROLE_FOLLOWER,
     ROLE_LEADER,
+    ROLE_NONE,
     STATE_ONLINE,
     STATE_RECOVERING,
     PartitionSlot,
 )
-from kafkad.core.types import TopicPartition
+from kafkad.core.replication.leading.led_partition import LedPartition
+from kafkad.core.types import LogPosition, TopicPartition
 from kafkad.wire.processes.descriptors import ManifestWanted, short_topic_id
 
 
@@ -17,6 +21,7 @@ class OwnedPartition:
 
     __slots__ = (
         "bytes_in",
+        "cut_to",
         "future_bytes",
         "future_dir",
         "future_end",
@@ -25,6 +30,7 @@ class OwnedPartition:
         "is_dirty",
         "is_swapping",
         "leader_epoch",
+        "led",
         "log",
         "log_dir",
         "messages_in",
@@ -32,6 +38,8 @@ class OwnedPartition:
         "needs_recovery",
         "no_room_due_ms",
         "replicas",
+        "role",
+        "row",
         "short_id",
         "slot",
         "state",
@@ -53,6 +61,13 @@ class OwnedPartition:
         self.leader_epoch = leader_epoch
         self.generation_base = 0
         """Added to the log's generation, which restarts with each load; published generations only grow."""
+        self.role = ROLE_LEADER
+        self.row: Partition | None = None
+        """What the metadata says of it."""
+        self.led: LedPartition | None = None
+        """What its leader knows of followers; None if it is not led here, or has one replica."""
+        self.cut_to: LogPosition | None = None
+        """The log is about to be truncated: nothing from there on is shown any more."""
         self.in_sync = 1
         self.replicas = 1
         self.state = STATE_RECOVERING
@@ -80,6 +95,22 @@ class OwnedPartition:
         """The log directory to which it is being moved. Until it is there, its segments are not compacted."""
         self.future_end = self.future_bytes = 0
         """How much of it is there."""
+
+    def take_state(self, row: Partition, broker_id: int) -> bool:
+        """What the metadata says of its leader and in-sync replicas; whether its role or leader epoch changed."""
+        role = ROLE_FOLLOWER
+        if row.leader in (broker_id, NO_LEADER):
+            role = ROLE_NONE if row.leader == NO_LEADER else ROLE_LEADER
+        changed = (role, row.leader_epoch) != (self.role, self.leader_epoch)
+        self.role, self.leader_epoch = role, row.leader_epoch
+        self.row = row
+        self.in_sync, self.replicas = len(row.isr), len(row.replicas)
+        return changed
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker may write to it as its leader."""
+        return self.state == STATE_ONLINE and self.role == ROLE_LEADER
 
     @property
     def is_online(self) -> bool:
@@ -114,7 +145,7 @@ class OwnedPartition:
             partition=self.name.partition,
             owner=self.worker,
             log_dir=self.log_dir,
-            role=ROLE_LEADER,
+            role=self.role,
             state=self.state,
             leader_epoch=self.leader_epoch,
             future_dir=self.future_dir,
@@ -125,12 +156,15 @@ class OwnedPartition:
     def published_log(self, log: PartitionLog) -> PartitionSlot:
         """The slot's content for the present state of the partition's `log`."""
         end, high_watermark, stable = log.log_end, log.high_watermark, log.last_stable
+        if self.cut_to is not None:
+            cut_to = self.cut_to
+            end, high_watermark, stable = cut_to, min(high_watermark, cut_to), min(stable, cut_to)
         return PartitionSlot(
             self.topic_id,
             self.name.partition,
             self.worker,
             self.log_dir,
-            ROLE_LEADER,
+            self.role,
             self.state,
             self.leader_epoch,
             self.generation_base + log.generation,

@@ -23,6 +23,7 @@ from kafkad.core.log.segments.removal import (
 )
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NOT_CLEANED
+from kafkad.core.waiting.delayed_delete_records import DeletionProgress
 from kafkad.processes.runtime.turns import Turns
 from kafkad.processes.worker.coordinators.marker_channel import WriteTxnMarker
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
@@ -72,6 +73,7 @@ class Questions:
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
         failed_partitions: FailedPartitions,
         write_markers: WriteTxnMarker,
+        deletions: DeletionProgress,
     ) -> None:
         self._partitions = partitions
         self._send = send
@@ -84,7 +86,7 @@ class Questions:
         self._shortening: set[OwnedPartition] = set()
         """Partitions whose segments are being removed step by step."""
         self.pending_deletes = PendingDeleteRecords(
-            now_ms=now_ms, block=block, progress=self, delete=self._delete, send=send
+            now_ms=now_ms, block=block, progress=deletions, delete=self._delete, send=send
         )
 
     def answer(self, peer: ProcessKey, message: ControlMessage) -> None:
@@ -155,17 +157,10 @@ class Questions:
             manifest.rewrites,
         )
 
-    def low_watermark_of(self, slot: int) -> int:
-        """The smallest log start of all replicas; with one replica, its own. Raises KafkaError."""
-        owned = self._partitions.get(slot)
-        if owned is None or owned.log is None or not owned.is_online:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return owned.log.log_start_offset
-
     def _delete(self, slot: int, short_id: int, offset: int) -> tuple[ErrorCode, int]:
         """Delete here; returns the offset at which the log must start on every replica."""
         owned = self._owned(slot, short_id)
-        if owned is None or owned.log is None or not owned.is_online:
+        if owned is None or owned.log is None or not owned.leads:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
         partition_log = owned.log
         up_to = partition_log.high_watermark.offset if offset == HIGH_WATERMARK else offset

@@ -72,6 +72,8 @@ class Partitions:
         config: BrokerConfig,
         *,
         withdrawn: Callable[[OwnedPartition], None],
+        role_changed: Callable[[OwnedPartition], None],
+        state_changed: Callable[[OwnedPartition], None],
         removed: Callable[[bytes, list[int]], None],
         is_short_of_room: Callable[[int], bool],
     ) -> None:
@@ -84,6 +86,8 @@ class Partitions:
         self._moves = moves
         self._config = config
         self._withdrawn = withdrawn
+        self._role_changed = role_changed
+        self._state_changed = state_changed
         self._removed = removed
         self._is_short_of_room = is_short_of_room
         self._leaving: deque[_DeletedPartition] = deque()
@@ -144,8 +148,10 @@ class Partitions:
                 continue
             known = self.by_slot.get(row.slot)
             if known is not None and known.topic_id == topic.id.bytes:
-                known.leader_epoch = row.leader_epoch
-                known.in_sync, known.replicas = len(row.isr), len(row.replicas)
+                if known.take_state(row, self._config.node_id):
+                    self._role_changed(known)
+                elif len(row.replicas) > 1:
+                    self._state_changed(known)
                 self._moves.changed(known, row)
                 continue
             config = config or self._log_config(topic)
@@ -154,7 +160,7 @@ class Partitions:
     def _take_one(self, topic: Topic, row: Partition, config: LogConfig) -> None:
         name = TopicPartition(topic.name, row.index)
         owned = OwnedPartition(name, row.slot, topic.id.bytes, self._worker, row.log_dir, row.leader_epoch)
-        owned.in_sync, owned.replicas = len(row.isr), len(row.replicas)
+        owned.take_state(row, self._config.node_id)
         self.by_slot[row.slot] = owned
         before = self._table.read(row.slot)
         self._moves.find(owned, row, follows_a_dead_worker=before.topic_id == owned.topic_id)

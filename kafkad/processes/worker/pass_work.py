@@ -28,6 +28,7 @@ class PassWork:
         self._moves = assembly.moves
         self._room = assembly.room
         self._periodic = assembly.periodic
+        self._leading = assembly.leading
         self._coordinator_shards = assembly.coordinator_shards
         self._marker_writer = assembly.marker_writer
         self._coordinator_messages = assembly.coordinator_messages
@@ -51,6 +52,7 @@ class PassWork:
             self._loader.work(STEP_S, self._loaded)
             self._progress(*self._loader.progress)
         self._appender.go_on()
+        self._leading.work(now_ms)
         self._questions.go_on()
         self._cleanings.go_on()
         self._cleanings.work(now_ms)
@@ -88,6 +90,7 @@ class PassWork:
             return 0
         deadlines = [
             self._appender.next_deadline_ms,
+            self._leading.next_deadline_ms,
             self._questions.pending_deletes.next_deadline_ms,
             self._periodic.next_ms,
             self._loader.try_again_ms,

@@ -11,16 +11,7 @@ from kafkad.adapters.links.messaging import PeerChange, PeerGone
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
-from kafkad.core.controller.deltas import (
-    BrokerConfigChanged,
-    FeaturesChanged,
-    GroupConfigChanged,
-    MetadataGap,
-    Snapshot,
-    apply,
-    decode,
-    deleted_topics,
-)
+from kafkad.core.controller.deltas import BrokersChanged, MetadataGap, Snapshot, apply, decode
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.metrics.catalogue import BYTES_IN
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
@@ -30,14 +21,17 @@ from kafkad.processes.runtime.peers import Peers
 from kafkad.processes.runtime.rings import Rings
 from kafkad.processes.worker.assembly import Assembly
 from kafkad.processes.worker.closing import close_logs
+from kafkad.processes.worker.coordinators.metadata_changes import tell_coordinators
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.pass_work import PassWork
+from kafkad.processes.worker.replication.roles import Roles
 from kafkad.wire.processes.cleaning_messages import CleaningEnded, CleaningWanted, SwapWanted
 from kafkad.wire.processes.controller_messages import (
     DELTA,
     Applied,
     ControllerMessage,
     DirectoriesRemoved,
+    IsrChangeDone,
     LogDirFailed,
     LogsMoved,
     ProducerIdsGiven,
@@ -47,11 +41,10 @@ from kafkad.wire.processes.controller_messages import (
 )
 from kafkad.wire.processes.coordinator_messages import COORDINATION, unpack_coordination
 from kafkad.wire.processes.descriptors import APPEND, WATCH, RoomWanted, pack_control, unpack_control
+from kafkad.wire.processes.follower_progress import FOLLOWER_FETCHED
 
 log = logging.getLogger(__name__)
 
-_CONFIGURING = (BrokerConfigChanged, FeaturesChanged, GroupConfigChanged, Snapshot)
-"""The messages for coordinators."""
 MOVED_NOTICE_MS = 5_000
 """The least time between two messages to the controller that checkpoints are due."""
 
@@ -78,7 +71,7 @@ class WorkerProcess:
         assembly = Assembly(self, context, self._now_ms)
         self.partitions = assembly.partitions
         self.loader = assembly.loader
-        self.appender = assembly.appender
+        self.appender, self.leading = assembly.appender, assembly.leading
         self.upkeep = assembly.upkeep
         self.questions = assembly.questions
         self.cleanings = assembly.cleanings
@@ -88,6 +81,7 @@ class WorkerProcess:
         self.marker_writer = assembly.marker_writer
         self.coordinator_messages = assembly.coordinator_messages
         self._slot_publisher = assembly.slot_publisher
+        self._roles = Roles(assembly)
         progress = partial(self._registry.set_progress, context.key)
         self._work = PassWork(assembly, loaded=self.loaded, progress=progress)
         self.room = assembly.room
@@ -118,6 +112,9 @@ class WorkerProcess:
             elif peer.role == "network" and frame[0] == APPEND:
                 if self.appender.append(peer.index, frame):
                     self._work.has_news = True
+            elif frame[0] == FOLLOWER_FETCHED:
+                self._work.has_news = True
+                self.leading.hear(frame)
             elif not self.partitions.image.cluster_id:
                 self._early.append((peer, frame))
             elif frame[0] == WATCH:
@@ -138,8 +135,11 @@ class WorkerProcess:
         self._work.has_news = True
         if frame[0] != DELTA:
             message = unpack_message(frame)
-            assert isinstance(message, ProducerIdsGiven), f"{type(message).__name__} is not for a worker"
-            self.coordinator_messages.given(message)
+            if isinstance(message, IsrChangeDone):
+                self.leading.answered(message)
+            else:
+                assert isinstance(message, ProducerIdsGiven), f"{type(message).__name__} is not for a worker"
+                self.coordinator_messages.given(message)
             return
         delta = decode(memoryview(frame)[1:])
         try:
@@ -149,11 +149,9 @@ class WorkerProcess:
             return
         if image is not self.partitions.image:
             self.partitions.apply(image, delta)
-            if any(isinstance(change, _CONFIGURING) for change in delta.changes):
-                self.coordinator_shards.configure()
-            gone = deleted_topics(delta.changes)
-            if gone:
-                self.coordinator_shards.topics_deleted(gone)
+            tell_coordinators(self.coordinator_shards, delta.changes)
+            if any(isinstance(change, BrokersChanged | Snapshot) for change in delta.changes):
+                self.leading.look_at_all()
             early, self._early = self._early, []
             for peer, question in early:
                 self._on_frames(peer, [question])
@@ -205,6 +203,7 @@ class WorkerProcess:
             self.cleanings.cleaner_lost(change.peer)
         elif change.peer == CONTROLLER and not isinstance(change, PeerGone):
             self.coordinator_messages.controller_linked()
+            self.leading.ask_again()
             self.tell(SnapshotWanted(self.partitions.image.version))
 
     # The end of each pass: publish, then tell watchers, then answer.
@@ -259,6 +258,7 @@ class WorkerProcess:
         self._work.has_news = True
         self.touched(owned)
         self.questions.answer_waiting(owned)
+        self.leading.take(owned)
         self.questions.shorten(owned)
         self.coordinator_shards.online(owned)
 
@@ -298,12 +298,13 @@ class WorkerProcess:
         """The partition has left this worker: answer the requests that wait for it."""
         self._work.has_news = True
         owned.state = owned.state if owned.state != STATE_ONLINE else STATE_OFFLINE
-        self.appender.advanced(owned.slot)
-        self.appender.flush_ended()
-        self.questions.pending_deletes.progressed(owned.slot)
-        self.questions.answer_waiting(owned)
-        self._slot_publisher.release_watchers(owned)
-        self.coordinator_shards.left(owned)
+        self._roles.withdrawn(owned)
+
+    def role_changed(self, owned: OwnedPartition) -> None:
+        self._work.has_news = True
+        self._roles.changed(owned)
+        if not owned.is_dirty:
+            self.touched(owned)
 
     def log_dir_failed(self, log_dir: int, cause: str) -> None:
         """The directory has failed: nothing is written there any more, and its partitions go offline."""

@@ -17,7 +17,8 @@ from kafkad.wire.processes.descriptors import pack_moved, unpack_watches, watch_
 class SlotPublisher:
     """The partitions that changed in this pass, and their watchers.
 
-    `advanced` is called with each of them when its high watermark is right, `published` when its slot says so.
+    `lead` moves the high watermark of those with followers; `advanced` is called with each of them when it is right,
+    `published` when the slot says so.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class SlotPublisher:
         networks: Sequence[ProcessKey],
         *,
         send: Callable[[ProcessKey, bytes], object],
+        lead: Callable[[OwnedPartition], None],
         advanced: Callable[[OwnedPartition], None],
         published: Callable[[OwnedPartition], None],
     ) -> None:
@@ -36,6 +38,7 @@ class SlotPublisher:
         self._block = block
         self._networks = networks
         self._send = send
+        self._lead = lead
         self._advanced = advanced
         self._published = published
         self._dirty: list[OwnedPartition] = []
@@ -68,10 +71,14 @@ class SlotPublisher:
         return True
 
     def _advance(self, owned: OwnedPartition) -> None:
-        """With one replica, an append is committed at once, or after its sync where it needs one."""
+        """With one replica, an append is committed at once, or after its sync where it needs one. With several, `lead`
+        knows; a follower hears from its leader what is committed.
+        """
         partition_log = owned.log
         assert partition_log is not None
-        if owned.in_sync == 1 and owned.is_online:
+        if owned.led is not None:
+            self._lead(owned)
+        elif owned.in_sync == 1 and owned.leads:
             partition_log.advance_high_watermark(partition_log.completed_end)
         self._advanced(owned)
 

@@ -3,7 +3,7 @@
 from struct import Struct
 from typing import NamedTuple
 
-FOLLOWER_FETCHED = 0x06
+FOLLOWER_FETCHED = 0x07
 _FOLLOWER_FETCHED = Struct("<IIiiqqqq")
 
 

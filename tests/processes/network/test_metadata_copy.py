@@ -49,3 +49,13 @@ def test_a_topic_may_go_together_with_its_last_replicas() -> None:
     moved = copy.apply(MetadataDelta(3, (gone, TopicDeleted("t", ID, ()))))
     assert list(moved.gone) == [5, 6]
     assert (copy.names, dict(copy.routing.by_name)) == ({}, {})
+
+
+def test_requests_for_a_leader_elsewhere_go_to_no_worker() -> None:
+    topic = Topic(name="t", id=ID, partitions=(a_row(0, 5), a_row(1, NO_SLOT)), configs={})
+    routes = []
+    for broker_id in (1, 2):
+        copy = MetadataCopy(broker_id)
+        copy.apply(snapshot(MetadataImage(version=1, cluster_id="c", topics={"t": topic})))
+        routes.append([copy.routing.by_name["t"].place(partition) for partition in (0, 1)])
+    assert routes == [[(5, 0), (-1, -1)], [(5, -1), (-1, -1)]]

@@ -280,8 +280,13 @@ def merge(api_key: int, name: str, version: int, answers: Sequence[bytes]) -> by
     return lists.joined(api_key, version, answers)
 
 
+def asks_all(api_key: int) -> bool:
+    """Whether all coordinators of this broker are asked: partitions that are led elsewhere have none here."""
+    return isinstance(shape_of(api_key, 0), Everywhere)
+
+
 def code_when_lost(api_key: int) -> ErrorCode:
     """The answer to a piece whose worker can't be reached: it is about to be replaced, so the client retries."""
-    if isinstance(shape_of(api_key, 0), Everywhere):
+    if asks_all(api_key):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return ErrorCode.NOT_COORDINATOR

@@ -55,7 +55,7 @@ class CoordinatorPartition:
     def append(self, batch: bytearray, moment: Moment) -> int:
         owned = self.owned
         partition_log = owned.log
-        if partition_log is None or not owned.is_online:
+        if partition_log is None or not owned.leads:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if owned.in_sync < owned.min_in_sync(partition_log):
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)

@@ -95,7 +95,7 @@ class TxnMarkerWriter:
 
     def _write_one(self, owned: OwnedPartition, marker: TxnMarkerWanted) -> int:
         partition_log = owned.log
-        if partition_log is None or not owned.is_online:
+        if partition_log is None or not owned.leads:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:
             info = append_end_marker(
@@ -132,7 +132,7 @@ class TxnMarkerWriter:
 
     def _is_done(self, row: _Row) -> bool:
         for number, (owned, end_offset) in list(row.required.items()):
-            if owned.log is None or not owned.is_online:
+            if owned.log is None or not owned.leads:
                 row.results[number] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             elif owned.log.high_watermark.offset < end_offset:
                 continue

@@ -100,7 +100,7 @@ class CoordinatorShards:
     def online(self, owned: OwnedPartition) -> None:
         """A partition's log is loaded: if it is of an internal topic, load its shard."""
         kind = self._kinds.get(owned.name.topic)
-        if kind is None or not owned.is_online or owned.slot in self._by_slot:
+        if kind is None or not owned.leads or owned.slot in self._by_slot:
             return
         partition = CoordinatorPartition(owned, touched=self._touched, failed=self._failed)
         runtime: Runtime[Any] = Runtime(

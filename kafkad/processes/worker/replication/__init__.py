@@ -1,0 +1,1 @@
+"""The replicas of a worker: logs that follow a leader elsewhere."""

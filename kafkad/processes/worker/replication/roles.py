@@ -1,0 +1,40 @@
+"""What a worker does when a partition has another leader, or the same in another epoch, or leaves.
+
+Requests that wait for this leader hear at once that it is none. A coordinator begins anew in each epoch.
+"""
+
+from kafkad.processes.worker.assembly import Assembly
+from kafkad.processes.worker.owned import OwnedPartition
+
+
+class Roles:
+    """Tells the parts of a worker."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self._appender = assembly.appender
+        self._leading = assembly.leading
+        self._questions = assembly.questions
+        self._coordinator_shards = assembly.coordinator_shards
+        self._slot_publisher = assembly.slot_publisher
+
+    def changed(self, owned: OwnedPartition) -> None:
+        """The slot says so when the pass ends."""
+        self._coordinator_shards.left(owned)
+        self._leading.take(owned)
+        if owned.leads:
+            self._coordinator_shards.online(owned)
+        else:
+            self._answer_waiting(owned)
+
+    def withdrawn(self, owned: OwnedPartition) -> None:
+        """It has left this worker."""
+        owned.led = None
+        self._answer_waiting(owned)
+        self._appender.flush_ended()
+        self._questions.answer_waiting(owned)
+        self._coordinator_shards.left(owned)
+
+    def _answer_waiting(self, owned: OwnedPartition) -> None:
+        self._appender.advanced(owned.slot)
+        self._questions.pending_deletes.progressed(owned.slot)
+        self._slot_publisher.release_watchers(owned)

@@ -1,0 +1,255 @@
+"""A leader with followers on other brokers: they are raw Fetch requests, and the image says who leads."""
+
+from collections.abc import Callable
+from struct import Struct
+
+import pytest
+from msgspec.structs import replace
+
+from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged
+from kafkad.core.controller.image import Broker, Partition
+from kafkad.core.errors import ErrorCode
+from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER
+from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeWanted, pack_message
+from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
+from tests.tools.raw_requests import (
+    FETCH,
+    Fetched,
+    batch,
+    delete_records,
+    fetch,
+    framed,
+    produce,
+    read_fetched,
+    read_produced,
+    text,
+)
+
+US, SECOND, THIRD = 1, 2, 3
+ALL = (US, SECOND, THIRD)
+BEFORE_BODY = 4 + 2 + 2 + 4 + 2 + len(b"raw")
+"""The size, the header and the client id of a raw request."""
+
+
+@pytest.fixture
+def pieces(make_pieces: Callable[..., Pieces]) -> Pieces:
+    """The first partition of the topic has three replicas, all in sync; its followers have not fetched."""
+    pieces = make_pieces(node_id=str(US), replica_lag_time_max_ms="60000")
+    brokers = tuple(Broker(id=broker, epoch=broker, listeners=(), rack=None) for broker in ALL)
+    pieces.publish(BrokersChanged(brokers))
+    change(pieces, leader_epoch=1, partition_epoch=1, replicas=ALL, isr=ALL)
+    return pieces
+
+
+def change(pieces: Pieces, **fields: object) -> Partition:
+    rows = pieces.image.topics[TOPIC].partitions
+    row = replace(rows[0], **fields)
+    pieces.publish(PartitionsChanged(TOPIC, (row,)))
+    pieces.run_until_known()
+    pieces.settle()
+    return row
+
+
+def fetch_as(client: Client, replica: int, offset: int, *, max_wait_ms: int = 0) -> None:
+    """Fetch 4 of a follower, which is known by its id."""
+    request = bytearray(fetch({(TOPIC, 0): offset}, max_wait_ms=max_wait_ms))
+    Struct(">i").pack_into(request, BEFORE_BODY, replica)
+    client.send(bytes(request))
+
+
+def fetch_from_log_start(replica: int, offset: int, *, log_start: int) -> bytes:
+    """Fetch 5, which says where the follower's log starts."""
+    head = Struct(">iiiibi").pack(replica, 0, 1, 1 << 20, 0, 1)
+    return framed(FETCH, 5, head + text(TOPIC) + Struct(">iiqqi").pack(1, 0, offset, log_start, 1 << 20))
+
+
+def fetched(client: Client, replica: int, offset: int) -> Fetched:
+    fetch_as(client, replica, offset)
+    return read_fetched(client.reply())[TOPIC, 0]
+
+
+def committed(pieces: Pieces) -> tuple[int, int]:
+    pieces.settle()
+    published = pieces.published()
+    return published.hw_offset, published.leo_offset
+
+
+def append(client: Client, *, acks: int = 1) -> tuple[int, int]:
+    return tuple(read_produced(client.ask(produce({(TOPIC, 0): batch()}, acks=acks)))[TOPIC, 0])  # type: ignore[return-value]
+
+
+def wishes(pieces: Pieces, count: int = 1) -> list[IsrChangeWanted]:
+    """What the controller has heard, when it is so much."""
+
+    def heard() -> list[IsrChangeWanted]:
+        return [message for message in pieces.heard if isinstance(message, IsrChangeWanted)]
+
+    pieces.run(lambda: len(heard()) >= count, f"{count} changes of the ISR are asked for")
+    pieces.settle()
+    return heard()
+
+
+def grant(pieces: Pieces, wanted: IsrChangeWanted) -> None:
+    epoch = wanted.partition_epoch + 1
+    done = IsrChangeDone(
+        *(wanted.slot, wanted.topic_id, wanted.partition, 0, US, wanted.leader_epoch, wanted.isr, epoch)
+    )
+    pieces._links_send(WORKER, pack_message(done))
+    led = pieces.worker.partitions.by_slot[wanted.slot].led
+    assert led is not None
+    pieces.run(lambda: led.state.partition_epoch == epoch, "the worker has the answer")
+
+
+def test_the_high_watermark_follows_the_slowest_in_sync_replica(pieces: Pieces) -> None:
+    client = pieces.connect()
+    append(client)
+    append(client)
+    assert committed(pieces) == (0, 2)
+    assert len(fetched(client, SECOND, 0).records) > 0, "followers read up to the log end"
+    assert fetched(client, -1, 0).records == b""
+    fetched(client, SECOND, 2)
+    assert committed(pieces) == (0, 2)
+    fetched(client, THIRD, 1)
+    assert committed(pieces) == (1, 2)
+    fetched(client, THIRD, 2)
+    assert committed(pieces) == (2, 2)
+
+
+def test_acks_all_waits_for_the_in_sync_replicas_and_wakes_a_follower_that_waits(pieces: Pieces) -> None:
+    follower, other, producer = pieces.connect(), pieces.connect(), pieces.connect()
+    fetch_as(follower, SECOND, 0, max_wait_ms=60_000)
+    fetch_as(other, THIRD, 0, max_wait_ms=60_000)
+    pieces.settle()
+    producer.send(produce({(TOPIC, 0): batch()}, acks=-1))
+    for client in (follower, other):
+        assert len(read_fetched(client.reply())[TOPIC, 0].records) > 0
+    pieces.settle()
+    assert producer.replies == []
+    fetch_as(follower, SECOND, 1, max_wait_ms=60_000)
+    fetch_as(other, THIRD, 1, max_wait_ms=60_000)
+    assert read_produced(producer.reply())[TOPIC, 0] == (0, 0)
+
+
+def test_fetches_of_strangers_and_for_the_leader_itself_are_refused(pieces: Pieces) -> None:
+    client = pieces.connect()
+    append(client)
+    for replica in (US, 9):
+        assert fetched(client, replica, 1).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert committed(pieces) == (0, 1)
+
+
+def test_a_follower_that_has_everything_is_asked_into_the_isr_once(pieces: Pieces) -> None:
+    change(pieces, leader_epoch=2, partition_epoch=2, isr=(US, SECOND))
+    client = pieces.connect()
+    append(client)
+    fetched(client, SECOND, 1)
+    assert committed(pieces) == (1, 1)
+    fetched(client, THIRD, 1)
+    (wanted,) = wishes(pieces)
+    assert (wanted.leader_epoch, wanted.partition_epoch, wanted.isr) == (2, 2, [US, SECOND, THIRD])
+    append(client)
+    fetched(client, SECOND, 2)
+    assert committed(pieces) == (1, 2), "who is about to join counts already"
+    grant(pieces, wanted)
+    fetched(client, THIRD, 2)
+    assert committed(pieces) == (2, 2)
+    assert len(wishes(pieces)) == 1
+
+
+def test_a_wish_is_told_again_to_the_next_life_of_the_controller_process(pieces: Pieces) -> None:
+    change(pieces, leader_epoch=2, partition_epoch=2, isr=(US, SECOND))
+    fetched(pieces.connect(), THIRD, 0)
+    assert len(wishes(pieces)) == 1
+    pieces.worker.leading.ask_again()
+    first, second = wishes(pieces, 2)
+    assert first == second
+
+
+def test_who_is_behind_for_too_long_leaves_the_isr(make_pieces: Callable[..., Pieces]) -> None:
+    pieces = make_pieces(node_id=str(US), replica_lag_time_max_ms="1", replica_fetch_wait_max_ms="1")
+    change(pieces, leader_epoch=1, partition_epoch=1, replicas=ALL, isr=ALL)
+    producer = pieces.connect()
+    producer.send(produce({(TOPIC, 0): batch()}, acks=-1))
+    (wanted,) = wishes(pieces)
+    assert wanted.isr == [US]
+    assert producer.replies == [], "it counts until the controller has agreed"
+    grant(pieces, wanted)
+    assert read_produced(producer.reply())[TOPIC, 0] == (0, 0)
+
+
+def test_too_few_in_sync_replicas_refuse_acks_all(make_pieces: Callable[..., Pieces]) -> None:
+    pieces = make_pieces(node_id=str(US), min_insync_replicas="2")
+    change(pieces, leader_epoch=1, partition_epoch=1, replicas=ALL, isr=(US,))
+    client = pieces.connect()
+    assert append(client, acks=-1)[0] == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert append(client, acks=1) == (0, 0)
+    assert committed(pieces) == (0, 1)
+
+
+def test_a_leader_that_is_deposed_answers_who_waits_and_refuses_the_rest(pieces: Pieces) -> None:
+    producer, consumer, client = pieces.connect(), pieces.connect(), pieces.connect()
+    producer.send(produce({(TOPIC, 0): batch()}, acks=-1))
+    pieces.settle()
+    fetch_as(consumer, SECOND, 1, max_wait_ms=60_000)
+    pieces.settle()
+    change(pieces, leader=SECOND, leader_epoch=2, partition_epoch=2)
+    assert read_produced(producer.reply())[TOPIC, 0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert read_fetched(consumer.reply())[TOPIC, 0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert append(client)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert pieces.published().role == ROLE_FOLLOWER
+    change(pieces, leader=US, leader_epoch=3, partition_epoch=3)
+    assert pieces.published().role == ROLE_LEADER
+    assert append(client) == (0, 1)
+    assert committed(pieces) == (0, 2)
+
+
+def test_progress_of_an_older_epoch_says_nothing(pieces: Pieces) -> None:
+    """The follower's log may have been truncated since."""
+    client = pieces.connect()
+    append(client)
+    fetch_as(client, SECOND, 1)
+    fetch_as(client, THIRD, 1)
+    pieces.turn(NETWORK)
+    pieces.turn(NETWORK)
+    rows = pieces.image.topics[TOPIC].partitions
+    pieces.publish(PartitionsChanged(TOPIC, (replace(rows[0], leader_epoch=2, partition_epoch=2),)), to=(WORKER,))
+    led = pieces.worker.partitions.by_slot[pieces.slot()]
+    hear, pieces.worker.leading.hear = pieces.worker.leading.hear, lambda frame: late.append(frame)  # type: ignore[method-assign]
+    late: list[bytes] = []
+    pieces.run(lambda: late and led.leader_epoch == 2, "the worker knows of the next epoch")
+    for frame in late:
+        hear(frame)
+    assert committed(pieces) == (0, 1)
+
+
+def test_a_worker_that_is_replaced_keeps_the_high_watermark_and_hears_of_followers_again(pieces: Pieces) -> None:
+    client = pieces.connect()
+    append(client)
+    append(client)
+    fetched(client, SECOND, 2)
+    fetched(client, THIRD, 1)
+    assert committed(pieces) == (1, 2)
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    assert committed(pieces) == (1, 2)
+    fetched(client, SECOND, 2)
+    fetched(client, THIRD, 2)
+    assert committed(pieces) == (2, 2)
+
+
+def test_deleted_records_are_deleted_when_all_replicas_have_deleted_them(pieces: Pieces) -> None:
+    client, other = pieces.connect(), pieces.connect()
+    append(client)
+    for replica in (SECOND, THIRD):
+        fetched(client, replica, 1)
+    assert committed(pieces) == (1, 1)
+    other.send(delete_records(TOPIC, 0, 1))
+    pieces.settle()
+    assert pieces.published().log_start == 1
+    assert other.replies == []
+    for replica in (SECOND, THIRD):
+        client.send(fetch_from_log_start(replica, 1, log_start=1))
+        client.reply()
+    low_watermark, error = Struct(">qh").unpack(other.reply()[-10:])
+    assert (low_watermark, error) == (1, 0)
