@@ -141,6 +141,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles
     """
     assert offset >= 0, f"can't truncate to {offset}"
     if offset >= log.log_end_offset:
+        _forget_epoch_without_records(log)
         return []
     if offset < log.segments[0].base_offset:
         return truncate_fully_and_start_at(log, offset, now_ms)
@@ -159,6 +160,14 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles
     if log.high_watermark.offset >= log.log_end_offset:
         log.high_watermark = log.log_end
     return [_unlink(log, names)] if names else []
+
+
+def _forget_epoch_without_records(log: PartitionLog) -> None:
+    """This replica led for a while and appended nothing: its epoch would part it from the next leader for ever."""
+    if log.epochs.truncate_from_end(log.log_end_offset):
+        write_epochs(log.store, log.epochs, is_first=False)
+        log.forget_assigned_epoch()
+        log.generation += 1
 
 
 def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:

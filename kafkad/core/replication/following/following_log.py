@@ -1,0 +1,100 @@
+"""What the owner of a followed log does with an order of a fetcher.
+
+Records are appended at once; a cut is only planned, as readers have to leave what is cut first. The high watermark and
+the log start come from the leader; only a cut lowers them.
+"""
+
+from typing import NamedTuple
+
+from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.log.records.batch import HEADER_SIZE, read_header
+from kafkad.core.log.replicated import append_as_follower
+from kafkad.core.log.segments.removal import delete_records_before, truncate_fully_and_start_at, truncate_to
+from kafkad.core.replication.following.requests import NO_EPOCH, FollowKind, FollowOrder, FollowResult
+from kafkad.core.replication.following.truncation import truncation_offset
+
+
+class Cut(NamedTuple):
+    """Where a log has to end; `is_anew` when nothing of it stays and it begins there."""
+
+    offset: int
+    is_anew: bool
+
+    def removes_from(self, log: PartitionLog) -> bool:
+        """Whether records go, so that readers have to leave first."""
+        return self.is_anew or self.offset < log.log_end_offset
+
+
+def append_fetched(log: PartitionLog, order: FollowOrder, records: memoryview, now_ms: int) -> int:
+    """Append what the leader sent, and learn its high watermark and log start; the error code, 0 as a rule.
+
+    Raises `NoSpaceLeft` and `StorageFailed`; whole batches before the failed one are in the log then.
+    """
+    if order.offset != log.log_end_offset:
+        # Asked for when the log had another end; the fetcher goes on from the present one.
+        return ErrorCode.NONE
+    error = ErrorCode.NONE
+    if len(records):
+        try:
+            append_as_follower(log, records, leader_epoch=order.leader_epoch, now_ms=now_ms)
+        except KafkaError as refused:
+            error = refused.code
+        else:
+            if log.log_end_offset == order.offset:
+                error = _why_nothing(records, order.leader_epoch)
+    log.advance_high_watermark(min(order.high_watermark, log.log_end_offset))
+    return error
+
+
+def _why_nothing(records: memoryview, leader_epoch: int) -> ErrorCode:
+    """Records of a newer leader epoch wait until this broker has heard of it; part of a batch is no use."""
+    if len(records) >= HEADER_SIZE and read_header(records).partition_leader_epoch > leader_epoch:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.CORRUPT_MESSAGE
+
+
+def follow_log_start(log: PartitionLog, order: FollowOrder) -> list[UnlinkFiles]:
+    """The leader's log starts later now: so does this one, as far as it is committed."""
+    start = min(order.log_start_offset, log.high_watermark.offset)
+    return delete_records_before(log, start) if start > log.log_start_offset else []
+
+
+def planned_cut(log: PartitionLog, order: FollowOrder) -> Cut:
+    """What an order to truncate comes to. Also one that removes no record is performed: epochs may go."""
+    if order.kind == FollowKind.RESTART:
+        return Cut(order.offset, True)
+    offset = order.offset
+    if order.kind == FollowKind.TRUNCATE:
+        offset = truncation_offset(
+            log.epochs, log.log_end_offset, diverging_epoch=order.diverging_epoch, diverging_end_offset=order.offset
+        )
+    return Cut(offset, False)
+
+
+def perform_cut(log: PartitionLog, cut: Cut, now_ms: int) -> list[UnlinkFiles]:
+    """Nobody reads what is cut any more."""
+    if cut.is_anew:
+        return truncate_fully_and_start_at(log, cut.offset, now_ms)
+    return truncate_to(log, cut.offset, now_ms)
+
+
+def described(log: PartitionLog, order: FollowOrder, error: int = ErrorCode.NONE) -> FollowResult:
+    """The state of the log, from which the fetcher goes on."""
+    latest = log.epochs.latest_epoch
+    return FollowResult(
+        order.kind,
+        order.slot,
+        order.short_id,
+        order.leader_epoch,
+        error,
+        log.log_end_offset,
+        NO_EPOCH if latest is None else latest,
+        log.log_start_offset,
+    )
+
+
+def refused(order: FollowOrder, error: int) -> FollowResult:
+    """There is no log to say anything about."""
+    return FollowResult(order.kind, order.slot, order.short_id, order.leader_epoch, error, -1, NO_EPOCH, -1)

@@ -1,0 +1,278 @@
+"""All partitions that one fetcher follows from one leader: what to ask next, and what an answer means.
+
+An error costs the partition that has it a pause, and no other one. Nothing is asked for before the records that came
+before it are in the log. `now_ms` is monotonic; complaints are sentences for the broker's log.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.replication.following.fetch_session import FetchSession
+from kafkad.core.replication.following.followed_partition import FollowedPartition, FollowState
+from kafkad.core.replication.following.requests import (
+    NO_EPOCH,
+    Fetched,
+    FetchWanted,
+    FollowKind,
+    FollowOrder,
+    FollowResult,
+    OffsetListed,
+    OffsetWanted,
+    PartitionFetched,
+    PartitionId,
+)
+from kafkad.core.replication.following.truncation import offset_after_out_of_range
+
+LATEST, EARLIEST = -1, -2
+_USUAL = frozenset(
+    {
+        *(ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        *(ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.INCONSISTENT_TOPIC_ID),
+    }
+)
+"""Brokers hear of a change one after the other, so these pass by themselves."""
+
+
+class Complaint(NamedTuple):
+    """For the log: about which partition, why, and the whole sentence."""
+
+    about: PartitionId
+    cause: str
+    text: str
+
+
+class LeaderFetcher:
+    """A mutable object for one connection. At most one request to the leader is under way."""
+
+    def __init__(self, backoff_ms: int) -> None:
+        self.backoff_ms = backoff_ms
+        self.complaints: list[Complaint] = []
+        """Taken by the caller."""
+        self._session = FetchSession()
+        self._partitions: dict[PartitionId, FollowedPartition] = {}
+        self._by_slot: dict[int, FollowedPartition] = {}
+        self._by_name: dict[tuple[str, int], FollowedPartition] = {}
+        self._is_waiting = False
+        """For an answer of the leader."""
+        self._writing = 0
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    @property
+    def partitions(self) -> list[FollowedPartition]:
+        return list(self._partitions.values())
+
+    # Who is followed.
+
+    def follow(self, partition: FollowedPartition) -> None:
+        """Follow it from now on, or go on with another owner or in another leader epoch."""
+        known = self._partitions.get(partition.id)
+        if known is not None and known.slot == partition.slot:
+            if (known.owner, known.leader_epoch) != (partition.owner, partition.leader_epoch):
+                self._leave_state(known)
+                known.restart(owner=partition.owner, leader_epoch=partition.leader_epoch)
+            return
+        if known is not None:
+            self.unfollow(known.id)
+        self._partitions[partition.id] = partition
+        self._by_slot[partition.slot] = partition
+        self._by_name[partition.name.topic, partition.name.partition] = partition
+
+    def unfollow(self, id: PartitionId) -> None:
+        partition = self._partitions.pop(id, None)
+        if partition is None:
+            return
+        self._leave_state(partition)
+        if self._by_slot.get(partition.slot) is partition:
+            del self._by_slot[partition.slot]
+        name = partition.name.topic, partition.name.partition
+        if self._by_name.get(name) is partition:
+            del self._by_name[name]
+
+    def owner_lost(self, owner: int) -> None:
+        """The worker died: what it had is asked of the next one."""
+        for partition in self._partitions.values():
+            if partition.owner == owner:
+                self._leave_state(partition)
+                partition.restart(owner=owner, leader_epoch=partition.leader_epoch)
+
+    def _leave_state(self, partition: FollowedPartition) -> None:
+        if partition.state is FollowState.WRITING:
+            self._writing -= 1
+
+    # What to ask.
+
+    def questions(self, now_ms: int) -> list[tuple[int, FollowOrder]]:
+        """(owner, order) for each log whose end is not known."""
+        orders: list[tuple[int, FollowOrder]] = []
+        for partition in self._partitions.values():
+            if partition.wants_start and partition.retry_ms <= now_ms:
+                partition.is_asked = True
+                orders.append((partition.owner, partition.order(FollowKind.DESCRIBE, 0)))
+        return orders
+
+    def next_request(self, now_ms: int) -> FetchWanted | list[OffsetWanted] | None:
+        """What the leader is asked now; None while it, or an owner, has an answer to give, or all pause."""
+        if self._is_waiting or self._writing:
+            return None
+        ready = [each for each in self._partitions.values() if each.retry_ms <= now_ms]
+        offsets = [self._offset_wanted(each) for each in ready if each.state is FollowState.OUT_OF_RANGE]
+        if offsets:
+            self._is_waiting = True
+            return offsets
+        wanted = [each.row() for each in ready if each.state is FollowState.READY]
+        if not wanted:
+            return None
+        self._is_waiting = True
+        uses_topic_ids = all(each.has_topic_id for each in ready if each.state is FollowState.READY)
+        return self._session.next_request(wanted, uses_topic_ids=uses_topic_ids)
+
+    def next_ms(self) -> int | None:
+        """When there is something to ask next: of an owner, or of the leader if nothing is under way."""
+        is_busy = self._is_waiting or bool(self._writing)
+        waiting = () if is_busy else (FollowState.READY, FollowState.OUT_OF_RANGE)
+        due = (each.retry_ms for each in self._partitions.values() if each.state in waiting or each.wants_start)
+        return min(due, default=None)
+
+    @staticmethod
+    def _offset_wanted(partition: FollowedPartition) -> OffsetWanted:
+        timestamp = LATEST if partition.leader_end is None else EARLIEST
+        return OffsetWanted(partition.id, partition.name, partition.leader_epoch, timestamp)
+
+    # What the leader answered.
+
+    def failed(self, now_ms: int) -> None:
+        """No answer, or none that can be read: all partitions pause."""
+        self._is_waiting = False
+        self._session.failed()
+        for partition in self._partitions.values():
+            if partition.state in (FollowState.READY, FollowState.OUT_OF_RANGE):
+                partition.retry_ms = max(partition.retry_ms, now_ms + self.backoff_ms)
+
+    def fetched(self, answer: Fetched, now_ms: int) -> list[tuple[int, FollowOrder]]:
+        """(owner, order) for each partition with news."""
+        self._is_waiting = False
+        known = [self._named(row) for row in answer.partitions]
+        if not self._session.answered(answer, known):
+            return []
+        orders: list[tuple[int, FollowOrder]] = []
+        for id, row in zip(known, answer.partitions, strict=True):
+            partition = None if id is None else self._partitions.get(id)
+            if partition is None or partition.state is not FollowState.READY:
+                continue
+            if self._session.asked_for(partition.id) != partition.row():
+                continue  # Asked for before it was restarted.
+            order = self._ordered(partition, row, now_ms)
+            if order is not None:
+                orders.append((partition.owner, order))
+        return orders
+
+    def _named(self, row: PartitionFetched) -> PartitionId | None:
+        """Also one that is not followed any more, as long as the session knows it."""
+        if isinstance(row.topic, bytes):
+            return row.topic, row.partition
+        partition = self._by_name.get((row.topic, row.partition))
+        return None if partition is None else partition.id
+
+    def _ordered(self, partition: FollowedPartition, row: PartitionFetched, now_ms: int) -> FollowOrder | None:
+        if row.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            partition.state = FollowState.OUT_OF_RANGE
+            partition.leader_end = None
+            return None
+        if row.error:
+            self._refused(partition, row.error, now_ms)
+            return None
+        if row.diverging_epoch != NO_EPOCH:
+            if row.diverging_end_offset < 0:
+                self._pause(partition, "divergence", "the leader says that logs part, and not where", now_ms)
+                return None
+            partition.state = FollowState.TRUNCATING
+            return partition.order(
+                FollowKind.TRUNCATE, row.diverging_end_offset, diverging_epoch=row.diverging_epoch
+            )
+        partition.state = FollowState.WRITING
+        self._writing += 1
+        return partition.order(FollowKind.APPEND, partition.fetch_offset, row)
+
+    def offsets_listed(self, rows: Sequence[OffsetListed], now_ms: int) -> list[tuple[int, FollowOrder]]:
+        """The answer to a list of `OffsetWanted`."""
+        self._is_waiting = False
+        orders: list[tuple[int, FollowOrder]] = []
+        answered = set()
+        for row in rows:
+            partition = self._by_name.get((row.topic, row.partition))
+            if partition is None or partition.state is not FollowState.OUT_OF_RANGE:
+                continue
+            answered.add(partition.id)
+            if row.error:
+                self._refused(partition, row.error, now_ms)
+            elif row.offset < 0:
+                self._pause(partition, "offset", f"the leader gives {row.offset} for the end of its log", now_ms)
+            elif partition.leader_end is None and row.offset >= partition.fetch_offset:
+                partition.leader_end = row.offset
+            else:
+                orders.append((partition.owner, self._found_range(partition, row.offset)))
+        for partition in self._partitions.values():
+            if partition.state is FollowState.OUT_OF_RANGE and partition.id not in answered:
+                partition.retry_ms = max(partition.retry_ms, now_ms + self.backoff_ms)
+        return orders
+
+    @staticmethod
+    def _found_range(partition: FollowedPartition, offset: int) -> FollowOrder:
+        leader_end = offset if partition.leader_end is None else partition.leader_end
+        leader_start = 0 if partition.leader_end is None else offset
+        partition.leader_end = None
+        goes_on_at, is_anew = offset_after_out_of_range(
+            partition.fetch_offset, leader_start=leader_start, leader_end=leader_end
+        )
+        partition.state = FollowState.TRUNCATING
+        return partition.order(FollowKind.RESTART if is_anew else FollowKind.TRUNCATE_TO_OFFSET, goes_on_at)
+
+    # What an owner answered.
+
+    def owner_said(self, result: FollowResult, now_ms: int) -> None:
+        partition = self._by_slot.get(result.slot)
+        if partition is None or (partition.short_id, partition.leader_epoch) != (result.short_id, result.leader_epoch):
+            return
+        expected = _STATE_OF_KIND[FollowKind(result.kind)]
+        if partition.state is not expected:
+            return
+        self._leave_state(partition)
+        before = partition.fetch_offset
+        if result.log_end_offset >= 0:
+            partition.state = FollowState.READY
+            partition.fetch_offset = result.log_end_offset
+            partition.last_fetched_epoch = result.latest_epoch
+            partition.log_start_offset = result.log_start_offset
+        else:
+            # The owner can't say: it is asked again after the pause.
+            partition.restart(owner=partition.owner, leader_epoch=partition.leader_epoch)
+        if result.error:
+            self._refused_by_owner(partition, result.error, before, now_ms)
+
+    def _refused_by_owner(self, partition: FollowedPartition, error: int, offset: int, now_ms: int) -> None:
+        name = ErrorCode(error).name
+        self._pause(partition, name, f"what the leader sent for offset {offset} is not appended: {name}", now_ms)
+
+    def _refused(self, partition: FollowedPartition, error: int, now_ms: int) -> None:
+        if error in _USUAL:
+            partition.retry_ms = now_ms + self.backoff_ms
+            return
+        name = ErrorCode(error).name if error in _CODES else f"error {error}"
+        self._pause(partition, name, f"the leader answers {name}", now_ms)
+
+    def _pause(self, partition: FollowedPartition, cause: str, text: str, now_ms: int) -> None:
+        partition.retry_ms = now_ms + self.backoff_ms
+        self.complaints.append(Complaint(partition.id, cause, f"{partition.name} is not fetched for a while: {text}"))
+
+
+_CODES = frozenset(code.value for code in ErrorCode)
+_STATE_OF_KIND = {
+    FollowKind.DESCRIBE: FollowState.STARTING,
+    FollowKind.APPEND: FollowState.WRITING,
+    FollowKind.TRUNCATE: FollowState.TRUNCATING,
+    FollowKind.TRUNCATE_TO_OFFSET: FollowState.TRUNCATING,
+    FollowKind.RESTART: FollowState.TRUNCATING,
+}
