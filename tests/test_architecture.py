@@ -50,7 +50,7 @@ ALLOWED = {
     "kafkad.core": ("kafkad.core",),
     "kafkad.wire": (
         *("kafkad.core.types", "kafkad.core.errors", "kafkad.core.request_context", *LOG_RECORDS),
-        "kafkad.core.cluster",
+        *("kafkad.core.cluster", "kafkad.core.replication.following.requests"),
     ),
     "kafkad.handlers": ("kafkad.core", "kafkad.wire"),
     "kafkad.adapters": ("kafkad.core.ports", "kafkad.core.types", "kafkad.core.errors"),

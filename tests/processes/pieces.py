@@ -26,6 +26,7 @@ from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partit
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.plugin_loading import load as load_plugins
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
+from kafkad.processes.fetcher.shell import FetcherProcess
 from kafkad.processes.network.shell import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.supervisor.resources import take_resources
@@ -42,6 +43,8 @@ from kafkad.wire.processes.controller_messages import (
 from tests.tools.raw_requests import Received
 
 CONTROLLER, NETWORK, WORKER = ProcessKey("controller", 0), ProcessKey("network", 0), ProcessKey("worker", 0)
+FETCHER = ProcessKey("fetcher", 0)
+Process = NetworkProcess | WorkerProcess | FetcherProcess
 WITHIN_S = 60.0
 TOPIC = "t"
 PRODUCER_IDS = 1000
@@ -133,7 +136,9 @@ def _close_worker(process: WorkerProcess) -> None:
 class Pieces:
     """One worker and one network process, topic "t" unless told otherwise."""
 
-    def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None, *, partitions: int = 2) -> None:
+    def __init__(
+        self, folder: Path, overrides: Mapping[str, str] | None = None, *, partitions: int = 2, zookeeper: str = ""
+    ) -> None:
         # Sockets have short names, and pytest's directories long ones.
         self._sockets = tempfile.TemporaryDirectory()
         settings = {
@@ -148,6 +153,9 @@ class Pieces:
             **(overrides or {}),
         }
         self.config = load(None, list(settings.items()))
+        if zookeeper:
+            # Its controller is played, so nobody connects there; fetchers are there only in a cluster.
+            self.config = replace(self.config, values={**self.config.values, "zookeeper.connect": zookeeper})
         self._plugins = load_plugins(enabled=False)
         self._resources = take_resources(self.config)
         self._arena_region = SharedRegion("arena-of-pieces", self._resources.shared.arenas[0].size)
@@ -159,7 +167,7 @@ class Pieces:
         self._producer_ids = 0
         self.clients: list[Client] = []
         self.said: list[Message] = []
-        self._alive: dict[ProcessKey, tuple[NetworkProcess | WorkerProcess, Channel]] = {}
+        self._alive: dict[ProcessKey, tuple[Process, Channel]] = {}
         for key in self.registry.keys:
             self.registry.begin_incarnation(key)
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -220,7 +228,9 @@ class Pieces:
             log_directories=self._resources.log_directories,
             was_clean=self._resources.was_clean,
         )
-        process = NetworkProcess(context) if key == NETWORK else WorkerProcess(context)
+        mains: Mapping[str, Callable[[ChildContext], Process]]
+        mains = {"network": NetworkProcess, "worker": WorkerProcess, "fetcher": FetcherProcess}
+        process = mains[key.role](context)
         self._alive[key] = (process, ours)
         self.tell_roster()
 
@@ -231,6 +241,8 @@ class Pieces:
         process.peers.close()
         if isinstance(process, NetworkProcess):
             _close_network(process)
+        elif isinstance(process, FetcherProcess):
+            process.connections.close()
         else:
             _close_worker(process)
         process.loop.close()

@@ -18,17 +18,19 @@ from kafkad.adapters.operating_system.process_limits import OutOfResources
 from kafkad.adapters.shared_memory.descriptor_ring import BACKLOG_MESSAGES
 from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey, ProcessState
 
-RANKS = ("controller", "worker", "network", "cleaner", "reporter")
+RANKS = ("controller", "worker", "network", "fetcher", "cleaner", "reporter")
 """Of two linked roles the earlier one binds; of two processes of one role the one with the smaller index."""
 
 LINKED_ROLES = frozenset(
     {
         ("worker", "network"),
+        ("worker", "fetcher"),
         ("worker", "worker"),
         ("controller", "network"),
         ("controller", "worker"),
         ("worker", "cleaner"),
         ("worker", "reporter"),
+        ("controller", "fetcher"),
         ("controller", "cleaner"),
         ("controller", "reporter"),
         ("cleaner", "reporter"),

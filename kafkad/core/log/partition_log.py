@@ -228,10 +228,6 @@ class PartitionLog:
         self.held_back.clear()
         self.cleaned_offset = min(self.cleaned_offset, self.log_end_offset)
         self._snapshot_offset = -1
-        self.forget_assigned_epoch()
-
-    def forget_assigned_epoch(self) -> None:
-        """The epochs were truncated: the next batch writes its own."""
         self._assigned_epoch = self.epochs.latest_epoch
 
     def assign_epoch(self, epoch: int, start_offset: int) -> None:

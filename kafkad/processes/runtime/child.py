@@ -67,11 +67,13 @@ class SharedState:
     arenas: tuple[Arena, ...]
     """One for each network process, by index."""
     rings: SharedRegion
-    """The queues between network processes and workers, numbered by `kafkad.processes.runtime.rings`."""
+    """The queues between workers and network processes or fetchers, numbered by `kafkad.processes.runtime.rings`."""
     connections: SharedRegion
     """A table of `kafkad.adapters.shared_memory.connection_counts` for each network process."""
     doorbells: Mapping[ProcessKey, Doorbell]
     """How each process is woken when something is in its rings."""
+    fetcher_arenas: tuple[Arena, ...] = ()
+    """One for each fetcher, by index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

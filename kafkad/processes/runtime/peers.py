@@ -15,7 +15,7 @@ from kafkad.adapters.links.messaging import Link, LinkSet, PeerChange, PeerGone,
 from kafkad.adapters.operating_system.process_limits import require_threads
 from kafkad.adapters.shared_memory.process_registry import ProcessEntry, ProcessKey, ProcessRegistry
 from kafkad.processes.runtime.event_loop import EventLoop
-from kafkad.processes.runtime.rings import Rings
+from kafkad.processes.runtime.rings import RINGED_ROLES, Rings
 
 _THREADS = 2
 """Those of a ZeroMQ context."""
@@ -67,7 +67,8 @@ class Peers:
         return changes
 
     def _follow_ring(self, rings: Rings, change: PeerChange) -> None:
-        if {self._me.role, change.peer.role} != {"network", "worker"}:
+        roles = {self._me.role, change.peer.role}
+        if len(roles) < 2 or "worker" not in roles or roles.isdisjoint(RINGED_ROLES):
             return
         rings.close(change.peer)
         if not isinstance(change, PeerGone):

@@ -6,17 +6,22 @@ from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE, Doorb
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 
-
-def ring_count(networks: int, workers: int) -> int:
-    """One ring for each pair and direction."""
-    return 2 * networks * workers
+RINGED_ROLES = ("network", "fetcher")
+"""They talk to workers through rings."""
 
 
-def ring_number(sender: ProcessKey, receiver: ProcessKey, workers: int) -> int:
-    """The ring from `sender` to `receiver`, one of which is a network process and the other a worker."""
-    if sender.role == "network":
-        return 2 * (sender.index * workers + receiver.index)
-    return 2 * (receiver.index * workers + sender.index) + 1
+def ring_count(others: int, workers: int) -> int:
+    """One ring for each pair and direction; `others` are network processes and fetchers."""
+    return 2 * others * workers
+
+
+def ring_number(sender: ProcessKey, receiver: ProcessKey, workers: int, networks: int) -> int:
+    """The ring from `sender` to `receiver`, one of which is a worker. Those of fetchers come after those of network
+    processes.
+    """
+    other, worker = (receiver, sender) if sender.role == "worker" else (sender, receiver)
+    row = other.index if other.role == "network" else networks + other.index
+    return 2 * (row * workers + worker.index) + (sender.role == "worker")
 
 
 class Rings:
@@ -35,6 +40,7 @@ class Rings:
         self._doorbell = doorbells[me]
         self._on_frames = on_frames
         self._workers = sum(key.role == "worker" for key in doorbells)
+        self._networks = sum(key.role == "network" for key in doorbells)
         self._writers: dict[ProcessKey, RingWriter] = {}
         self._readers: dict[ProcessKey, RingReader] = {}
         self._inputs: tuple[tuple[ProcessKey, RingReader], ...] = ()
@@ -45,7 +51,8 @@ class Rings:
 
     def open(self, peer: ProcessKey, my_incarnation: int, incarnation: int) -> None:
         """There is a (new) incarnation of `peer`: messages between earlier incarnations are skipped."""
-        out, back = ring_number(self._me, peer, self._workers), ring_number(peer, self._me, self._workers)
+        counts = self._workers, self._networks
+        out, back = ring_number(self._me, peer, *counts), ring_number(peer, self._me, *counts)
         self._writers[peer] = RingWriter(self._region, out, (my_incarnation, incarnation), self._doorbells[peer])
         self._readers[peer] = RingReader(self._region, back, (incarnation, my_incarnation))
         self._inputs = tuple(self._readers.items())

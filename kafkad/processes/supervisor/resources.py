@@ -74,6 +74,7 @@ def process_keys(config: BrokerConfig) -> tuple[ProcessKey, ...]:
         ("controller", 1),
         ("worker", config.network.num_io_threads),
         ("network", config.network.num_network_threads),
+        ("fetcher", fetcher_count(config)),
         ("cleaner", config.log_dirs.log_cleaner_threads),
         ("reporter", 1),
     )
@@ -81,10 +82,17 @@ def process_keys(config: BrokerConfig) -> tuple[ProcessKey, ...]:
         raise StartRefused(f"num.network.threads: at most {NETWORK_COLUMNS} network processes are possible")
     if sum(count for _, count in counts) > PROCESS_SLOTS:
         raise StartRefused(
-            f"num.network.threads, num.io.threads and log.cleaner.threads: at most {PROCESS_SLOTS - 2} processes "
-            "together are possible"
+            "num.network.threads, num.io.threads, num.replica.fetchers and log.cleaner.threads: "
+            f"at most {PROCESS_SLOTS - 2} processes together are possible"
         )
     return tuple(ProcessKey(role, index) for role, count in counts for index in range(count))
+
+
+def fetcher_count(config: BrokerConfig) -> int:
+    """Only a broker of a cluster has leaders to follow."""
+    count = config.values["num.replica.fetchers"]
+    assert isinstance(count, int), "it is an integer option"
+    return count if config.values["zookeeper.connect"] else 0
 
 
 def take_resources(config: BrokerConfig, service: ServiceManager | None = None) -> Resources:
@@ -179,13 +187,15 @@ def _share_memory(config: BrokerConfig, keys: tuple[ProcessKey, ...], stack: Exi
     networks = sum(key.role == "network" for key in keys)
     registry = ProcessRegistry(region("registry", REGISTRY_BYTES), keys)
     workers = sum(key.role == "worker" for key in keys)
+    fetchers = sum(key.role == "fetcher" for key in keys)
     return SharedState(
         registry=registry,
         table=PartitionTable(region("partitions", TABLE_BYTES)),
         counters=Counters(region("counters", COUNTERS_BYTES)),
         arenas=tuple(Arena(region(f"arena-{index}", size)) for index in range(networks)),
-        rings=region("rings", ring_count(networks, workers) * RING_BYTES),
+        rings=region("rings", ring_count(networks + fetchers, workers) * RING_BYTES),
         connections=region("connections", networks * TABLE_BYTES_OF_CONNECTIONS),
+        fetcher_arenas=tuple(Arena(region(f"fetcher-arena-{index}", size)) for index in range(fetchers)),
         doorbells={key: _doorbell(registry, key, stack) for key in keys},
     )
 

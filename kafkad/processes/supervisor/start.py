@@ -32,7 +32,7 @@ from kafkad.wire.api_table import serve_cluster
 
 log = logging.getLogger(__name__)
 
-ROLES = ("controller", "worker", "network", "cleaner", "reporter")
+ROLES = ("controller", "worker", "network", "fetcher", "cleaner", "reporter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

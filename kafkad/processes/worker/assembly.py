@@ -28,6 +28,7 @@ from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.owner_questions import Questions
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.processes.worker.periodic import Periodic
+from kafkad.processes.worker.replication.following import Following
 from kafkad.processes.worker.replication.leading import Leading
 from kafkad.processes.worker.slot_publisher import SlotPublisher
 from kafkad.processes.worker.upkeep import Upkeep
@@ -113,6 +114,7 @@ class Assembly:
             collect=self.upkeep.collect,
             failed=failed_partitions.failed,
         )
+        self.following = self._assemble_following(shell, context, failed_partitions)
         self.slot_publisher = SlotPublisher(
             self.partitions.by_slot,
             context.table,
@@ -148,6 +150,21 @@ class Assembly:
             remove_later=shell.remove_later,
             answer_waiting=self.questions.answer_waiting,
             failed_partitions=failed_partitions,
+        )
+
+    def _assemble_following(
+        self, shell: Shell, context: ChildContext, failed_partitions: FailedPartitions
+    ) -> Following:
+        return Following(
+            self.partitions.by_slot,
+            context.registry,
+            [arena.view for arena in context.shared.fetcher_arenas],
+            send=shell.send_to,
+            touched=shell.touched,
+            publish=shell.publish,
+            remove_later=shell.remove_later,
+            failed=failed_partitions.failed,
+            room=self.room,
         )
 
     def _assemble_partitions(self, shell: Shell, context: ChildContext) -> None:

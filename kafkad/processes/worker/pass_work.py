@@ -29,6 +29,7 @@ class PassWork:
         self._room = assembly.room
         self._periodic = assembly.periodic
         self._leading = assembly.leading
+        self._following = assembly.following
         self._coordinator_shards = assembly.coordinator_shards
         self._marker_writer = assembly.marker_writer
         self._coordinator_messages = assembly.coordinator_messages
@@ -53,6 +54,7 @@ class PassWork:
             self._progress(*self._loader.progress)
         self._appender.go_on()
         self._leading.work(now_ms)
+        self._following.work(now_ms)
         self._questions.go_on()
         self._cleanings.go_on()
         self._cleanings.work(now_ms)
@@ -65,6 +67,7 @@ class PassWork:
 
     def tidy_up(self, now_ms: int) -> None:
         """After the answers to appends: what follows from the published slots, and what the clock orders."""
+        self._following.answer()
         self._marker_writer.answer_written()
         self._appender.expire(now_ms)
         self._questions.pending_deletes.expire(now_ms)
@@ -91,6 +94,7 @@ class PassWork:
         deadlines = [
             self._appender.next_deadline_ms,
             self._leading.next_deadline_ms,
+            self._following.next_deadline_ms,
             self._questions.pending_deletes.next_deadline_ms,
             self._periodic.next_ms,
             self._loader.try_again_ms,
@@ -107,4 +111,5 @@ class PassWork:
     def _is_busy(self) -> bool:
         coordinates = self._coordinator_shards.is_busy or self._coordinator_messages.is_busy
         appends = self._slot_publisher.has_dirty or self._appender.is_busy or self._marker_writer.is_busy
+        appends = appends or self._following.is_busy
         return appends or coordinates or self._questions.is_busy or self._cleanings.is_busy or not self._loader.is_idle

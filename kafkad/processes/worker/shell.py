@@ -72,6 +72,7 @@ class WorkerProcess:
         self.partitions = assembly.partitions
         self.loader = assembly.loader
         self.appender, self.leading = assembly.appender, assembly.leading
+        self.following = assembly.following
         self.upkeep = assembly.upkeep
         self.questions = assembly.questions
         self.cleanings = assembly.cleanings
@@ -115,6 +116,9 @@ class WorkerProcess:
             elif frame[0] == FOLLOWER_FETCHED:
                 self._work.has_news = True
                 self.leading.hear(frame)
+            elif peer.role == "fetcher":
+                self._work.has_news = True
+                self.following.hear(peer, frame)
             elif not self.partitions.image.cluster_id:
                 self._early.append((peer, frame))
             elif frame[0] == WATCH:
@@ -199,6 +203,8 @@ class WorkerProcess:
             self._early = [row for row in self._early if row[0] != change.peer]
             for owned in self.partitions.by_slot.values():
                 owned.forget_network(change.peer.index)
+        elif change.peer.role == "fetcher":
+            self.following.fetcher_lost(change.peer)
         elif change.peer.role == "cleaner":
             self.cleanings.cleaner_lost(change.peer)
         elif change.peer == CONTROLLER and not isinstance(change, PeerGone):
@@ -257,8 +263,7 @@ class WorkerProcess:
     def loaded(self, owned: OwnedPartition) -> None:
         self._work.has_news = True
         self.touched(owned)
-        self.questions.answer_waiting(owned)
-        self.leading.take(owned)
+        self._roles.loaded(owned)
         self.questions.shorten(owned)
         self.coordinator_shards.online(owned)
 

@@ -76,7 +76,7 @@ def test_each_pair_and_direction_has_a_ring_of_its_own() -> None:
     networks = [ProcessKey("network", index) for index in range(3)]
     workers = [ProcessKey("worker", index) for index in range(8)]
     pairs = [(network, worker) for network in networks for worker in workers]
-    numbers = [ring_number(*pair, workers=8) for pair in [*pairs, *(pair[::-1] for pair in pairs)]]
+    numbers = [ring_number(*pair, workers=8, networks=3) for pair in [*pairs, *(pair[::-1] for pair in pairs)]]
     assert sorted(numbers) == list(range(ring_count(3, 8)))
 
 

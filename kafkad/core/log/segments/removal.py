@@ -166,7 +166,6 @@ def _forget_epoch_without_records(log: PartitionLog) -> None:
     """This replica led for a while and appended nothing: its epoch would part it from the next leader for ever."""
     if log.epochs.truncate_from_end(log.log_end_offset):
         write_epochs(log.store, log.epochs, is_first=False)
-        log.forget_assigned_epoch()
         log.generation += 1
 
 

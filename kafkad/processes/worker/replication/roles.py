@@ -13,14 +13,22 @@ class Roles:
     def __init__(self, assembly: Assembly) -> None:
         self._appender = assembly.appender
         self._leading = assembly.leading
+        self._following = assembly.following
         self._questions = assembly.questions
         self._coordinator_shards = assembly.coordinator_shards
         self._slot_publisher = assembly.slot_publisher
+
+    def loaded(self, owned: OwnedPartition) -> None:
+        """Its log is there."""
+        self._questions.answer_waiting(owned)
+        self._leading.take(owned)
+        self._following.look_again(owned)
 
     def changed(self, owned: OwnedPartition) -> None:
         """The slot says so when the pass ends."""
         self._coordinator_shards.left(owned)
         self._leading.take(owned)
+        self._following.look_again(owned)
         if owned.leads:
             self._coordinator_shards.online(owned)
         else:

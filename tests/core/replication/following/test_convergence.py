@@ -2,7 +2,6 @@
 
 import pytest
 
-from kafkad.core.replication.following import following_log
 from tests.core.replication.following.replicas import Cluster
 
 SEEDS_AT_ONCE = 100

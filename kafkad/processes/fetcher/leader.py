@@ -1,0 +1,176 @@
+"""One leader as this fetcher sees it: a connection, the partitions that it is asked for, and the memory of its answer.
+
+The room for a whole answer is reserved before the request leaves. A part of it is lent to each owner that gets records,
+until that owner says that they are in its log.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.adapters.shared_memory.arena import Arena
+from kafkad.core.replication.following.complaints import Complaints
+from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
+from kafkad.core.replication.following.requests import FetchWanted, FollowOrder, OffsetWanted
+from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination, Request
+from kafkad.wire.api_table import FETCH, LIST_OFFSETS
+from kafkad.wire.messages.follower_fetch import (
+    LIST_OFFSETS_VERSION,
+    FetchLimits,
+    decode_fetch,
+    decode_list_offsets,
+    encode_fetch,
+    encode_list_offsets,
+)
+from kafkad.wire.primitives import MalformedRequest
+
+log = logging.getLogger(__name__)
+
+ANSWER_SLACK = 256 * 1024
+"""Room beside the records of an answer: its partitions and a batch's rest."""
+_NOWHERE = -1
+
+
+class Leader:
+    """`deliver(owner, order, extent)` takes an order to the owner of the log; records lie in the arena's `extent`."""
+
+    def __init__(
+        self,
+        connections: BrokerConnections,
+        arena: Arena,
+        limits: FetchLimits,
+        *,
+        broker_id: int,
+        timeout_ms: int,
+        backoff_ms: int,
+        deliver: Callable[[int, FollowOrder, int], None],
+        changed: Callable[["Leader"], None],
+    ) -> None:
+        self.fetcher = LeaderFetcher(backoff_ms)
+        self.destination: Destination | None = None
+        """None while its address is not known."""
+        self.broker_epoch = -1
+        """Our own, as the metadata has it."""
+        self._connections = connections
+        self._arena = arena
+        self._limits = limits
+        self._broker_id = broker_id
+        self._timeout_ms = timeout_ms
+        self._deliver = deliver
+        self._changed = changed
+        self._complaints = Complaints()
+        self._extent = _NOWHERE
+        self._frame_length = 0
+        self._is_leaving = False
+
+    def move_to(self, destination: Destination | None) -> None:
+        """The leader's broker has this address now."""
+        if destination == self.destination:
+            return
+        before, self.destination = self.destination, destination
+        if before is not None:
+            self._is_leaving = True
+            self._connections.drop(before)
+            self._is_leaving = False
+
+    def go_on(self, now_ms: int) -> None:
+        """Ask owners and the leader what is to be asked now."""
+        for owner, order in self.fetcher.questions(now_ms):
+            self._deliver(owner, order, _NOWHERE)
+        if self.destination is None or self._extent != _NOWHERE:
+            return
+        extent = self._arena.reserve(self._limits.max_bytes + ANSWER_SLACK)
+        if extent is None:
+            # Owners have all of it: each of their answers asks again.
+            return
+        wanted = self.fetcher.next_request(now_ms)
+        if wanted is None:
+            self._arena.release(extent)
+            return
+        self._extent = extent
+        if isinstance(wanted, FetchWanted):
+            self._fetch(wanted)
+        else:
+            self._list_offsets(wanted)
+
+    def _fetch(self, wanted: FetchWanted) -> None:
+        version, body = encode_fetch(wanted, self._limits, self._broker_id, self.broker_epoch)
+        self._send(FETCH, version, body, partial(self._fetched, version))
+
+    def _list_offsets(self, wanted: list[OffsetWanted]) -> None:
+        body = encode_list_offsets(wanted, self._broker_id)
+        self._send(LIST_OFFSETS, LIST_OFFSETS_VERSION, body, self._listed)
+
+    def _send(self, api_key: int, version: int, body: bytes, on_reply: Callable[[memoryview], None]) -> None:
+        assert self.destination is not None, "checked by the caller"
+        request = Request(
+            api_key=api_key,
+            version=version,
+            is_flexible=True,
+            body=body,
+            on_reply=on_reply,
+            on_failure=self._failed,
+            timeout_ms=self._timeout_ms,
+            place=self._place,
+        )
+        self._connections.send(self.destination, request)
+
+    def _place(self, length: int) -> memoryview:
+        """Memory for the whole answer. One that is longer than it should be gets more, or private memory at last."""
+        self._frame_length = length
+        if length > self._limits.max_bytes + ANSWER_SLACK:
+            self._arena.release(self._extent)
+            extent = self._arena.reserve(length)
+            self._extent = _NOWHERE if extent is None else extent
+            if extent is None:
+                return memoryview(bytearray(length))
+        return self._arena.view[self._extent : self._extent + length]
+
+    def _fetched(self, version: int, body: memoryview) -> None:
+        now_ms = monotonic_ms()
+        extent = self._extent
+        try:
+            if extent == _NOWHERE:
+                raise MalformedRequest(f"there is no room for its answer of {self._frame_length} bytes")
+            answer = decode_fetch(body, version, extent + self._frame_length - len(body))
+        except MalformedRequest as error:
+            self._failed(str(error))
+            return
+        orders = self.fetcher.fetched(answer, now_ms)
+        for owner, order in orders:
+            self._deliver(owner, order, extent if order.length else _NOWHERE)
+        self._answered(now_ms)
+
+    def _listed(self, body: memoryview) -> None:
+        now_ms = monotonic_ms()
+        try:
+            rows = decode_list_offsets(body)
+        except MalformedRequest as error:
+            self._failed(str(error))
+            return
+        for owner, order in self.fetcher.offsets_listed(rows, now_ms):
+            self._deliver(owner, order, _NOWHERE)
+        self._answered(now_ms)
+
+    def _failed(self, reason: str) -> None:
+        now_ms = monotonic_ms()
+        if not self._is_leaving and self._complaints.is_due(reason, now_ms):
+            log.warning("nothing is fetched from %s for a while: %s", self.destination, reason)
+        self.fetcher.failed(now_ms)
+        self._answered(now_ms)
+
+    def _answered(self, now_ms: int) -> None:
+        if self._extent != _NOWHERE:
+            self._arena.release(self._extent)
+            self._extent = _NOWHERE
+        self.complain(now_ms)
+        self._changed(self)
+
+    def complain(self, now_ms: int) -> None:
+        """One line for each partition, cause and minute."""
+        complaints = self.fetcher.complaints
+        for complaint in complaints:
+            if self._complaints.is_due((complaint.about, complaint.cause), now_ms):
+                log.warning("%s (leader: %s)", complaint.text, self.destination)
+        complaints.clear()

@@ -1,0 +1,240 @@
+"""The followed logs of a worker: what fetchers bring from leaders is appended, truncated where the leader says so.
+
+A fetcher hears of an append when it is in the log, and asks for the next records only then. A truncation is announced
+in the slot, and made when no reader uses what goes; the fetcher hears of it afterwards.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic_ns
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
+from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
+from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessKey, ProcessRegistry
+from kafkad.core.errors import ErrorCode
+from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.partition_slot import ROLE_FOLLOWER, STATE_OFFLINE
+from kafkad.core.ports import NoSpaceLeft
+from kafkad.core.replication.following.following_log import (
+    Cut,
+    append_fetched,
+    described,
+    follow_log_start,
+    perform_cut,
+    planned_cut,
+    refused,
+)
+from kafkad.core.replication.following.requests import FollowKind, FollowOrder, FollowResult
+from kafkad.processes.runtime.turns import STEP_NS
+from kafkad.processes.worker.disks.room import DiskRoom
+from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
+from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.descriptors import frames_of
+from kafkad.wire.processes.follow_descriptors import FOLLOWED, pack_results, unpack_orders
+
+_FOLLOWED = bytes((FOLLOWED,))
+GRACE_LOOK_MS = 5
+"""How often a truncation looks whether the last reader has left."""
+
+
+class _PendingCut:
+    """A truncation that waits for the readers of what goes."""
+
+    __slots__ = ("cut", "marks", "order", "owned", "peer")
+
+    def __init__(
+        self, peer: ProcessKey, owned: OwnedPartition, order: FollowOrder, cut: Cut, marks: tuple[GraceMark, ...]
+    ) -> None:
+        self.peer = peer
+        self.owned = owned
+        self.order = order
+        self.cut = cut
+        self.marks = marks
+
+
+class Following:
+    """The orders of all fetchers for partitions of this worker."""
+
+    def __init__(
+        self,
+        by_slot: dict[int, OwnedPartition],
+        registry: ProcessRegistry,
+        arenas: Sequence[memoryview],
+        *,
+        send: Callable[[ProcessKey, bytes], object],
+        touched: Callable[[OwnedPartition], None],
+        publish: Callable[[OwnedPartition], None],
+        remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
+        failed: Callable[[OwnedPartition, Failure], None],
+        room: DiskRoom,
+    ) -> None:
+        self._by_slot = by_slot
+        self._registry = registry
+        self._arenas = arenas
+        self._send = send
+        self._touched = touched
+        self._publish = publish
+        self._remove_later = remove_later
+        self._failed = failed
+        self._room = room
+        self._orders: deque[tuple[ProcessKey, FollowOrder]] = deque()
+        self._early: dict[int, tuple[ProcessKey, FollowOrder]] = {}
+        """Questions about logs that are not loaded, or in a leader epoch that this worker has not heard of, by slot."""
+        self._cuts: dict[int, _PendingCut] = {}
+        self._results: dict[ProcessKey, list[FollowResult]] = {}
+        self._look_ms: int | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._orders) or bool(self._results)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return self._look_ms
+
+    def hear(self, peer: ProcessKey, frame: bytes) -> None:
+        """A FOLLOW frame; its records stay in the arena until they are answered."""
+        self._orders.extend((peer, order) for order in unpack_orders(frame))
+
+    def fetcher_lost(self, peer: ProcessKey) -> None:
+        """It died; its next incarnation asks anew, and has its arena."""
+        self._orders = deque(row for row in self._orders if row[0] != peer)
+        self._early = {slot: row for slot, row in self._early.items() if row[0] != peer}
+        self._results.pop(peer, None)
+        for pending in [pending for pending in self._cuts.values() if pending.peer == peer]:
+            self._forget_cut(pending)
+
+    def look_again(self, owned: OwnedPartition) -> None:
+        """The log is loaded, or has another role or leader epoch."""
+        if row := self._early.pop(owned.slot, None):
+            self._orders.append(row)
+
+    def work(self, now_ms: int) -> None:
+        """Before the pass publishes: for one step perform what came, then what readers do not hold up any more."""
+        until_ns = monotonic_ns() + STEP_NS
+        while self._orders:
+            peer, order = self._orders.popleft()
+            self._take(peer, order)
+            if monotonic_ns() >= until_ns:
+                break
+        if self._look_ms is not None and now_ms >= self._look_ms:
+            self._look_at_cuts(now_ms)
+
+    def answer(self) -> None:
+        """After publishing."""
+        if not self._results:
+            return
+        results, self._results = self._results, {}
+        for peer, rows in results.items():
+            for frame in frames_of(_FOLLOWED, pack_results(rows), LARGEST_MESSAGE):
+                self._send(peer, frame)
+
+    def _take(self, peer: ProcessKey, order: FollowOrder) -> None:
+        owned = self._by_slot.get(order.slot)
+        if owned is None or owned.short_id != order.short_id or owned.leader_epoch < order.leader_epoch:
+            self._not_yet(peer, order)
+        elif owned.role != ROLE_FOLLOWER or owned.leader_epoch != order.leader_epoch:
+            self._say(peer, refused(order, ErrorCode.FENCED_LEADER_EPOCH))
+        elif owned.state == STATE_OFFLINE:
+            self._say(peer, refused(order, ErrorCode.KAFKA_STORAGE_ERROR))
+        elif owned.log is None or not owned.is_online:
+            self._not_yet(peer, order)
+        elif order.kind == FollowKind.DESCRIBE:
+            self._cancel_cut(owned)
+            self._say(peer, described(owned.log, order))
+        elif order.kind == FollowKind.APPEND:
+            self._append(peer, owned, order)
+        else:
+            self._begin_cut(peer, owned, order)
+
+    def _not_yet(self, peer: ProcessKey, order: FollowOrder) -> None:
+        """A question waits: an answer would only be asked for again. Anything else is void."""
+        if order.kind == FollowKind.DESCRIBE:
+            self._early[order.slot] = peer, order
+        else:
+            self._say(peer, refused(order, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def _say(self, peer: ProcessKey, result: FollowResult) -> None:
+        self._results.setdefault(peer, []).append(result)
+
+    def _append(self, peer: ProcessKey, owned: OwnedPartition, order: FollowOrder) -> None:
+        log = owned.log
+        assert log is not None, "checked by the caller"
+        error: int = ErrorCode.KAFKA_STORAGE_ERROR
+        try:
+            records = self._arenas[peer.index][order.records_at : order.records_at + order.length]
+            error = append_fetched(log, order, records, wall_clock_ms())
+            for effect in follow_log_start(log, order):
+                self._remove_later(owned, effect)
+        except NoSpaceLeft as no_room:
+            say_no_room(owned, "what the leader sent is not appended", no_room)
+            self._room.found_full(owned.log_dir, monotonic_ms())
+        except FAILURES as failure:
+            self._failed(owned, failure)
+        if not owned.is_dirty:
+            self._touched(owned)
+        self._say(peer, described(log, order, error))
+
+    # Truncation.
+
+    def _begin_cut(self, peer: ProcessKey, owned: OwnedPartition, order: FollowOrder) -> None:
+        log = owned.log
+        assert log is not None, "checked by the caller"
+        self._cancel_cut(owned)
+        cut = planned_cut(log, order)
+        pending = _PendingCut(peer, owned, order, cut, ())
+        if not cut.removes_from(log):
+            self._perform(pending)
+            return
+        # Readers see the end and the high watermark of the log as it will be, in a new generation.
+        log.generation += 1
+        owned.cut_to = log.position_of(log.log_start_offset if cut.is_anew else cut.offset)
+        self._publish(owned)
+        pending.marks = self._registry.grace_marks()
+        self._cuts[owned.slot] = pending
+        self._look_ms = monotonic_ms() + GRACE_LOOK_MS
+
+    def _look_at_cuts(self, now_ms: int) -> None:
+        for slot, pending in list(self._cuts.items()):
+            owned, epoch = pending.owned, pending.order.leader_epoch
+            is_void = self._by_slot.get(slot) is not owned or owned.role != ROLE_FOLLOWER
+            if is_void or owned.leader_epoch != epoch or owned.log is None or not owned.is_online:
+                self._forget_cut(pending)
+                self._say(pending.peer, refused(pending.order, ErrorCode.FENCED_LEADER_EPOCH))
+            elif self._registry.is_grace_over(pending.marks):
+                del self._cuts[slot]
+                self._perform(pending)
+        self._look_ms = now_ms + GRACE_LOOK_MS if self._cuts else None
+
+    def _perform(self, pending: _PendingCut) -> None:
+        owned, order = pending.owned, pending.order
+        log = owned.log
+        assert log is not None, "checked by the caller"
+        owned.cut_to = None
+        error: int = ErrorCode.KAFKA_STORAGE_ERROR
+        try:
+            for effect in perform_cut(log, pending.cut, wall_clock_ms()):
+                self._remove_later(owned, effect)
+            error = ErrorCode.NONE
+        except NoSpaceLeft as no_room:
+            say_no_room(owned, "not truncated", no_room)
+        except FAILURES as failure:
+            self._failed(owned, failure)
+        if not owned.is_dirty:
+            self._touched(owned)
+        self._say(pending.peer, described(log, order, error))
+
+    def _cancel_cut(self, owned: OwnedPartition) -> None:
+        if pending := self._cuts.get(owned.slot):
+            self._forget_cut(pending)
+
+    def _forget_cut(self, pending: _PendingCut) -> None:
+        """The log stays whole, and is shown so again."""
+        owned = pending.owned
+        if self._cuts.get(owned.slot) is pending:
+            del self._cuts[owned.slot]
+        owned.cut_to = None
+        if self._by_slot.get(owned.slot) is owned and owned.log is not None:
+            owned.log.generation += 1
+            if not owned.is_dirty:
+                self._touched(owned)

@@ -1,0 +1,66 @@
+"""A follower has what its leader has: through deaths of processes on both sides, and changes of leaders."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes.fetcher.two_brokers import ALL, NAME, TwoBrokers
+from tests.processes.pieces import FETCHER, WORKER
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[TwoBrokers]:
+    made = TwoBrokers(tmp_path, partitions=2)
+    yield made
+    made.close()
+
+
+def test_records_of_the_leader_come_into_the_followers_log(brokers: TwoBrokers) -> None:
+    client = brokers.leader.connect()
+    for count in (1, 3, 2):
+        brokers.write(client, count)
+    brokers.write(client, 5, partition=1)
+    brokers.run_until_equal()
+    brokers.run_until_equal(partition=1)
+    assert brokers.follower.log().log_end_offset == 6
+    published = brokers.follower.published(NAME)
+    assert (published.leo_offset, published.hw_offset) == (6, 6)
+
+
+def test_a_fetcher_that_dies_is_replaced_and_its_successor_goes_on(brokers: TwoBrokers) -> None:
+    client = brokers.leader.connect()
+    brokers.write(client)
+    brokers.run_until_equal()
+    brokers.follower.kill(FETCHER)
+    brokers.write(client)
+    brokers.follower.begin(FETCHER)
+    brokers.run_until_equal()
+
+
+def test_a_worker_that_dies_is_replaced_and_its_successor_follows_on(brokers: TwoBrokers) -> None:
+    client = brokers.leader.connect()
+    brokers.write(client)
+    brokers.run_until_equal()
+    brokers.follower.kill(WORKER)
+    brokers.follower.tell_roster()
+    brokers.write(client)
+    brokers.follower.begin(WORKER)
+    brokers.follower.run_until_online(NAME)
+    brokers.run_until_equal()
+
+
+def test_what_only_a_former_leader_has_is_cut(brokers: TwoBrokers) -> None:
+    old, client = brokers.leader, brokers.leader.connect()
+    brokers.write(client)
+    brokers.run_until_equal()
+    brokers.follower.kill(FETCHER)
+    brokers.write(client, 4)
+    brokers.lead(1, 1)
+    new_client = brokers.leader.connect()
+    brokers.write(new_client, 2)
+    brokers.leader.begin(FETCHER)
+    brokers.run_until_equal()
+    assert brokers.follower is old
+    assert [tuple(entry) for entry in old.log().epochs.entries] == [(0, 0), (1, 1)]
+    assert old.published(NAME).leo_offset == 3
