@@ -11,6 +11,8 @@ from kafkad.core.arena_space import ArenaSpace
 
 REQUEST_SLACK = 64 * 1024
 """Room for alignment and header beside the largest legal request."""
+ANSWER_SLACK = 256 * 1024
+"""Room beside the records of a leader's answer: its partitions, and the rest of its first batch."""
 
 
 def arena_bytes(configured: int, largest_request: int) -> int:

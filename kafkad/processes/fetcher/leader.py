@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
-from kafkad.adapters.shared_memory.arena import Arena
+from kafkad.adapters.shared_memory.arena import ANSWER_SLACK, Arena
 from kafkad.core.replication.following.complaints import Complaints
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
 from kafkad.core.replication.following.requests import FetchWanted, FollowOrder, OffsetWanted
@@ -27,8 +27,6 @@ from kafkad.wire.primitives import MalformedRequest
 
 log = logging.getLogger(__name__)
 
-ANSWER_SLACK = 256 * 1024
-"""Room beside the records of an answer: its partitions and a batch's rest."""
 _NOWHERE = -1
 
 
@@ -63,6 +61,8 @@ class Leader:
         self._extent = _NOWHERE
         self._frame_length = 0
         self._is_leaving = False
+        self.is_starved = False
+        """There was no room for an answer."""
 
     def move_to(self, destination: Destination | None) -> None:
         """The leader's broker has this address now."""
@@ -81,8 +81,8 @@ class Leader:
         if self.destination is None or self._extent != _NOWHERE:
             return
         extent = self._arena.reserve(self._limits.max_bytes + ANSWER_SLACK)
+        self.is_starved = extent is None
         if extent is None:
-            # Owners have all of it: each of their answers asks again.
             return
         wanted = self.fetcher.next_request(now_ms)
         if wanted is None:

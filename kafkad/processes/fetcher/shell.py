@@ -172,8 +172,10 @@ class FetcherProcess:
         self._changed[leader] = None
 
     def _has_changed(self, leader: Leader) -> None:
-        if any(leader is known for known in self._leaders.values()):
-            self._changed[leader] = None
+        """It has its answer, so others that waited for room may have it now."""
+        for known in self._leaders.values():
+            if known is leader or known.is_starved:
+                self._changed[known] = None
 
     def _deliver(self, owner: int, order: FollowOrder, extent: int) -> None:
         """An order for an owner, sent at the end of the pass."""
@@ -223,7 +225,7 @@ class FetcherProcess:
         if self._may_use_arena:
             for leader in self._leaders.values():
                 due_ms = leader.fetcher.next_ms()
-                if leader in self._changed or (due_ms is not None and due_ms <= now_ms):
+                if leader in self._changed or leader.is_starved or (due_ms is not None and due_ms <= now_ms):
                     leader.go_on(now_ms)
             self._changed.clear()
         self._send_outgoing()

@@ -26,7 +26,7 @@ from kafkad.adapters.links.listening_sockets import (
     start_listening,
 )
 from kafkad.adapters.operating_system.service_manager import ServiceManager, command_that_lets_in
-from kafkad.adapters.shared_memory.arena import Arena, arena_bytes
+from kafkad.adapters.shared_memory.arena import ANSWER_SLACK, Arena, arena_bytes
 from kafkad.adapters.shared_memory.connection_counts import TABLE_BYTES as TABLE_BYTES_OF_CONNECTIONS
 from kafkad.adapters.shared_memory.counters import COUNTERS_BYTES, Counters
 from kafkad.adapters.shared_memory.descriptor_ring import RING_BYTES, Doorbell
@@ -38,6 +38,8 @@ from kafkad.processes.runtime.child import SharedState
 from kafkad.processes.runtime.rings import ring_count
 
 log = logging.getLogger(__name__)
+
+LEADERS_AT_ONCE = 4
 
 
 class StartRefused(Exception):
@@ -93,6 +95,13 @@ def fetcher_count(config: BrokerConfig) -> int:
     count = config.values["num.replica.fetchers"]
     assert isinstance(count, int), "it is an integer option"
     return count if config.values["zookeeper.connect"] else 0
+
+
+def _fetcher_arena_bytes(config: BrokerConfig) -> int:
+    """Room for the answers of some leaders at once; others wait for it. Only what was used costs memory."""
+    answer = config.values["replica.fetch.response.max.bytes"]
+    assert isinstance(answer, int), "it is an integer option"
+    return LEADERS_AT_ONCE * arena_bytes(answer + ANSWER_SLACK, config.network.socket_request_max_bytes)
 
 
 def take_resources(config: BrokerConfig, service: ServiceManager | None = None) -> Resources:
@@ -195,7 +204,9 @@ def _share_memory(config: BrokerConfig, keys: tuple[ProcessKey, ...], stack: Exi
         arenas=tuple(Arena(region(f"arena-{index}", size)) for index in range(networks)),
         rings=region("rings", ring_count(networks + fetchers, workers) * RING_BYTES),
         connections=region("connections", networks * TABLE_BYTES_OF_CONNECTIONS),
-        fetcher_arenas=tuple(Arena(region(f"fetcher-arena-{index}", size)) for index in range(fetchers)),
+        fetcher_arenas=tuple(
+            Arena(region(f"fetcher-arena-{index}", _fetcher_arena_bytes(config))) for index in range(fetchers)
+        ),
         doorbells={key: _doorbell(registry, key, stack) for key in keys},
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.fetcher.two_brokers import ALL, NAME, TwoBrokers
+from tests.processes.fetcher.two_brokers import NAME, TwoBrokers
 from tests.processes.pieces import FETCHER, WORKER
 
 

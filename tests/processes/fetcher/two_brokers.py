@@ -1,14 +1,12 @@
 """Two brokers in pieces: one leads a topic, the other follows it with a fetcher. Passes alternate in one thread."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
 from msgspec import structs
 
 from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged, TopicCreated
-from kafkad.core.controller.image import Partition, Topic
 from kafkad.core.log.partition_log import PartitionLog
 from tests.processes.pieces import FETCHER, NETWORK, WITHIN_S, WORKER, Client, Pieces
 from tests.tools.raw_requests import batch, produce, read_produced

@@ -1,0 +1,62 @@
+"""Which partitions a follower names in its next request."""
+
+from kafkad.core.errors import ErrorCode
+from kafkad.core.replication.following.fetch_session import FetchSession
+from kafkad.core.replication.following.requests import Fetched, PartitionToFetch
+from kafkad.core.types import TopicPartition
+
+ID = b"t" * 16
+
+
+def row(partition: int, offset: int = 0) -> PartitionToFetch:
+    return PartitionToFetch((ID, partition), TopicPartition("t", partition), 0, offset, -1, 0)
+
+
+def established() -> FetchSession:
+    session = FetchSession()
+    session.next_request([row(0), row(1)], uses_topic_ids=True)
+    assert session.answered(Fetched(0, 7, []), [(ID, 0), (ID, 1)])
+    return session
+
+
+def test_only_what_changed_is_named_again() -> None:
+    request = established().next_request([row(0, 5), row(2)], uses_topic_ids=True)
+    assert (request.session_id, request.session_epoch) == (7, 1)
+    assert request.partitions == [row(0, 5), row(2)]
+    assert request.forgotten == [row(1)]
+
+
+def test_a_lost_session_ends_in_a_full_request_without_it() -> None:
+    session = established()
+    session.next_request([row(0)], uses_topic_ids=True)
+    assert not session.answered(Fetched(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, []), [])
+    request = session.next_request([row(0)], uses_topic_ids=True)
+    assert (request.session_id, request.session_epoch, request.partitions) == (0, 0, [row(0)])
+
+
+def test_after_a_lost_answer_the_old_session_is_closed_by_the_next_full_request() -> None:
+    session = established()
+    session.next_request([row(0)], uses_topic_ids=True)
+    session.failed()
+    request = session.next_request([row(0)], uses_topic_ids=True)
+    assert (request.session_id, request.session_epoch, request.partitions) == (7, 0, [row(0)])
+
+
+def test_a_full_answer_that_leaves_partitions_out_is_not_used() -> None:
+    session = FetchSession()
+    session.next_request([row(0), row(1)], uses_topic_ids=True)
+    assert not session.answered(Fetched(0, 7, []), [(ID, 0)])
+    assert session.next_request([row(0)], uses_topic_ids=True).session_epoch == 0
+
+
+def test_a_leader_without_sessions_gets_full_requests() -> None:
+    session = FetchSession()
+    session.next_request([row(0)], uses_topic_ids=True)
+    assert session.answered(Fetched(0, 0, []), [(ID, 0)])
+    request = session.next_request([row(0)], uses_topic_ids=True)
+    assert (request.session_epoch, request.partitions) == (0, [row(0)])
+
+
+def test_names_instead_of_ids_begin_another_session() -> None:
+    request = established().next_request([row(0)], uses_topic_ids=False)
+    assert (request.session_id, request.session_epoch, request.partitions) == (7, 0, [row(0)])

@@ -1,0 +1,91 @@
+"""What Apache Kafka 3.9 brokers sent each other as followers and leaders is written and read alike."""
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kafkad.core.replication.following.requests import FetchWanted, OffsetWanted, PartitionToFetch
+from kafkad.core.types import TopicPartition
+from kafkad.wire.messages.follower_fetch import (
+    LIST_OFFSETS_VERSION,
+    WITH_TOPIC_IDS,
+    FetchLimits,
+    decode_fetch,
+    decode_list_offsets,
+    encode_fetch,
+    encode_list_offsets,
+)
+from kafkad.wire.primitives import MalformedRequest
+
+RECORDED = [json.loads(line) for line in Path(__file__).with_name("follower_fetch_recorded.jsonl").open()]
+FETCHES = [row for row in RECORDED if row["api"] == "Fetch"]
+LISTS = [row for row in RECORDED if row["api"] == "ListOffsets"]
+LIMITS = FetchLimits(max_wait_ms=500, min_bytes=1, max_bytes=10_485_760, partition_max_bytes=1_048_576)
+FIRST, SECOND = bytes.fromhex("694b5a4b36c843529dd37e305aedda75"), bytes.fromhex("645057c9d2af497890d2b0421154fb30")
+
+
+def _row(topic: bytes, partition: int, *, epoch: int, offset: int = 0, last_epoch: int = -1) -> PartitionToFetch:
+    return PartitionToFetch((topic, partition), TopicPartition("t", partition), epoch, offset, last_epoch, 0)
+
+
+def _body(recorded: dict[str, str]) -> bytes:
+    request = bytes.fromhex(recorded["request_hex"])
+    return request[8 + 2 + 18 + 1 :]
+
+
+def test_a_full_fetch_is_written_as_apache_kafka_writes_it() -> None:
+    rows = [_row(FIRST, 0, epoch=1), _row(FIRST, 3, epoch=1), _row(SECOND, 1, epoch=0)]
+    wanted = FetchWanted(uses_topic_ids=True, session_id=0, session_epoch=0, partitions=rows, forgotten=[])
+    assert encode_fetch(wanted, LIMITS, 3, 0x123) == (WITH_TOPIC_IDS, _body(FETCHES[0]))
+
+
+def test_an_incremental_fetch_that_forgets_partitions_is_written_as_apache_kafka_writes_it() -> None:
+    rows = [_row(FIRST, 0, epoch=1), _row(FIRST, 3, epoch=1), _row(SECOND, 1, epoch=0)]
+    wanted = FetchWanted(
+        uses_topic_ids=True, session_id=0x09A76BB0, session_epoch=1, partitions=[], forgotten=rows
+    )
+    assert encode_fetch(wanted, LIMITS, 3, 0x123) == (WITH_TOPIC_IDS, _body(FETCHES[1]))
+
+
+@pytest.mark.parametrize("recorded", FETCHES)
+def test_answers_of_apache_kafka_are_read_and_records_are_where_they_say(recorded: dict[str, str]) -> None:
+    response = memoryview(bytes.fromhex(recorded["response_hex"]))
+    answer = decode_fetch(response[5:], WITH_TOPIC_IDS, 5)
+    assert answer.error == 0
+    for row in answer.partitions:
+        if row.records_length:
+            assert response[row.records_at + 16] == 2, "the magic of a batch"
+
+
+def test_a_diverging_epoch_is_read() -> None:
+    found = [
+        row
+        for recorded in FETCHES
+        for row in decode_fetch(memoryview(bytes.fromhex(recorded["response_hex"]))[5:], WITH_TOPIC_IDS, 0).partitions
+        if row.diverging_epoch >= 0
+    ]
+    assert [(row.diverging_epoch, row.diverging_end_offset) for row in found] == [(0, 5)]
+
+
+@pytest.mark.parametrize(("recorded", "timestamp", "offset"), list(zip(LISTS, (-1, -2), (35, 20), strict=True)))
+def test_list_offsets_is_written_and_read(recorded: dict[str, str], timestamp: int, offset: int) -> None:
+    wanted = [OffsetWanted((FIRST, 0), TopicPartition("dr", 0), 1, timestamp)]
+    assert recorded["v"] == LIST_OFFSETS_VERSION
+    assert encode_list_offsets(wanted, 2) == _body(recorded)
+    (listed,) = decode_list_offsets(memoryview(bytes.fromhex(recorded["response_hex"]))[5:])
+    assert listed == ("dr", 0, 0, offset)
+
+
+def test_any_bytes_are_read_or_refused() -> None:
+    random = Random(1)
+    for recorded in RECORDED * 200:
+        damaged = bytearray(bytes.fromhex(recorded["response_hex"])[5:])
+        for _ in range(random.randint(1, 4)):
+            damaged[random.randrange(len(damaged))] = random.randrange(256)
+        view = memoryview(damaged)[: random.randint(0, len(damaged))]
+        try:
+            decode_fetch(view, WITH_TOPIC_IDS, 0) if recorded["api"] == "Fetch" else decode_list_offsets(view)
+        except MalformedRequest:
+            continue
