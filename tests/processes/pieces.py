@@ -21,6 +21,7 @@ from kafkad.adapters.shared_memory.arena import Arena
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessState
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config import load
+from kafkad.config.entities.broker import ClusterConfig
 from kafkad.core.controller.deltas import Change, MetadataDelta, TopicCreated, TopicDeleted, apply, encode
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import PartitionSlot
@@ -137,7 +138,7 @@ class Pieces:
     """One worker and one network process, topic "t" unless told otherwise."""
 
     def __init__(
-        self, folder: Path, overrides: Mapping[str, str] | None = None, *, partitions: int = 2, zookeeper: str = ""
+        self, folder: Path, overrides: Mapping[str, str] | None = None, *, partitions: int = 2, in_cluster: bool = False
     ) -> None:
         # Sockets have short names, and pytest's directories long ones.
         self._sockets = tempfile.TemporaryDirectory()
@@ -153,9 +154,15 @@ class Pieces:
             **(overrides or {}),
         }
         self.config = load(None, list(settings.items()))
-        if zookeeper:
-            # Its controller is played, so nobody connects there; fetchers are there only in a cluster.
-            self.config = replace(self.config, values={**self.config.values, "zookeeper.connect": zookeeper})
+        if in_cluster:
+            # Its controller is played, so nobody connects there.
+            cluster = ClusterConfig(
+                zookeeper_connect="played",
+                zookeeper_session_timeout_ms=1000,
+                zookeeper_connection_timeout_ms=1000,
+                inter_broker_listener="PLAINTEXT",
+            )
+            self.config = replace(self.config, cluster=cluster)
         self._plugins = load_plugins(enabled=False)
         self._resources = take_resources(self.config)
         self._arena_region = SharedRegion("arena-of-pieces", self._resources.shared.arenas[0].size)

@@ -166,8 +166,10 @@ class FetcherProcess:
         own = self._image.brokers.get(self._context.config.node_id)
         leader.broker_epoch = -1 if own is None else own.epoch
         broker = self._image.brokers.get(broker_id)
-        name = inter_broker_listener(self._context.config)
-        found = [] if broker is None else [each for each in broker.listeners if each.name == name]
+        cluster = self._context.config.cluster
+        assert cluster is not None, "there are fetchers in a cluster only"
+        listeners = () if broker is None else broker.listeners
+        found = [each for each in listeners if each.name == cluster.inter_broker_listener]
         leader.move_to(Destination(broker_id, found[0].host, found[0].port) if found else None)
         self._changed[leader] = None
 
@@ -260,12 +262,6 @@ def fetch_limits(config: BrokerConfig) -> FetchLimits:
         max_bytes=_whole(config, "replica.fetch.response.max.bytes"),
         partition_max_bytes=_whole(config, "replica.fetch.max.bytes"),
     )
-
-
-def inter_broker_listener(config: BrokerConfig) -> str:
-    """The name of the listener on which brokers talk to each other."""
-    name = config.values["inter.broker.listener.name"]
-    return str(name if name is not None else config.values["security.inter.broker.protocol"])
 
 
 def _whole(config: BrokerConfig, name: str) -> int:

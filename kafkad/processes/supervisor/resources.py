@@ -94,7 +94,7 @@ def fetcher_count(config: BrokerConfig) -> int:
     """Only a broker of a cluster has leaders to follow."""
     count = config.values["num.replica.fetchers"]
     assert isinstance(count, int), "it is an integer option"
-    return count if config.values["zookeeper.connect"] else 0
+    return count if config.cluster is not None else 0
 
 
 def _fetcher_arena_bytes(config: BrokerConfig) -> int:

@@ -20,7 +20,7 @@ class Broker(Pieces):
 
     def __init__(self, folder: Path, node_id: int) -> None:
         settings = {"node.id": str(node_id), "replica.fetch.backoff.ms": "50", "replica.fetch.wait.max.ms": "20"}
-        super().__init__(folder, settings, partitions=1, zookeeper="played")
+        super().__init__(folder, settings, partitions=1, in_cluster=True)
 
     def start(self) -> None:
         self.begin(FETCHER)
