@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from kafkad.wire.messages.follower_fetch import (
 )
 from kafkad.wire.primitives import MalformedRequest
 
-RECORDED = [json.loads(line) for line in Path(__file__).with_name("follower_fetch_recorded.jsonl").open()]
+RECORDED: list[dict[str, Any]] = [json.loads(line) for line in Path(__file__).with_name("follower_fetch_recorded.jsonl").open()]
 FETCHES = [row for row in RECORDED if row["api"] == "Fetch"]
 LISTS = [row for row in RECORDED if row["api"] == "ListOffsets"]
 LIMITS = FetchLimits(max_wait_ms=500, min_bytes=1, max_bytes=10_485_760, partition_max_bytes=1_048_576)
@@ -30,7 +31,7 @@ def _row(topic: bytes, partition: int, *, epoch: int, offset: int = 0, last_epoc
     return PartitionToFetch((topic, partition), TopicPartition("t", partition), epoch, offset, last_epoch, 0)
 
 
-def _body(recorded: dict[str, str]) -> bytes:
+def _body(recorded: dict[str, Any]) -> bytes:
     request = bytes.fromhex(recorded["request_hex"])
     return request[8 + 2 + 18 + 1 :]
 
@@ -50,7 +51,7 @@ def test_an_incremental_fetch_that_forgets_partitions_is_written_as_apache_kafka
 
 
 @pytest.mark.parametrize("recorded", FETCHES)
-def test_answers_of_apache_kafka_are_read_and_records_are_where_they_say(recorded: dict[str, str]) -> None:
+def test_answers_of_apache_kafka_are_read_and_records_are_where_they_say(recorded: dict[str, Any]) -> None:
     response = memoryview(bytes.fromhex(recorded["response_hex"]))
     answer = decode_fetch(response[5:], WITH_TOPIC_IDS, 5)
     assert answer.error == 0
@@ -70,7 +71,7 @@ def test_a_diverging_epoch_is_read() -> None:
 
 
 @pytest.mark.parametrize(("recorded", "timestamp", "offset"), list(zip(LISTS, (-1, -2), (35, 20), strict=True)))
-def test_list_offsets_is_written_and_read(recorded: dict[str, str], timestamp: int, offset: int) -> None:
+def test_list_offsets_is_written_and_read(recorded: dict[str, Any], timestamp: int, offset: int) -> None:
     wanted = [OffsetWanted((FIRST, 0), TopicPartition("dr", 0), 1, timestamp)]
     assert recorded["v"] == LIST_OFFSETS_VERSION
     assert encode_list_offsets(wanted, 2) == _body(recorded)
