@@ -115,7 +115,10 @@ class Assembly:
             failed=failed_partitions.failed,
         )
         self.following = self._assemble_following(shell, context, failed_partitions)
-        self.slot_publisher = SlotPublisher(
+        self.slot_publisher = self._assemble_publisher(shell, context)
+
+    def _assemble_publisher(self, shell: Shell, context: ChildContext) -> SlotPublisher:
+        return SlotPublisher(
             self.partitions.by_slot,
             context.table,
             context.block,

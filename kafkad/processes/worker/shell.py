@@ -11,7 +11,7 @@ from kafkad.adapters.links.messaging import PeerChange, PeerGone
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
-from kafkad.core.controller.deltas import BrokersChanged, MetadataGap, Snapshot, apply, decode
+from kafkad.core.controller.deltas import MetadataGap, apply, decode
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.metrics.catalogue import BYTES_IN
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
@@ -21,7 +21,6 @@ from kafkad.processes.runtime.peers import Peers
 from kafkad.processes.runtime.rings import Rings
 from kafkad.processes.worker.assembly import Assembly
 from kafkad.processes.worker.closing import close_logs
-from kafkad.processes.worker.coordinators.metadata_changes import tell_coordinators
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.pass_work import PassWork
 from kafkad.processes.worker.replication.roles import Roles
@@ -69,11 +68,9 @@ class WorkerProcess:
         rings = Rings(context.key, context.shared.rings, context.shared.doorbells, self._on_frames)
         self.peers = Peers(self.loop, context.registry, context.runtime_dir, context.key, self._on_frames, rings)
         assembly = Assembly(self, context, self._now_ms)
-        self.partitions = assembly.partitions
-        self.loader = assembly.loader
+        self.partitions, self.loader = assembly.partitions, assembly.loader
         self.appender, self.leading = assembly.appender, assembly.leading
-        self.following = assembly.following
-        self.upkeep = assembly.upkeep
+        self.following, self.upkeep = assembly.following, assembly.upkeep
         self.questions = assembly.questions
         self.cleanings = assembly.cleanings
         self.moves = assembly.moves
@@ -153,9 +150,7 @@ class WorkerProcess:
             return
         if image is not self.partitions.image:
             self.partitions.apply(image, delta)
-            tell_coordinators(self.coordinator_shards, delta.changes)
-            if any(isinstance(change, BrokersChanged | Snapshot) for change in delta.changes):
-                self.leading.look_at_all()
+            self._roles.metadata_changed(delta.changes)
             early, self._early = self._early, []
             for peer, question in early:
                 self._on_frames(peer, [question])

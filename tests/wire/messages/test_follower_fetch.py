@@ -20,7 +20,8 @@ from kafkad.wire.messages.follower_fetch import (
 )
 from kafkad.wire.primitives import MalformedRequest
 
-RECORDED: list[dict[str, Any]] = [json.loads(line) for line in Path(__file__).with_name("follower_fetch_recorded.jsonl").open()]
+_FILE = Path(__file__).with_name("follower_fetch_recorded.jsonl")
+RECORDED: list[dict[str, Any]] = [json.loads(line) for line in _FILE.read_text().splitlines()]
 FETCHES = [row for row in RECORDED if row["api"] == "Fetch"]
 LISTS = [row for row in RECORDED if row["api"] == "ListOffsets"]
 LIMITS = FetchLimits(max_wait_ms=500, min_bytes=1, max_bytes=10_485_760, partition_max_bytes=1_048_576)

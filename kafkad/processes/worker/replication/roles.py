@@ -3,7 +3,11 @@
 Requests that wait for this leader hear at once that it is none. A coordinator begins anew in each epoch.
 """
 
+from collections.abc import Sequence
+
+from kafkad.core.controller.deltas import BrokersChanged, Change, Snapshot
 from kafkad.processes.worker.assembly import Assembly
+from kafkad.processes.worker.coordinators.metadata_changes import tell_coordinators
 from kafkad.processes.worker.owned import OwnedPartition
 
 
@@ -17,6 +21,12 @@ class Roles:
         self._questions = assembly.questions
         self._coordinator_shards = assembly.coordinator_shards
         self._slot_publisher = assembly.slot_publisher
+
+    def metadata_changed(self, changes: Sequence[Change]) -> None:
+        """The partitions themselves are up to date already."""
+        tell_coordinators(self._coordinator_shards, changes)
+        if any(isinstance(change, BrokersChanged | Snapshot) for change in changes):
+            self._leading.look_at_all()
 
     def loaded(self, owned: OwnedPartition) -> None:
         """Its log is there."""
