@@ -1,0 +1,123 @@
+"""Three brokers with three replicas: acks=all, a leader killed, one that comes back and catches up."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
+
+from tests.daemon.test_cluster import WITHIN_S, Cluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as ends:
+        yield Cluster(tmp_path, ends)
+
+
+def in_sync(cluster: Cluster, broker: int, name: str) -> list[list[int]]:
+    client = cluster.admin(broker)
+    try:
+        (topic,) = client.describe_topics([name])
+    finally:
+        client.close()
+    rows = sorted(topic["partitions"], key=lambda row: int(row["partition_index"]))
+    return [sorted(row["isr_nodes"]) for row in rows]
+
+
+def send(cluster: Cluster, broker: int, numbers: range) -> None:
+    producer = KafkaProducer(bootstrap_servers=cluster.brokers[broker].bootstrap, acks="all", retries=50)
+    sent = [producer.send("r", b"%d" % number, partition=number % 3) for number in numbers]
+    for each in sent:
+        each.get(WITHIN_S)
+    producer.close()
+
+
+@pytest.mark.timeout(600)
+def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(cluster: Cluster) -> None:
+    cluster.create(3, "r", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    for broker in (1, 2, 3):
+        cluster.wait_until(
+            lambda broker=broker: cluster.leaders(broker, "r") == [1, 2, 3],  # type: ignore[misc]
+            f"broker {broker} knows the leaders",
+        )
+    send(cluster, 2, range(300))
+    cluster.brokers[3].kill()
+    cluster.wait_until(lambda: cluster.leaders(2, "r") == [1, 2, 1], "a replica in sync leads instead")
+    send(cluster, 2, range(300, 600))
+    cluster.brokers[3].start()
+    cluster.wait_until(lambda: in_sync(cluster, 2, "r") == [[1, 2, 3]] * 3, "it has caught up")
+    consumer = KafkaConsumer(
+        "r",
+        bootstrap_servers=cluster.brokers[1].bootstrap,
+        auto_offset_reset="earliest",
+        group_id="g",
+        consumer_timeout_ms=20_000,
+    )
+    found = set()
+    for message in consumer:
+        found.add(message.value)
+        if len(found) == 600:
+            break
+    consumer.close()
+    assert found == {b"%d" % number for number in range(600)}
+
+
+class Replicated(Cluster):
+    """Its internal topics have three replicas too."""
+
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), "offsets.topic.replication.factor": "3", "min.insync.replicas": "2"}
+
+
+def consumed(cluster: Cluster, broker: int, count: int) -> set[bytes]:
+    """What a member of the group gets; it commits."""
+    consumer = KafkaConsumer(
+        "r",
+        bootstrap_servers=cluster.brokers[broker].bootstrap,
+        auto_offset_reset="earliest",
+        group_id="g",
+        consumer_timeout_ms=30_000,
+        enable_auto_commit=False,
+    )
+    found: set[bytes] = set()
+    for message in consumer:
+        assert message.value not in found, "no record comes twice"
+        found.add(message.value)
+        if len(found) == count:
+            break
+    consumer.commit()
+    consumer.close()
+    return found
+
+
+@pytest.mark.timeout(600)
+def test_a_group_goes_on_when_the_controller_that_coordinates_it_is_killed(tmp_path: Path) -> None:
+    with ExitStack() as ends:
+        cluster = Replicated(tmp_path, ends)
+        cluster.create(3, "r", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+        for broker in (1, 2, 3):
+            cluster.wait_until(
+                lambda broker=broker: cluster.leaders(broker, "r") == [1, 2, 3],  # type: ignore[misc]
+                f"broker {broker} knows the leaders",
+            )
+        send(cluster, 2, range(300))
+        assert len(consumed(cluster, 2, 300)) == 300
+        for victim in (1, 2, 3):
+            outlive(cluster, victim)
+
+
+def outlive(cluster: Cluster, victim: int) -> None:
+    """Kill a broker, go on without it, and let it catch up."""
+    other, first = victim % 3 + 1, 300 * victim
+    cluster.brokers[victim].kill()
+    cluster.wait_until(lambda: victim not in cluster.leaders(other, "r"), "another one leads")
+    send(cluster, other, range(first, first + 300))
+    assert consumed(cluster, other, 300) == {b"%d" % number for number in range(first, first + 300)}
+    cluster.brokers[victim].start()
+    for broker in (1, 2, 3):
+        cluster.wait_until(
+            lambda broker=broker: in_sync(cluster, broker, "r") == [[1, 2, 3]] * 3,  # type: ignore[misc]
+            "it has caught up",
+        )
