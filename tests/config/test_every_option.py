@@ -44,6 +44,21 @@ OTHER_VALUES: dict[str, tuple[tuple[str, str], ...]] = {
     "broker.id": (("broker.id", "5"), ("node.id", "5")),
     "compression.gzip.level": (("compression.gzip.level", "5"),),
     "kafkad.metrics.listener": (("kafkad.metrics.listener", "127.0.0.1:1"),),
+    # Read only in a cluster.
+    "inter.broker.listener.name": (
+        ("zookeeper.connect", "127.0.0.1:2181"),
+        ("listeners", "PLAINTEXT://:9092,INTERNAL://:9093"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT"),
+        ("inter.broker.listener.name", "INTERNAL"),
+    ),
+    "zookeeper.session.timeout.ms": (
+        ("zookeeper.connect", "127.0.0.1:2181"),
+        ("zookeeper.session.timeout.ms", "5"),
+    ),
+    "zookeeper.connection.timeout.ms": (
+        ("zookeeper.connect", "127.0.0.1:2181"),
+        ("zookeeper.connection.timeout.ms", "5"),
+    ),
     "socket.request.max.bytes": (("socket.request.max.bytes", "200000000"),),
 }
 
@@ -184,7 +199,9 @@ def names_read() -> frozenset[str]:
 def changed_fields(name: str) -> set[str]:
     """The fields of the built configuration that have another value when the option has."""
     before, after = (dict(_fields_of(configured(*pairs))) for pairs in ((), _another(name)))
-    return {field for part, field in before if before[part, field] != after[part, field]}
+    return {
+        field for part, field in before.keys() | after.keys() if before.get((part, field)) != after.get((part, field))
+    }
 
 
 def _fields_of(part: object) -> Iterator[tuple[tuple[str, str], object]]:

@@ -87,7 +87,6 @@ def test_refusal_means_exit_code_2() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("zookeeper.connect", "localhost:2181", "remove zookeeper.connect"),
         ("authorizer.class.name", "org.example.Authorizer", "nothing would be protected"),
         ("super.users", "User:admin", "nothing would be protected"),
         ("remote.log.storage.system.enable", "true", "there is no remote storage"),

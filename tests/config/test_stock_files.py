@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.config import Endpoint
-from tests.config.configurations import configured, problems
+from tests.config.configurations import configured
 
 SOCKETS = """
 num.network.threads=3
@@ -84,15 +84,14 @@ def test_kraft_broker_file_starts(path: Path) -> None:
     assert configured(path=path).node_id == 2
 
 
-def test_zookeeper_file_says_what_to_remove(path: Path) -> None:
+def test_zookeeper_file_is_that_of_a_broker_in_a_cluster(path: Path) -> None:
     path.write_text(ZOOKEEPER)
-    (line,) = problems(path=path)
-    assert line.startswith("server.properties line ")
-    assert "remove zookeeper.connect to run a single broker" in line
-
-
-def test_zookeeper_file_starts_without_that_line(path: Path) -> None:
-    path.write_text(ZOOKEEPER.replace("zookeeper.connect=localhost:2181\n", ""))
     config = configured(path=path)
-    assert config.node_id == 0
-    assert "zookeeper.connection.timeout.ms has no effect here: no ZooKeeper is used yet" in config.notices
+    assert config.cluster is not None
+    assert (config.node_id, config.cluster.zookeeper_connect) == (0, "localhost:2181")
+    assert config.cluster.zookeeper_connection_timeout_ms == 18_000
+
+
+def test_zookeeper_file_starts_a_single_broker_without_that_line(path: Path) -> None:
+    path.write_text(ZOOKEEPER.replace("zookeeper.connect=localhost:2181\n", ""))
+    assert (configured(path=path).node_id, configured(path=path).cluster) == (0, None)

@@ -43,7 +43,7 @@ SETTINGS: tuple[Setting, ...] = (
         None, LOW, READ_ONLY,
         "Which security protocol each listener name stands for."),
     row("inter.broker.listener.name", STRING, None, None, MEDIUM, READ_ONLY,
-        "Name of the listener that brokers use among themselves.", status=SINGLE),
+        "Name of the listener that brokers use among themselves."),
     row("control.plane.listener.name", STRING, None, None, HIGH, READ_ONLY,
         "Name of the listener reserved for requests of the controller.", status=SINGLE),
     row("early.start.listeners", LIST, None, None, HIGH, READ_ONLY,

@@ -1,6 +1,6 @@
 """Options of ZooKeeper."""
 
-from kafkad.config.rows.reasons import MIGRATION, NO_ZK, ZK
+from kafkad.config.rows.reasons import MIGRATION, NO_ZK
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LIST, LOW, MEDIUM, PASSWORD, READ_ONLY, STRING, row
@@ -8,11 +8,11 @@ from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LIST, LOW, MEDIUM, PAS
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
     row("zookeeper.connect", STRING, None, None, HIGH, READ_ONLY,
-        "Addresses of the ZooKeeper ensemble, with an optional root path.", status=ZK),
+        "Addresses of the ZooKeeper ensemble, with an optional root path. Unset: a single broker that needs none."),
     row("zookeeper.connection.timeout.ms", INT, None, None, HIGH, READ_ONLY,
-        "Wait for a connection to ZooKeeper.", status=NO_ZK),
+        "Wait for a connection to ZooKeeper; unset: the session's timeout."),
     row("zookeeper.session.timeout.ms", INT, 18_000, None, HIGH, READ_ONLY,
-        "Silence after which ZooKeeper ends the session.", status=NO_ZK),
+        "Silence after which ZooKeeper ends the session."),
     row("zookeeper.max.in.flight.requests", INT, 10, Between(1), HIGH, READ_ONLY,
         "Requests to ZooKeeper that may be unanswered.", status=NO_ZK),
     row("zookeeper.set.acl", BOOLEAN, False, None, HIGH, READ_ONLY,
