@@ -1,4 +1,5 @@
 # make run      a broker on 127.0.0.1:9092 with its data in data/ (PORT=… DATA=… change that)
+# make cluster  a ZooKeeper and three brokers on 127.0.0.1:9092 and the ports after it, in data/cluster/ (BROKERS=… PORT=…)
 # make venv     only the virtual environment that it runs in
 # make native   compiles most modules where they are; what runs from then on is compiled, until a module is changed
 # make test     every test, through tox (ENVS=unit,native-unit,… chooses), with the tools they need
@@ -11,13 +12,20 @@ PORT ?= 9092
 DATA ?= $(CURDIR)/data
 ENVS ?= unit,types,lint,daemon,compat,package
 BENCH ?=
+BROKERS ?= 3
+ZOOKEEPER_PORT ?= 2181
 
-.PHONY: run venv native test deb dist bench
+.PHONY: run cluster venv native test deb dist bench
 
 # exec: the broker is what the terminal's Ctrl-C and make's own signals reach.
 run: $(VENV)/installed
 	@exec $(VENV)/bin/python -m kafkad start etc/server.properties \
 		--override listeners=PLAINTEXT://127.0.0.1:$(PORT) --override "log.dirs=$(DATA)"
+
+cluster: $(VENV)/installed
+	@packaging/checkout/tools.sh cluster
+	@exec $(VENV)/bin/python packaging/checkout/cluster.py --brokers $(BROKERS) --port $(PORT) \
+		--zookeeper-port $(ZOOKEEPER_PORT) --data "$(DATA)/cluster"
 
 venv: $(VENV)/installed
 

@@ -2,7 +2,7 @@
 # Gets what the tests of a checkout need beside Python packages: by apt-get when this runs as root, otherwise by naming
 # the command in one line.
 #
-# Usage: tools.sh ENVIRONMENT...      those of tox, as in `make test ENVS=unit,process`
+# Usage: tools.sh ENVIRONMENT...      those of tox, as in `make test ENVS=unit,process`, and `cluster` for `make cluster`
 set -eu
 
 # Apache Kafka's own tools and a ZooKeeper, which many tests compare with.
@@ -13,6 +13,7 @@ say() { echo "kafkad: $*" >&2; }
 packages_of() {
     case $1 in
         types | lint) ;;
+        cluster) echo "default-jre-headless zookeeper" ;;
         native) echo "gcc libc6-dev libpython3-dev" ;;
         native-*) packages_of native && packages_of "${1#native-}" ;;
         unit) echo "git $java" ;;

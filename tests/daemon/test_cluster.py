@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
@@ -39,7 +40,7 @@ class Cluster:
         self.wait_until(lambda: self.known(3) == {1, 2, 3}, "broker 3 knows all three")
 
     def settings(self) -> dict[str, str]:
-        return {**SETTINGS, "offsets.topic.replication.factor": "1"}
+        return {**SETTINGS, "offsets.topic.replication.factor": "3", "min.insync.replicas": "2"}
 
     def wait_until(self, is_true: Callable[[], bool], what: str) -> None:
         def is_true_now() -> bool:
@@ -67,14 +68,44 @@ class Cluster:
         finally:
             client.close()
 
-    def leaders(self, broker: int, name: str) -> list[int]:
+    def rows(self, broker: int, name: str) -> list[dict[str, Any]]:
         client = self.admin(broker)
         try:
             (topic,) = client.describe_topics([name])
         finally:
             client.close()
-        rows = sorted(topic["partitions"], key=lambda row: int(row["partition_index"]))
-        return [int(row["leader_id"]) for row in rows]
+        return sorted(topic["partitions"], key=lambda row: int(row["partition_index"]))
+
+    def leaders(self, broker: int, name: str) -> list[int]:
+        return [int(row["leader_id"]) for row in self.rows(broker, name)]
+
+    def in_sync(self, broker: int, name: str) -> list[set[int]]:
+        return [set(row["isr_nodes"]) for row in self.rows(broker, name)]
+
+    def produce(self, broker: int, numbers: range) -> None:
+        """Each is acknowledged by all that are in sync."""
+        producer = KafkaProducer(bootstrap_servers=self.brokers[broker].bootstrap, acks="all", retries=10)
+        sent = [producer.send("t", b"%d" % number, partition=number % 3) for number in numbers]
+        producer.flush(WITHIN_S)
+        assert all(each.succeeded() for each in sent)
+        producer.close()
+
+    def consume(self, broker: int, group: str, count: int) -> list[int]:
+        """What a new member of the group reads, in order; it stops when it has `count`."""
+        consumer = KafkaConsumer(
+            "t",
+            bootstrap_servers=self.brokers[broker].bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=30_000,
+        )
+        found = []
+        for message in consumer:
+            found.append(int(message.value))
+            if len(found) == count:
+                break
+        consumer.close()
+        return sorted(found)
 
     def create(self, broker: int, name: str, assignments: dict[int, list[int]]) -> None:
         client = self.admin(broker)
@@ -95,41 +126,31 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 @pytest.mark.timeout(600)
 def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: Cluster) -> None:
     assert {cluster.controller(each) for each in (1, 2, 3)} == {1}
-    cluster.create(3, "t", {0: [1], 1: [2], 2: [3]})
+    cluster.create(3, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
     for broker in (1, 2, 3):
         cluster.wait_until(
             lambda broker=broker: cluster.leaders(broker, "t") == [1, 2, 3],  # type: ignore[misc]
             f"broker {broker} knows the leaders",
         )
-    producer = KafkaProducer(bootstrap_servers=cluster.brokers[2].bootstrap, acks="all", retries=10)
-    for number in range(300):
-        producer.send("t", b"%d" % number, partition=number % 3)
-    producer.flush(WITHIN_S)
-    producer.close()
-    consumer = KafkaConsumer(
-        "t",
-        bootstrap_servers=cluster.brokers[3].bootstrap,
-        group_id="g",
-        auto_offset_reset="earliest",
-        consumer_timeout_ms=20_000,
-    )
-    found = set()
-    for message in consumer:
-        found.add(message.value)
-        if len(found) == 300:
-            break
-    consumer.close()
-    assert found == {b"%d" % number for number in range(300)}
+    cluster.produce(2, range(300))
+    assert cluster.consume(3, "g", 300) == sorted(range(300))
 
     cluster.brokers[1].kill()
-    cluster.wait_until(lambda: cluster.leaders(3, "t") == [-1, 2, 3], "the partition of the dead broker waits for it")
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 3], "others lead in its place")
     cluster.wait_until(lambda: cluster.controller(3) in (2, 3), "another broker is the controller")
+    cluster.produce(2, range(300, 600))
     cluster.create(3, "after", {0: [3], 1: [2]})
     cluster.wait_until(lambda: cluster.leaders(2, "after") == [3, 2], "the new controller makes topics")
     cluster.brokers[1].start()
-    cluster.wait_until(lambda: cluster.leaders(2, "t") == [1, 2, 3], "it leads again when it is back")
+    cluster.wait_until(lambda: cluster.in_sync(2, "t") == [{1, 2, 3}] * 3, "it has caught up when it is back")
+    cluster.brokers[2].kill()
+    cluster.wait_until(lambda: 2 not in cluster.leaders(3, "t"), "the next one is killed, and others lead")
+    cluster.produce(3, range(600, 900))
+    assert cluster.consume(1, "h", 900) == sorted(range(900))
+    cluster.brokers[2].start()
+    cluster.wait_until(lambda: cluster.in_sync(1, "t") == [{1, 2, 3}] * 3, "it has caught up, too")
 
-    client = cluster.admin(2)
+    client = cluster.admin(3)
     client.delete_topics(["t", "after"])
     client.close()
     cluster.wait_until(

@@ -3,8 +3,10 @@
 Clients need not find the controller, whichever broker it is and however often it changes.
 """
 
+from collections import deque
 from functools import partial
 
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.errors import ErrorCode
@@ -19,6 +21,9 @@ from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, 
 
 NO_ONE = "no controller is elected"
 _TIMEOUT_MS = 60_000
+HELD_MS = 10_000
+"""How long a request waits for a controller: an election, or the first word of one to a new broker."""
+_LOOK_MS = 50
 
 
 class PassingOn:
@@ -26,6 +31,7 @@ class PassingOn:
         self._host = host
         self._send = send
         self._connections = BrokerConnections(loop, str(host.broker_id))
+        self._held: deque[tuple[int, Request]] = deque()
 
     def destination(self) -> Destination | None:
         """Where the controller is, as far as this broker was told; None: it is this one, or unknown."""
@@ -45,9 +51,16 @@ class PassingOn:
         else:
             self._connections.send(to, request)
 
+    def _send_or_hold(self, request: Request) -> None:
+        to = self.destination()
+        if to is None:
+            self._held.append((monotonic_ms() + HELD_MS, request))
+        else:
+            self._connections.send(to, request)
+
     def pass_on(self, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
-        self.send(
+        self._send_or_hold(
             Request(
                 api_key=context.api_key,
                 version=context.version,
@@ -94,11 +107,23 @@ class PassingOn:
         )
 
     def turn(self) -> None:
+        now_ms = monotonic_ms()
+        to = self.destination() if self._held else None
+        while self._held and (to is not None or self._held[0][0] <= now_ms):
+            _, request = self._held.popleft()
+            if to is not None:
+                self._connections.send(to, request)
+            else:
+                request.on_failure(NO_ONE)
         self._connections.turn()
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self._connections.next_deadline_ms
+        sending_ms = self._connections.next_deadline_ms
+        if not self._held:
+            return sending_ms
+        look_ms = monotonic_ms() + _LOOK_MS
+        return look_ms if sending_ms is None else min(look_ms, sending_ms)
 
     def close(self) -> None:
         self._connections.close()
