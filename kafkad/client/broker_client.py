@@ -80,6 +80,7 @@ class BrokerClient:
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._controller = -1
+        self._cluster_id: str | None = None
         self._leaders: dict[tuple[str, int], int] = {}
         self._bootstrap = self._connect_to_any(parse_bootstrap(bootstrap))
 
@@ -102,6 +103,13 @@ class BrokerClient:
         if create:
             return self.until_deadline(lambda: self._describe(names, create=True))
         return self._describe(names, create=False)
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster, empty if it has none."""
+        if self._cluster_id is None:
+            self._describe([], create=False)
+        return self._cluster_id or ""
 
     def create_topic(
         self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]
@@ -210,6 +218,7 @@ class BrokerClient:
         response = self._bootstrap.call(request, MetadataResponse)
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self._controller = response.controller_id
+        self._cluster_id = response.cluster_id
         described = [self._remember(topic) for topic in response.topics]
         return sorted(described, key=lambda topic: topic.name)
 

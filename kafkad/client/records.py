@@ -23,7 +23,8 @@ EARLIEST = -2
 LATEST = -1
 
 _CONSUMER = BrokerId(-1)
-_MAX_FETCH_BYTES = i32(8 * 1024 * 1024)
+_FETCH_BYTES = 8 * 1024 * 1024
+_READ_UNCOMMITTED, _READ_COMMITTED = i8(0), i8(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,8 @@ class FetchedPartition:
     partition: int
     high_watermark: int
     records: bytes
+    aborted: tuple[tuple[int, int], ...] = ()
+    """Producer id and first offset of each aborted transaction, if only committed records are read."""
 
 
 def produce(client: BrokerClient, topic: str, partition: int, batch: bytes, *, acks: int) -> int:
@@ -61,9 +64,18 @@ def produce(client: BrokerClient, topic: str, partition: int, batch: bytes, *, a
 
 
 def fetch(
-    client: BrokerClient, topic: str, positions: Mapping[int, int], *, max_wait_ms: int
+    client: BrokerClient,
+    topic: str,
+    positions: Mapping[int, int],
+    *,
+    max_wait_ms: int,
+    max_bytes: int = _FETCH_BYTES,
+    is_committed: bool = False,
 ) -> list[FetchedPartition]:
-    """Batches from `positions` (partition to offset) on; waits up to `max_wait_ms` for the first byte."""
+    """Batches from `positions` (partition to offset) on; waits up to `max_wait_ms` for the first byte.
+
+    With `is_committed` only up to the last stable offset.
+    """
 
     def attempt() -> list[FetchedPartition]:
         by_leader: dict[BrokerConnection, dict[int, int]] = {}
@@ -73,23 +85,35 @@ def fetch(
         return [
             fetched
             for leader, asked in by_leader.items()
-            for fetched in _fetch_from(leader, topic, asked, share_ms)
+            for fetched in _fetch_from(leader, topic, asked, share_ms, max_bytes, is_committed=is_committed)
         ]
 
     return client.until_deadline(attempt)
 
 
-def offsets(client: BrokerClient, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
-    """The offset of each partition at `timestamp` (milliseconds, EARLIEST or LATEST); -1 when there is none."""
-    return {partition: _offset_at(client, topic, partition, timestamp) for partition in partitions}
+def offsets(
+    client: BrokerClient, topic: str, partitions: Iterable[int], timestamp: int, *, is_committed: bool = False
+) -> dict[int, int]:
+    """The offset of each partition at `timestamp` (milliseconds, EARLIEST or LATEST); -1 when there is none.
+
+    With `is_committed`, LATEST is the last stable offset.
+    """
+    isolation = _READ_COMMITTED if is_committed else _READ_UNCOMMITTED
+    return {partition: _offset_at(client, topic, partition, timestamp, isolation) for partition in partitions}
 
 
 def _fetch_from(
-    leader: BrokerConnection, topic: str, positions: Mapping[int, int], max_wait_ms: int
+    leader: BrokerConnection,
+    topic: str,
+    positions: Mapping[int, int],
+    max_wait_ms: int,
+    max_bytes: int,
+    *,
+    is_committed: bool,
 ) -> list[FetchedPartition]:
     partitions = tuple(
         FetchPartition(
-            partition=i32(partition), fetch_offset=i64(offset), partition_max_bytes=_MAX_FETCH_BYTES
+            partition=i32(partition), fetch_offset=i64(offset), partition_max_bytes=i32(max_bytes)
         )
         for partition, offset in positions.items()
     )
@@ -97,7 +121,8 @@ def _fetch_from(
         replica_id=_CONSUMER,
         max_wait=milliseconds(max_wait_ms),
         min_bytes=i32(1),
-        max_bytes=_MAX_FETCH_BYTES,
+        max_bytes=i32(max_bytes),
+        isolation_level=_READ_COMMITTED if is_committed else _READ_UNCOMMITTED,
         topics=(FetchTopic(topic=TopicName(topic), partitions=partitions),),
         forgotten_topics_data=(),
     )
@@ -112,16 +137,19 @@ def _fetch_from(
                 partition=answer.partition_index,
                 high_watermark=answer.high_watermark,
                 records=answer.records or b"",
+                aborted=tuple(
+                    (int(row.producer_id), int(row.first_offset)) for row in answer.aborted_transactions or ()
+                ),
             )
         )
     return fetched
 
 
-def _offset_at(client: BrokerClient, topic: str, partition: int, timestamp: int) -> int:
+def _offset_at(client: BrokerClient, topic: str, partition: int, timestamp: int, isolation: i8) -> int:
     asked = ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(timestamp))
     request = ListOffsetsRequest(
         replica_id=_CONSUMER,
-        isolation_level=i8(0),
+        isolation_level=isolation,
         topics=(ListOffsetsTopic(name=TopicName(topic), partitions=(asked,)),),
     )
 

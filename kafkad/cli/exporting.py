@@ -1,0 +1,249 @@
+"""What the commands of `kafkad export` do, and print."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafkad.cli.asking import CommandFailed
+from kafkad.cli.configuring import WrongConfiguration
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.export.places import TableFolder
+from kafkad.export.problems import ExportFailed, NotInstalled
+from kafkad.export.reading.source import Source
+from kafkad.export.run import (
+    Prepared,
+    RunTasks,
+    Summary,
+    Wanted,
+    carry_out,
+    open_sink,
+    prepare,
+    remove_orphans,
+    topic_facts,
+)
+from kafkad.export.task import Task, WrittenFile
+from kafkad.export.verification import verify as verify_table
+
+
+def run(*, engine: str, dry_run: bool, as_json: bool, metrics_file: Path | None, **asked: Any) -> None:
+    with _failing():
+        wanted = _wanted(**asked)
+        sink = open_sink(wanted)
+        prepared = prepare(wanted, sink)
+        if dry_run:
+            _print_plan(prepared, as_json=as_json)
+            return
+        with _engine(engine, wanted) as run_tasks:
+            summary = _with_progress(prepared, lambda told: carry_out(prepared, sink, run_tasks, told))
+        if metrics_file is not None:
+            _write_metrics(metrics_file, wanted, summary)
+    _print_summary(summary, as_json=as_json)
+
+
+def status(*, as_json: bool, **asked: Any) -> None:
+    with _failing():
+        wanted = _wanted(**asked)
+        sink = open_sink(wanted)
+        with _broker(wanted) as client:
+            facts = topic_facts(client, wanted.topic, is_committed=True)
+        state = sink.state(sorted(facts.bounds))
+    rows = [
+        {
+            "partition": each,
+            "exported": state.offsets.get(each),
+            "end": bounds.end,
+            "lag": bounds.end - max(state.offsets.get(each, bounds.earliest), bounds.earliest),
+        }
+        for each, bounds in sorted(facts.bounds.items())
+    ]
+    if as_json:
+        click.echo(json.dumps({"topic": wanted.topic, "out": wanted.out, "partitions": rows}))
+        return
+    for row in rows:
+        done = "nothing" if row["exported"] is None else f"up to offset {row['exported']}"
+        click.echo(f"{wanted.topic}-{row['partition']}: {done}, {row['lag']} behind {row['end']}")
+
+
+def verify(*, as_json: bool, **asked: Any) -> None:
+    with _failing():
+        wanted = _wanted(**asked)
+        sink = open_sink(wanted)
+        with _broker(wanted) as client:
+            facts = topic_facts(client, wanted.topic, is_committed=True)
+        state = sink.state(sorted(facts.bounds))
+        source = Source(topic=wanted.topic, bootstrap=wanted.bootstrap, with_headers=False, timeout_s=wanted.timeout_s)
+        earliest = {partition: bounds.earliest for partition, bounds in facts.bounds.items()}
+        found = verify_table(TableFolder(wanted.out), sink.files(), source, state.offsets, earliest)
+    if as_json:
+        click.echo(json.dumps([{**each._asdict(), "right": each.is_right} for each in found]))
+    else:
+        for each in found:
+            verdict = "right" if each.is_right else "WRONG"
+            click.echo(
+                f"{wanted.topic}-{each.partition}: {verdict}: {each.rows} records, {each.doubled} twice;"
+                f" of {each.compared} in the log {each.missing} are missing, {each.foreign} are not in the log"
+            )
+    if not all(each.is_right for each in found):
+        sys.exit(1)
+
+
+def maintain(*, older_than: float, as_json: bool, **asked: Any) -> None:
+    with _failing():
+        wanted = _wanted(**asked)
+        removed = remove_orphans(TableFolder(wanted.out), open_sink(wanted), older_than)
+    if as_json:
+        click.echo(json.dumps({"removed": removed}))
+    else:
+        click.echo(f"{len(removed)} files of runs that did not end are removed")
+
+
+def files(**asked: Any) -> None:
+    with _failing():
+        wanted = _wanted(**asked)
+        root = TableFolder(wanted.out).out
+        for path in open_sink(wanted).files():
+            click.echo(f"{root.rstrip('/')}/{path}")
+
+
+def _wanted(
+    *,
+    topic: str,
+    out: str,
+    format_: str,
+    name: str | None,
+    log_dirs: str,
+    isolation: str = "read_committed",
+    on_data_loss: str = "fail",
+    recreated: str = "fail",
+    target_file_size: int = 256 << 20,
+    start: str = "earliest",
+    end: str = "latest",
+    **rest: Any,
+) -> Wanted:
+    for option, value, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
+        if value not in words and not (value.isascii() and value.isdigit()):
+            raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {value!r}"])
+    return Wanted(
+        topic=topic,
+        out=out,
+        format=format_,
+        name=name or topic,
+        log_dirs=tuple(filter(None, log_dirs.split(","))),
+        is_committed=isolation == "read_committed",
+        skips_lost=on_data_loss == "skip",
+        accepts_recreated=recreated == "append",
+        target_file_bytes=target_file_size,
+        start=start,
+        end=end,
+        **rest,
+    )
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    try:
+        yield
+    except NotInstalled as missing:
+        raise WrongConfiguration([str(missing)]) from missing
+    except ExportFailed as failed:
+        raise CommandFailed(str(failed)) from failed
+    except BrokerCallFailed as failed:
+        raise CommandFailed(str(failed)) from failed
+
+
+@contextmanager
+def _broker(wanted: Wanted) -> Iterator[BrokerClient]:
+    with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
+        yield client
+
+
+@contextmanager
+def _engine(engine: str, wanted: Wanted) -> Iterator[RunTasks]:
+    if engine == "local":
+        # Processes that wait for a file want nothing of Spark, and the other way round.
+        from kafkad.export.engines.local import run_here  # noqa: PLC0415
+
+        yield lambda tasks: run_here(tasks, wanted.jobs)
+        return
+    # The workers have to be this Python, which has pyarrow.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from kafkad.export.engines.spark import open_session, run_in_spark  # noqa: PLC0415
+
+    with open_session(f"kafkad export {wanted.topic}") as session:
+
+        def run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
+            return run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
+
+        yield run_tasks
+
+
+def _with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], None]], Summary]) -> Summary:
+    """A bar on a terminal: records are counted when their file is complete."""
+    if not sys.stderr.isatty() or not prepared.lag:
+        return work(lambda _file: None)
+    with click.progressbar(
+        length=prepared.lag, label=f"Exporting {prepared.wanted.topic}", file=sys.stderr, show_pos=True, show_eta=True
+    ) as bar:
+        return work(lambda file: bar.update(file.last_offset + 1 - file.first_offset))
+
+
+def _print_plan(prepared: Prepared, *, as_json: bool) -> None:
+    rows = [each._asdict() for each in prepared.plan.ranges]
+    lost = [each._asdict() for each in prepared.plan.lost]
+    if as_json:
+        click.echo(json.dumps({"ranges": rows, "lost": lost, "lag": prepared.lag, "tasks": len(prepared.tasks)}))
+        return
+    topic = prepared.wanted.topic
+    for each in prepared.plan.ranges:
+        click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1}")
+    for each in prepared.plan.lost:
+        click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1} are lost")
+    click.echo(f"{prepared.lag} offsets in {len(prepared.tasks)} tasks; nothing was done")
+
+
+def _print_summary(summary: Summary, *, as_json: bool) -> None:
+    if as_json:
+        row = {
+            "topic": summary.topic,
+            "commit": summary.version,
+            "records": summary.records,
+            "bytes": summary.bytes,
+            "files": summary.files,
+            "seconds": round(summary.seconds, 3),
+            "ends": {str(partition): end for partition, end in sorted(summary.ends.items())},
+            "lost": [each._asdict() for each in summary.lost],
+        }
+        click.echo(json.dumps(row))
+    elif summary.version is None:
+        click.echo(f"nothing new in {summary.topic}")
+    else:
+        rate = summary.records / summary.seconds if summary.seconds else 0.0
+        click.echo(
+            f"{summary.records} records in {summary.files} files ({summary.bytes / 1e6:.1f} MB) of {summary.topic},"
+            f" {rate:,.0f} records/s; commit {summary.version}"
+        )
+        for each in summary.lost:
+            click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
+
+
+def _write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
+    labels = f'{{name="{wanted.name}",topic="{wanted.topic}"}}'
+    lines = [
+        f"kafkad_export_records{labels} {summary.records}",
+        f"kafkad_export_bytes{labels} {summary.bytes}",
+        f"kafkad_export_seconds{labels} {summary.seconds:.3f}",
+        f"kafkad_export_lost_offsets{labels} {sum(each.end - each.start for each in summary.lost)}",
+    ]
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        scratch.write_text("".join(f"{line}\n" for line in lines))
+        os.replace(scratch, path)
+    except OSError as error:
+        raise ExportFailed(f"{path} can't be written: {error.strerror}") from error

@@ -1,0 +1,32 @@
+"""Tasks in processes of this machine; a single one runs in this process."""
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+
+from kafkad.export.problems import ExportFailed
+from kafkad.export.task import Task, WrittenFile, run_task
+
+
+def run_here(tasks: Sequence[Task], jobs: int) -> Iterator[WrittenFile]:
+    """The files of all tasks, as they are written, by `jobs` processes."""
+    if jobs <= 1 or len(tasks) <= 1:
+        for task in tasks:
+            yield from run_task(task)
+        return
+    # Forked processes would have the threads' locks of pyarrow in whatever state they are.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
+        running = [pool.submit(_all_of, task) for task in tasks]
+        try:
+            for done in as_completed(running):
+                yield from done.result()
+        except BrokenProcessPool as error:
+            raise ExportFailed("a process of the export was killed; nothing of this run is in the table") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _all_of(task: Task) -> list[WrittenFile]:
+    return list(run_task(task))

@@ -1,0 +1,61 @@
+"""Tasks in Spark: it plans and retries, and the rows do not pass its JVM. Each task returns what it has written."""
+
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from kafkad.export.problems import ExportFailed, NotInstalled
+from kafkad.export.task import Task, WrittenFile, run_task
+
+try:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+except ImportError as error:
+    raise NotInstalled("spark", "pyspark") from error
+
+_TASK, _FILE = "task binary", "file string"
+
+
+@contextmanager
+def open_session(name: str) -> Iterator[SparkSession]:
+    """The session of spark-submit, or one of this machine."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    session = SparkSession.builder.appName(name).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Iterator[WrittenFile]:
+    """The files of all tasks. A task that Spark repeats writes files of other names, and only one attempt counts."""
+    session.sparkContext.setJobDescription(name)
+    rows = [(bytearray(pickle.dumps(task)),) for task in tasks]
+    frame = session.createDataFrame(rows, _TASK).repartition(len(rows))
+    try:
+        # An attempt that was repeated has returned nothing.
+        for row in frame.mapInArrow(_write, _FILE).collect():
+            yield WrittenFile.from_json(row.file)
+    except PySparkException as error:
+        raise ExportFailed(_sentence(str(error))) from error
+
+
+def _write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for packed in batch.column(0).to_pylist():
+            written = [file.to_json() for file in run_task(pickle.loads(packed))]
+            yield pa.RecordBatch.from_arrays([pa.array(written, pa.string())], ["file"])
+
+
+def _sentence(said: str) -> str:
+    """The line of the task's own exception in Spark's stack traces."""
+    for line in said.splitlines():
+        name, colon, rest = line.strip().partition(": ")
+        if colon and name.startswith("kafkad.export.problems."):
+            return rest
+    return f"a task failed in Spark: {said.splitlines()[0] if said else 'no reason given'}"

@@ -1,0 +1,111 @@
+"""The folder of a table: on a disk of this machine, or in an object store that pyarrow knows.
+
+On a disk a file gets its name when it is complete and on the disk; in an object store nothing is seen before that.
+"""
+
+import os
+import time
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs
+
+from kafkad.export.problems import ExportFailed
+
+UNFINISHED = "_tmp"
+
+
+def normalized(out: str) -> str:
+    """`s3a://`, as Hadoop writes it, is `s3://`."""
+    return f"s3://{out.removeprefix('s3a://')}" if out.startswith("s3a://") else out
+
+
+class TableFolder:
+    """Paths are below the folder, with slashes. Raises `ExportFailed` for a folder that can't be one."""
+
+    def __init__(self, out: str) -> None:
+        self.out = normalized(out)
+        try:
+            if "://" in self.out:
+                self._files, self.root = pa.fs.FileSystem.from_uri(self.out)
+            else:
+                self._files, self.root = pa.fs.LocalFileSystem(), str(Path(self.out).absolute())
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ExportFailed(f"{out} can't be used: {error}") from error
+        self.is_local = isinstance(self._files, pa.fs.LocalFileSystem)
+
+    def create(self, path: str) -> Any:
+        """A file to write; see `finish`."""
+        full = f"{self.root}/{path}"
+        if self.is_local:
+            self._files.create_dir(str(PurePosixPath(full).parent), recursive=True)
+        return self._files.open_output_stream(full)
+
+    def finish(self, unfinished: str, path: str) -> None:
+        """The file is complete: give it its name."""
+        source, target = f"{self.root}/{unfinished}", f"{self.root}/{path}"
+        if self.is_local:
+            with open(source, "rb") as file:
+                os.fsync(file.fileno())
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.rename(source, target)
+            _sync(os.path.dirname(target))
+        else:
+            self._files.move(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove the file, if it is there."""
+        try:
+            self._files.delete_file(f"{self.root}/{path}")
+        except FileNotFoundError:
+            return
+
+    def remove_unfinished(self, run_id: str) -> None:
+        """Remove the folder of unfinished files of a run that has ended."""
+        if self._files.get_file_info(f"{self.root}/{UNFINISHED}/{run_id}").type == pa.fs.FileType.Directory:
+            self._files.delete_dir(f"{self.root}/{UNFINISHED}/{run_id}")
+
+    def read(self, path: str) -> bytes:
+        """Raises FileNotFoundError."""
+        with self._files.open_input_stream(f"{self.root}/{path}") as file:
+            content: bytes = file.read()
+        return content
+
+    def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
+        """The files below `path`, sorted, as paths below the table's folder; none where there is no such folder."""
+        selector = pa.fs.FileSelector(f"{self.root}/{path}".rstrip("/"), allow_not_found=True, recursive=recursive)
+        found = self._files.get_file_info(selector)
+        files = [each.path for each in found if each.type == pa.fs.FileType.File]
+        return sorted(name.removeprefix(self.root).lstrip("/") for name in files)
+
+    def age_s(self, path: str) -> float:
+        """How long ago the file was written."""
+        info = self._files.get_file_info(f"{self.root}/{path}")
+        return 0.0 if info.mtime_ns is None else time.time() - info.mtime_ns / 1e9
+
+    def publish(self, path: str, content: bytes) -> bool:
+        """Create the file with this content, on the disk, or return False: there is one already. Local folders only."""
+        target = Path(self.root, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
+        try:
+            with open(scratch, "xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(scratch, target)
+        except FileExistsError:
+            return False
+        finally:
+            scratch.unlink(missing_ok=True)
+        _sync(str(target.parent))
+        return True
+
+
+def _sync(directory: str) -> None:
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,90 @@
+"""Which offsets of which partitions are exported, and how are they divided among tasks? Pure."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+from uuid import UUID
+
+from kafkad.export.problems import DataLost, ExportFailed
+
+
+class OffsetRange(NamedTuple):
+    """The records of a partition from `start` to below `end`; there may be gaps."""
+
+    partition: int
+    start: int
+    end: int
+
+
+class Bounds(NamedTuple):
+    """What the log of a partition has: from `earliest` to below `end` (last stable offset or high watermark)."""
+
+    earliest: int
+    end: int
+
+
+class TopicFacts(NamedTuple):
+    """A topic as its cluster knows it."""
+
+    cluster_id: str
+    name: str
+    topic_id: UUID
+    bounds: Mapping[int, Bounds]
+
+
+class Plan(NamedTuple):
+    """`lost` are ranges that the table should have had next, and that are no longer in the log."""
+
+    ranges: tuple[OffsetRange, ...]
+    lost: tuple[OffsetRange, ...]
+
+
+def plan(
+    facts: TopicFacts,
+    committed: Mapping[int, int],
+    *,
+    starts: Mapping[int, int] | None = None,
+    ends: Mapping[int, int] | None = None,
+    skips_lost: bool = False,
+) -> Plan:
+    """What comes after `committed`, the table's own end offsets; a partition that the table does not have begins at
+    `starts`, or where its log does. `ends` may ask for less than there is.
+
+    Raises `DataLost` unless `skips_lost`.
+    """
+    ranges, lost = [], []
+    for partition, bounds in sorted(facts.bounds.items()):
+        end = min(bounds.end, (ends or {}).get(partition, bounds.end))
+        known = committed.get(partition)
+        start = known if known is not None else (starts or {}).get(partition, bounds.earliest)
+        if known is not None and known > bounds.end:
+            raise ExportFailed(
+                f"{facts.name}-{partition}: the table goes up to offset {known}, the log only to {bounds.end}: is it"
+                " another topic of this name, or was the log truncated?"
+            )
+        if start < bounds.earliest:
+            gap = OffsetRange(partition, start, min(bounds.earliest, max(end, start)))
+            if known is not None and gap.end > gap.start:
+                if not skips_lost:
+                    raise DataLost(
+                        f"{facts.name}-{partition}: offsets {gap.start} to {gap.end - 1} are no longer in the log;"
+                        " --on-data-loss skip goes on behind them"
+                    )
+                lost.append(gap)
+            start = bounds.earliest
+        if start < end:
+            ranges.append(OffsetRange(partition, start, end))
+    return Plan(tuple(ranges), tuple(lost))
+
+
+def split_evenly(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
+    """At most so many pieces, by offsets; for a source that does not know where bytes lie."""
+    count = max(1, min(pieces, whole.end - whole.start))
+    edges = [whole.start + (whole.end - whole.start) * number // count for number in range(count + 1)]
+    return [OffsetRange(whole.partition, start, end) for start, end in pairwise(edges)]
+
+
+def split_at(whole: OffsetRange, places: Sequence[int]) -> list[OffsetRange]:
+    """Cut at these offsets."""
+    edges = [whole.start, *(place for place in sorted(set(places)) if whole.start < place < whole.end), whole.end]
+    return [OffsetRange(whole.partition, start, end) for start, end in pairwise(edges)]

@@ -1,0 +1,119 @@
+"""Record batches to Arrow, with no work of Python for each record (decision 046)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from kafkad.core.columns.arrays import Flags, Numbers
+from kafkad.core.columns.records import RecordColumns, read_records
+from kafkad.core.columns.varints import read_varints
+from kafkad.core.columns.window import BatchWindow
+from kafkad.core.log.records.batch import LOG_APPEND_TIME_FLAG
+from kafkad.export.schema import CREATE_TIME, LOG_APPEND_TIME, RECORDS
+
+_US = 1_000
+_LARGEST_MS = np.iinfo(np.int64).max // _US
+
+
+def arrow_batches(
+    window: BatchWindow, visible: Flags, topic: str, partition: int, start: int, end: int, *, with_headers: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """The records from offset `start` to below `end` of the `visible` batches, some megabytes at a time.
+
+    Raises `CorruptBatch`.
+    """
+    wanted = visible & (window.last_offset >= start) & (window.column("base_offset") < end)
+    if not wanted.any():
+        return
+    appended = window.has_flag(LOG_APPEND_TIME_FLAG)
+    for columns in read_records(window, wanted):
+        rows = np.flatnonzero((columns.offset >= start) & (columns.offset < end))
+        if rows.size:
+            yield _batch(columns, rows, appended, topic, partition, with_headers=with_headers)
+
+
+def _batch(
+    columns: RecordColumns, rows: Numbers, appended: Flags, topic: str, partition: int, *, with_headers: bool
+) -> pa.RecordBatch:
+    count = rows.size
+    buffer = pa.py_buffer(columns.data)
+    kinds = np.where(appended[columns.batch[rows]], LOG_APPEND_TIME, CREATE_TIME).astype(np.int32)
+    arrays = [
+        slices(buffer, columns.key_at[rows], columns.key_size[rows]),
+        slices(buffer, columns.value_at[rows], columns.value_size[rows]),
+        pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int8)), pa.array([topic])).dictionary_decode(),
+        pa.array(np.full(count, partition, np.int32)),
+        pa.array(columns.offset[rows]),
+        _timestamps(columns.timestamp[rows]),
+        pa.array(kinds),
+        _headers(columns, buffer, rows) if with_headers else pa.nulls(count, RECORDS.field("headers").type),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
+
+
+def slices(buffer: pa.Buffer, at: Numbers, size: Numbers) -> pa.Array:
+    """The bytes at these places, which ascend; a size of -1 is null.
+
+    Arrow sees the buffer as wanted pieces and the gaps between them, and copies the former in one go.
+    """
+    count = at.size
+    edges = np.empty(2 * count + 1, np.int32)
+    edges[0:-1:2] = at
+    edges[1::2] = at + np.maximum(size, 0)
+    edges[-1] = edges[-2] if count else 0
+    pieces = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(edges), buffer])
+    chosen = pa.array(np.arange(0, 2 * count, 2, dtype=np.int64), mask=size < 0)
+    return pieces.take(chosen)
+
+
+def _timestamps(milliseconds: Numbers) -> pa.Array:
+    """No timestamp is -1 ms, as in Spark's source; what 64 bits of microseconds can't hold is null."""
+    outside = np.abs(milliseconds) > _LARGEST_MS
+    scaled = np.where(outside, 0, milliseconds) * _US
+    return pa.array(scaled, mask=outside if outside.any() else None).cast(pa.timestamp("us", "UTC"))
+
+
+def _headers(columns: RecordColumns, buffer: pa.Buffer, rows: Numbers) -> pa.Array:
+    counts = columns.header_count[rows]
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if ends.size else 0
+    kind = RECORDS.field("headers").type
+    edges = pa.array(np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32))
+    if total == 0:
+        empty = pa.array([], kind.value_type)
+        return pa.ListArray.from_arrays(edges, empty, type=kind)
+    places = _header_places(columns, rows, counts, total)
+    keys = slices(buffer, places[0], places[1])
+    values = slices(buffer, places[2], places[3])
+    pairs = pa.StructArray.from_arrays([_text(keys), values], fields=list(kind.value_type))
+    return pa.ListArray.from_arrays(edges, pairs, type=kind)
+
+
+def _header_places(columns: RecordColumns, rows: Numbers, counts: Numbers, total: int) -> Numbers:
+    """For each header of all rows, in their order: place and size of the key, place and size of the value.
+
+    One step of numpy goes one header further in each record that has another.
+    """
+    data = np.frombuffer(columns.data, np.uint8)
+    places = np.empty((4, total), np.int64)
+    left = np.flatnonzero(counts)
+    at = columns.headers_at[rows][left]
+    row = (np.cumsum(counts) - counts)[left]
+    remaining = counts[left]
+    while row.size:
+        key = read_varints(data, at, 32)
+        value = read_varints(data, key.behind + key.values, 32)
+        places[:, row] = key.behind, key.values, value.behind, value.values
+        at = value.behind + np.maximum(value.values, 0)
+        goes_on = remaining > 1
+        row, at, remaining = row[goes_on] + 1, at[goes_on], remaining[goes_on] - 1
+    return places
+
+
+def _text(keys: pa.Array) -> pa.Array:
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        # Not UTF-8: as Java's clients, which replace what they can't read.
+        return pa.array([key.decode(errors="replace") for key in keys.to_pylist()], pa.string())

@@ -1,0 +1,242 @@
+"""A range of offsets from the segment files of a partition's directory, without asking its broker.
+
+The broker may remove, compact or swap segments meanwhile: an open file stays what it was, and where the next one is
+missing the directory is looked at again. What can't be found any more is left to the caller, who asks the broker.
+Nothing is written into the directory, and what was not in memory before is dropped from it again.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from kafkad.adapters.files.cache_neutral_reads import CacheNeutralFiles
+from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.segment_files import SegmentFile
+from kafkad.core.columns.window import BatchWindow, read_window
+from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, read_header_within
+from kafkad.core.log.segments.index import OFFSET_ENTRY
+from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TXN_INDEX, file_name, parse_file_name
+from kafkad.core.log.segments.transaction_index import unpack_entries
+from kafkad.core.ports import StorageFailed
+from kafkad.export.problems import ExportFailed
+from kafkad.export.reading.transactions import Aborted
+
+WINDOW_BYTES = 8 * 1024 * 1024
+_OPEN_FILES = 8
+
+
+class OffsetGone(Exception):
+    """This offset should be in the directory, and is not any more: the broker knows what became of it."""
+
+    def __init__(self, directory: str, offset: int) -> None:
+        super().__init__(f"{directory} has no longer offset {offset}")
+        self.offset = offset
+
+
+class Place(NamedTuple):
+    """The batch with an offset, or the first one behind it: in which segment, and at which byte."""
+
+    segment: int
+    position: int
+
+
+class SegmentReader:
+    """The segments of one directory. `windows` and `aborted` raise `ExportFailed`, `OffsetGone`, `CorruptBatch`."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._store = CacheNeutralFiles(directory, FileCache(_OPEN_FILES, read_only=True))
+
+    def bases(self) -> list[int]:
+        """The first offsets of the segments that are there now."""
+        try:
+            names = os.listdir(self.directory)
+        except OSError as error:
+            raise ExportFailed(f"{self.directory} can't be read: {error.strerror}") from error
+        parsed = (parse_file_name(name) for name in names)
+        return sorted(each.base_offset for each in parsed if each and each.kind == LOG and not each.suffix)
+
+    def windows(self, start: int, end: int) -> Iterator[BatchWindow]:
+        """Whole batches with the offsets from `start` to below `end`, some megabytes at a time, in their order."""
+        offset = start
+        last: tuple[int, int] | None = None
+        while offset < end:
+            base = self._segment_of(offset, last)
+            if base is None or base >= end:
+                return
+            with self._opened(base, offset) as log:
+                inode = os.fstat(log.descriptor()).st_ino
+                if last == (base, inode):
+                    # Nothing was added to it: the rest of the range has no records.
+                    return
+                last = base, inode
+                for window in self._windows_of(log, base, offset, end):
+                    offset = int(window.last_offset[-1]) + 1
+                    yield window
+            offset = max(offset, base)
+
+    def aborted(self, start: int, end: int) -> list[Aborted]:
+        """The aborted transactions with records in the range, which ends at the last stable offset or before it."""
+        found: list[Aborted] = []
+        for base in self._segments_from(start):
+            name = file_name(base, TXN_INDEX)
+            if not self._store.has(name):
+                continue
+            with self._failures(name):
+                file = self._store.open(name)
+                try:
+                    entries = unpack_entries(file.read_at(file.size(), 0))
+                except FileNotFoundError:
+                    # The segment was removed, or compacted into the one before.
+                    continue
+                finally:
+                    file.close()
+            found += [
+                Aborted(entry.producer_id, entry.first_offset)
+                for entry in entries
+                if entry.last_offset >= start and entry.first_offset < end
+            ]
+            if entries and entries[-1].last_stable_offset >= end:
+                break
+        return found
+
+    def cuts(self, start: int, end: int, piece_bytes: int) -> list[int]:
+        """Offsets that divide the range into pieces of about so many bytes, at batches that the indexes name."""
+        found: list[int] = []
+        size = 0
+        for base in self._segments_from(start):
+            if base >= end:
+                break
+            try:
+                with self._opened(base, base) as log:
+                    previous = 0
+                    for entry in self._index(base, log.size()):
+                        if entry.position - previous < piece_bytes - size:
+                            continue
+                        header = self._header(log, entry.position, log.size())
+                        size, previous = 0, entry.position
+                        if header is not None and start < header.base_offset < end:
+                            found.append(header.base_offset)
+                    size += log.size() - previous
+            except OffsetGone:
+                continue
+        return found
+
+    def _segments_from(self, offset: int) -> list[int]:
+        bases = self.bases()
+        return bases[max(bisect_right(bases, offset) - 1, 0) :]
+
+    def _segment_of(self, offset: int, last: tuple[int, int] | None) -> int | None:
+        """The segment with `offset` or the next one; `last` was read to its end, unless its file is another one now."""
+        bases = self.bases()
+        at = bisect_right(bases, offset) - 1
+        if at < 0:
+            raise OffsetGone(self.directory, offset)
+        if last is not None and bases[at] == last[0] and self._inode(bases[at]) == last[1]:
+            at += 1
+        return bases[at] if at < len(bases) else None
+
+    def _inode(self, base: int) -> int:
+        try:
+            return os.stat(f"{self.directory}/{file_name(base, LOG)}").st_ino
+        except OSError:
+            return -1
+
+    def _windows_of(self, log: SegmentFile, base: int, start: int, end: int) -> Iterator[BatchWindow]:
+        size = log.size()
+        position = self._position(log, base, start, size)
+        limit = self._limit(log, base, end, size)
+        while position < limit:
+            window = read_window(log.read_at, position, limit, WINDOW_BYTES)
+            yield window
+            position = window.end
+
+    def _position(self, log: SegmentFile, base: int, offset: int, size: int) -> int:
+        """Where the batch with `offset` begins, or the first one behind it; `size` if there is none."""
+        position = 0
+        for entry in self._index(base, size):
+            if entry.offset > offset:
+                break
+            position = entry.position
+        return self._walk(log, position, offset, size)
+
+    def _limit(self, log: SegmentFile, base: int, end: int, size: int) -> int:
+        """Where the batches end that begin below `end`: what is behind may not be whole yet."""
+        position = 0
+        for entry in self._index(base, size):
+            if entry.offset >= end:
+                break
+            position = entry.position
+        while (header := self._header(log, position, size)) is not None and header.base_offset < end:
+            position += header.size
+        return position
+
+    def _walk(self, log: SegmentFile, position: int, offset: int, size: int) -> int:
+        while (header := self._header(log, position, size)) is not None and header.last_offset < offset:
+            position += header.size
+        return position
+
+    def _header(self, log: SegmentFile, position: int, size: int) -> BatchHeader | None:
+        """None at the end of the file, or where its last batch is not whole. Raises `CorruptBatch`."""
+        if position + HEADER_SIZE > size:
+            return None
+        head = log.read_at(HEADER_SIZE, position)
+        try:
+            return read_header_within(head, position, size)
+        except CorruptBatch as error:
+            if "the file" in error.reason:
+                return None
+            raise
+
+    def _index(self, base: int, size: int) -> "list[IndexEntry]":
+        """The entries that can be right: hints, as the broker writes the index later than the log."""
+        name = file_name(base, OFFSET_INDEX)
+        file = self._store.open(name)
+        with self._failures(name):
+            try:
+                content = file.read_at(file.size(), 0)
+            except FileNotFoundError:
+                return []
+            finally:
+                file.close()
+        found: list[IndexEntry] = []
+        for relative, position in OFFSET_ENTRY.iter_unpack(content[: len(content) // 8 * 8]):
+            if found and (relative <= found[-1].offset - base or position <= found[-1].position):
+                break
+            if relative < 0 or not 0 <= position < size:
+                break
+            found.append(IndexEntry(base + relative, position))
+        return found
+
+    @contextmanager
+    def _opened(self, base: int, offset: int) -> Iterator[SegmentFile]:
+        name = file_name(base, LOG)
+        file = self._store.open(name)
+        with self._failures(name):
+            try:
+                file.pin()
+            except FileNotFoundError as error:
+                raise OffsetGone(self.directory, offset) from error
+            try:
+                yield file
+            finally:
+                file.unpin()
+                file.close()
+
+    @contextmanager
+    def _failures(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except StorageFailed as error:
+            raise ExportFailed(str(error)) from error
+        except CorruptBatch as error:
+            raise CorruptBatch(error.position, f"{self.directory}/{name}: {error.reason}") from error
+
+
+class IndexEntry(NamedTuple):
+    """The last offset of a batch, and where it begins."""
+
+    offset: int
+    position: int

@@ -1,0 +1,52 @@
+"""Which batches are data of aborted transactions? As consumers find out with read_committed (KIP-98).
+
+A transaction is aborted from the first offset that the index or the Fetch response names to its producer's next marker.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from kafkad.core.columns.arrays import Flags
+from kafkad.core.columns.window import BatchWindow
+from kafkad.core.log.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction."""
+
+    producer_id: int
+    first_offset: int
+
+
+class CommittedFilter:
+    """Windows are given in the order of their offsets, from the first offset on that is wanted."""
+
+    def __init__(self, aborted: Iterable[Aborted] = ()) -> None:
+        self._ahead: list[Aborted] = []
+        self._open: set[int] = set()
+        self.learn(aborted)
+
+    def learn(self, aborted: Iterable[Aborted]) -> None:
+        """More of them: each Fetch response has its own."""
+        known = set(self._ahead)
+        self._ahead += [each for each in aborted if each not in known]
+        self._ahead.sort(key=lambda each: each.first_offset, reverse=True)
+
+    def visible(self, window: BatchWindow) -> Flags:
+        """The batches with records for readers: no markers, nothing of an aborted transaction."""
+        attributes = window.headers["attributes"]
+        flags: Flags = (attributes & CONTROL_FLAG) == 0
+        rows = np.flatnonzero(attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG))
+        if rows.size == 0:
+            return flags
+        fields = (window.last_offset[rows], window.column("producer_id")[rows], attributes[rows])
+        for row, last, producer_id, bits in zip(rows.tolist(), *(field.tolist() for field in fields), strict=True):
+            while self._ahead and self._ahead[-1].first_offset <= last:
+                self._open.add(self._ahead.pop().producer_id)
+            if bits & CONTROL_FLAG:
+                self._open.discard(producer_id)
+            elif producer_id in self._open:
+                flags[row] = False
+        return flags

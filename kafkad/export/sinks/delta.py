@@ -1,0 +1,130 @@
+"""A Delta table, through deltalake: files and end offsets are one commit of the table's own log.
+
+Each partition has a `txn` action with its end offset; its app id names cluster, topic id and partition. The library
+accepts the same one twice, so what is there is compared on the very object that commits: a commit by anybody else with
+one of these app ids in between is then a conflict.
+"""
+
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from kafkad.export.places import TableFolder
+from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
+from kafkad.export.schema import RECORDS
+from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.task import DATE, HOUR, NO_DATE, WrittenFile
+
+try:
+    import pyarrow as pa
+    from deltalake import CommitProperties, DeltaTable, Transaction
+    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.transaction import AddAction
+except ImportError as error:
+    raise NotInstalled("delta", "deltalake") from error
+
+_IDENTITY = "kafkad.export"
+_PARTITIONS = {"none": [], "day": [DATE], "hour": [DATE, HOUR]}
+
+
+class DeltaSink:
+    """See `Sink`. A table of its own, made by the first commit."""
+
+    def __init__(self, folder: TableFolder, partition_by: str) -> None:
+        self._folder = folder
+        self._partition_by: list[str] = _PARTITIONS[partition_by]
+        self._table: DeltaTable | None = None
+
+    def state(self, partitions: Iterable[int]) -> TableState:
+        if not DeltaTable.is_deltatable(self._folder.out):
+            strangers = [name for name in self._folder.names() if not name.startswith(("_", "."))]
+            if strangers:
+                raise ExportFailed(
+                    f"{self._folder.out} has files of somebody else ({strangers[0]}): name an empty folder"
+                )
+            return TableState(None, None, None, {}, -1)
+        table = self._table = DeltaTable(self._folder.out)
+        identity = table.metadata().configuration.get(_IDENTITY)
+        if identity is None:
+            raise ExportFailed(f"{self._folder.out} is a Delta table that no export has made")
+        known = json.loads(identity)
+        topic_id = UUID(known["topic_id"])
+        offsets: dict[int, int] = {}
+        for partition in partitions:
+            end = table.transaction_version(app_id(known["cluster_id"], topic_id, partition))
+            if end is not None:
+                offsets[partition] = end
+        return TableState(known["cluster_id"], topic_id, known["topic"], offsets, table.version())
+
+    def commit(self, state: TableState, commit: Commit) -> int:
+        table = self._table or self._create(commit)
+        if state.version >= 0 and table.version() != state.version:
+            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
+        transactions = [
+            Transaction(app_id(commit.cluster_id, commit.topic_id, partition), end)
+            for partition, end in commit.ends.items()
+        ]
+        details = {"run": commit.run_id, "completeUntil": commit.complete_until, "lost": list(map(tuple, commit.lost))}
+        try:
+            table.create_write_transaction(
+                [_add_action(file) for file in commit.files],
+                mode="append",
+                schema=self._schema(),
+                partition_by=self._partition_by,
+                commit_properties=CommitProperties(
+                    custom_metadata={"kafkad": json.dumps(details)}, app_transactions=transactions
+                ),
+            )
+        except CommitFailedError as error:
+            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile: {error}") from error
+        except (DeltaError, OSError) as error:
+            raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
+        table.update_incremental()
+        return table.version()
+
+    def files(self) -> list[str]:
+        if not DeltaTable.is_deltatable(self._folder.out):
+            return []
+        actions = pa.table(DeltaTable(self._folder.out).get_add_actions())
+        return sorted(actions.column("path").to_pylist())
+
+    def _create(self, commit: Commit) -> DeltaTable:
+        identity = {"cluster_id": commit.cluster_id, "topic_id": str(commit.topic_id), "topic": commit.topic}
+        try:
+            return DeltaTable.create(
+                self._folder.out,
+                self._schema(),
+                mode="error",
+                partition_by=self._partition_by,
+                configuration={_IDENTITY: json.dumps(identity)},
+                raise_if_key_not_exists=False,
+            )
+        except (DeltaError, OSError) as error:
+            raise AnotherExport(f"{self._folder.out}: another export makes this table: {error}") from error
+
+    def _schema(self) -> Any:
+        return pa.schema([*RECORDS, *(pa.field(name, pa.string()) for name in self._partition_by)])
+
+
+def app_id(cluster_id: str, topic_id: UUID, partition: int) -> str:
+    return f"kafkad:{cluster_id}:{topic_id}:{partition}"
+
+
+def _add_action(file: WrittenFile) -> AddAction:
+    values = {name: value for name, value in ((DATE, file.date), (HOUR, file.hour)) if value is not None}
+    stats: dict[str, Any] = {
+        "numRecords": file.rows,
+        "minValues": {"offset": file.first_offset, "partition": file.partition},
+        "maxValues": {"offset": file.last_offset, "partition": file.partition},
+        "nullCount": {"offset": 0, "partition": 0},
+    }
+    return AddAction(
+        path=file.path,
+        size=file.size,
+        partition_values={name: None if value == NO_DATE else value for name, value in values.items()},
+        modification_time=time.time_ns() // 1_000_000,
+        data_change=True,
+        stats=json.dumps(stats),
+    )

@@ -1,0 +1,75 @@
+"""A folder of Parquet files with a log of manifests: file N of `_kafkad_log` is commit N; the first to create it wins.
+
+Readers that want exactly what was committed take the paths from the manifests (`kafkad export files`); files that no
+manifest names are left over from a run that was killed.
+"""
+
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from kafkad.export.places import TableFolder
+from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.sinks.sink import Commit, TableState
+
+LOG = "_kafkad_log"
+_FORMAT = 1
+
+
+class ParquetSink:
+    """See `Sink`. The folder is on a disk: object stores have no "create unless it is there" that pyarrow offers."""
+
+    def __init__(self, folder: TableFolder) -> None:
+        if not folder.is_local:
+            raise ExportFailed(f"{folder.out}: Parquet tables need a folder on a disk; use --format delta")
+        self._folder = folder
+
+    def state(self, partitions: Iterable[int]) -> TableState:
+        names = self._folder.names(LOG)
+        versions = [name for name in names if name.endswith(".json") and not name.startswith(f"{LOG}/.")]
+        if not versions:
+            strangers = [name for name in self._folder.names() if not name.startswith(("_", "."))]
+            if strangers:
+                raise ExportFailed(
+                    f"{self._folder.out} has files of somebody else ({strangers[0]}): name an empty folder"
+                )
+            return TableState(None, None, None, {}, -1)
+        last = self._read(versions[-1])
+        offsets = {int(partition): end for partition, end in last["offsets"].items()}
+        return TableState(last["cluster_id"], UUID(last["topic_id"]), last["topic"], offsets, last["commit"])
+
+    def commit(self, state: TableState, commit: Commit) -> int:
+        version = state.version + 1
+        offsets = {**state.offsets, **commit.ends}
+        content = {
+            "format": _FORMAT,
+            "commit": version,
+            "cluster_id": commit.cluster_id,
+            "topic": commit.topic,
+            "topic_id": str(commit.topic_id),
+            "offsets": {str(partition): end for partition, end in sorted(offsets.items())},
+            "ranges": [each._asdict() for each in commit.ranges],
+            "lost": [each._asdict() for each in commit.lost],
+            "files": [each._asdict() for each in commit.files],
+            "run": commit.run_id,
+            "complete_until": commit.complete_until,
+            "time_ms": time.time_ns() // 1_000_000,
+        }
+        if not self._folder.publish(f"{LOG}/{version:020d}.json", json.dumps(content).encode()):
+            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
+        return version
+
+    def files(self) -> list[str]:
+        names = [name for name in self._folder.names(LOG) if name.endswith(".json")]
+        return [each["path"] for name in names for each in self._read(name)["files"]]
+
+    def _read(self, name: str) -> Any:
+        try:
+            content = json.loads(self._folder.read(name))
+        except ValueError as error:
+            raise ExportFailed(f"{self._folder.out}/{name} is damaged: {error}") from error
+        if content.get("format") != _FORMAT:
+            raise ExportFailed(f"{self._folder.out}/{name} is of a newer kafkad")
+        return content

@@ -1,0 +1,57 @@
+"""What every kind of table does."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from kafkad.export.ranges import OffsetRange
+from kafkad.export.task import WrittenFile
+
+
+class TableState(NamedTuple):
+    """What the table has: of which topic, and up to where. `topic_id` is None for a table that has nothing yet."""
+
+    cluster_id: str | None
+    topic_id: UUID | None
+    topic: str | None
+    offsets: Mapping[int, int]
+    """End offset by partition: the first one that the table does not have."""
+    version: int
+    """What a commit is conditional on; opaque."""
+
+
+class Commit(NamedTuple):
+    """One commit: the files and how far the table goes with them."""
+
+    cluster_id: str
+    topic_id: UUID
+    topic: str
+    ranges: Sequence[OffsetRange]
+    lost: Sequence[OffsetRange]
+    files: Sequence[WrittenFile]
+    run_id: str
+    complete_until: int | None
+    """Smallest over the partitions of the largest timestamp, in microseconds: hours before it are complete, but for
+    records that come late.
+    """
+
+    @property
+    def ends(self) -> dict[int, int]:
+        """The new end offset of each partition that the commit is about."""
+        return {each.partition: each.end for each in (*self.lost, *self.ranges)}
+
+
+class Sink(Protocol):
+    """A table in a folder. Everything raises `ExportFailed`."""
+
+    def state(self, partitions: Iterable[int]) -> TableState:
+        """`partitions` are those that the topic has now."""
+
+    def commit(self, state: TableState, commit: Commit) -> int:
+        """Make the files part of the table, if it still is as in `state`: else raises `AnotherExport`.
+
+        Returns the new version.
+        """
+
+    def files(self) -> list[str]:
+        """The paths of all files of the table, below its folder."""

@@ -1,0 +1,61 @@
+"""Does a table have each record of the log once? Counts, distinct offsets and gaps, partition by partition."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafkad.export.places import TableFolder
+from kafkad.export.ranges import OffsetRange
+from kafkad.export.reading.source import Source, read_range
+
+
+class Verified(NamedTuple):
+    """`rows` and `doubled` of the table; `compared` offsets are still in the log, `missing` of them not in the table,
+    and `foreign` ones only there.
+    """
+
+    partition: int
+    rows: int
+    doubled: int
+    compared: int
+    missing: int
+    foreign: int
+
+    @property
+    def is_right(self) -> bool:
+        return not (self.doubled or self.missing or self.foreign)
+
+
+def verify(
+    folder: TableFolder, files: list[str], source: Source, ends: Mapping[int, int], earliest: Mapping[int, int]
+) -> list[Verified]:
+    """Read the offsets of all files of the table and, as far as the log still has them, of the log."""
+    of_partition: dict[int, list[pa.ChunkedArray]] = {partition: [] for partition in ends}
+    for path in files:
+        table = pq.read_table(pa.BufferReader(folder.read(path)), columns=["partition", "offset"])
+        for partition in table.column("partition").unique().to_pylist():
+            rows = table.filter(pa.compute.equal(table.column("partition"), partition))
+            of_partition.setdefault(partition, []).append(rows.column("offset"))
+    return [
+        _verify_one(partition, of_partition.get(partition, []), source, end, earliest.get(partition, 0))
+        for partition, end in sorted(ends.items())
+    ]
+
+
+def _verify_one(partition: int, columns: list[pa.ChunkedArray], source: Source, end: int, earliest: int) -> Verified:
+    found = np.concatenate([column.to_numpy() for column in columns]) if columns else np.empty(0, np.int64)
+    distinct = np.unique(found)
+    there = [batch.column("offset").to_numpy() for batch in read_range(source, OffsetRange(partition, earliest, end))]
+    log = np.concatenate(there) if there else np.empty(0, np.int64)
+    here = distinct[distinct >= earliest]
+    return Verified(
+        partition=partition,
+        rows=found.size,
+        doubled=found.size - distinct.size,
+        compared=log.size,
+        missing=np.setdiff1d(log, here, assume_unique=True).size,
+        foreign=np.setdiff1d(here, log, assume_unique=True).size,
+    )
