@@ -78,6 +78,11 @@ ALLOWED = {
         *("kafkad.config", "kafkad.processes.supervisor", "kafkad.banner", "kafkad.plugin_discovery"),
         *("kafkad.standard_streams", "kafkad.core.supervision.exit_codes", *PLUGINS),
     ),
+    # What brings topics into tables; the broker knows nothing of it.
+    "kafkad.export": (
+        *(*CORE_KERNEL, "kafkad.core.columns", "kafkad.core.log", "kafkad.adapters.files"),
+        "kafkad.client",
+    ),
     "kafkad.cli": ("kafkad",),
     "kafkad.pytest_plugin": ("kafkad.adapters",),
     "kafkad.testing": ("kafkad.api", "kafkad.core", "kafkad.pytest_plugin"),

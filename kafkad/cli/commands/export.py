@@ -56,56 +56,58 @@ def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -
 _PARAMETERS = {"bootstrap_server": "bootstrap", "json": "as_json", "timeout": "timeout_s"}
 
 
+_TABLE_OPTIONS = (
+    click.option(
+        "--conf-file",
+        type=click.Path(path_type=Path),
+        is_eager=True,
+        expose_value=False,
+        callback=_read_file,
+        metavar="FILE",
+        help="Options from a TOML file, by their names.",
+    ),
+    click.option("--topic", required=True, metavar="TOPIC", help="The topic."),
+    click.option("--out", required=True, metavar="DIR|URL", help="The folder of the table, or s3://…, gs://…"),
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(["parquet", "delta"]),
+        default="parquet",
+        show_default=True,
+        help="The kind of table.",
+    ),
+    click.option("--name", help="The name of the export, for its group kafkad-export-NAME; default: the topic's."),
+    click.option(
+        "--bootstrap-server",
+        "bootstrap",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        metavar="HOST:PORT",
+        help="The broker to ask; several with commas.",
+    ),
+    click.option(
+        "--source",
+        type=click.Choice(["broker", "files"]),
+        default="broker",
+        show_default=True,
+        help="Read through the broker, or its segment files on this machine.",
+    ),
+    click.option("--log-dirs", metavar="DIR,DIR", default="", help="With --source files: where to look."),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0.1),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for an answer.",
+    ),
+)
+"""With these every command names a table and its topic."""
+
+
 def _names_table(command: Command) -> Command:
-    """The options with which every command names a table and its topic."""
-    options = (
-        click.option(
-            "--conf-file",
-            type=click.Path(path_type=Path),
-            is_eager=True,
-            expose_value=False,
-            callback=_read_file,
-            metavar="FILE",
-            help="Options from a TOML file, by their names.",
-        ),
-        click.option("--topic", required=True, metavar="TOPIC", help="The topic."),
-        click.option("--out", required=True, metavar="DIR|URL", help="The folder of the table, or s3://…, gs://…"),
-        click.option(
-            "--format",
-            "format_",
-            type=click.Choice(["parquet", "delta"]),
-            default="parquet",
-            show_default=True,
-            help="The kind of table.",
-        ),
-        click.option("--name", help="The name of the export, for its group kafkad-export-NAME; default: the topic's."),
-        click.option(
-            "--bootstrap-server",
-            "bootstrap",
-            default=DEFAULT_BOOTSTRAP,
-            show_default=True,
-            metavar="HOST:PORT",
-            help="The broker to ask; several with commas.",
-        ),
-        click.option(
-            "--source",
-            type=click.Choice(["broker", "files"]),
-            default="broker",
-            show_default=True,
-            help="Read through the broker, or its segment files on this machine.",
-        ),
-        click.option("--log-dirs", metavar="DIR,DIR", default="", help="With --source files: where to look."),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=click.FloatRange(min=0.1),
-            default=30.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long to wait for an answer.",
-        ),
-    )
-    for option in reversed(options):
+    for option in reversed(_TABLE_OPTIONS):
         command = option(command)
     return command
 

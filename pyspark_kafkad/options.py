@@ -1,0 +1,195 @@
+"""The options of the data source, in the spelling of Spark's Kafka source, and the ranges that they name."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.client.records import offsets
+from kafkad.core.types import TopicPartition
+from kafkad.export.problems import DataLost, ExportFailed
+from kafkad.export.ranges import OffsetRange, TopicFacts, split_at, split_evenly
+from kafkad.export.reading.segments import SegmentReader
+from kafkad.export.reading.source import Source
+from kafkad.export.run import topic_facts
+
+_EARLIEST, _LATEST = -2, -1
+_PIECE_BYTES = 128 * 1024 * 1024
+_KNOWN = frozenset(
+    {
+        *("path", "kafka.bootstrap.servers", "subscribe", "subscribepattern", "assign", "startingoffsets"),
+        *("endingoffsets", "startingtimestamp", "endingtimestamp", "startingoffsetsbytimestamp"),
+        *("endingoffsetsbytimestamp", "minpartitions", "includeheaders", "failondataloss", "kafka.isolation.level"),
+    }
+)
+_CHOOSING = ("subscribe", "subscribepattern", "assign")
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Checked; names are in lower case, as Spark's options do not care."""
+
+    values: Mapping[str, str]
+    bootstrap: str
+    min_partitions: int
+    fails_on_loss: bool
+    is_committed: bool
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        """Raises `ExportFailed`."""
+        values = {name.lower(): value for name, value in given.items()}
+        for name in values:
+            if name not in _KNOWN and not name.startswith("kafka."):
+                raise ExportFailed(f"kafkad has no option {name}")
+        if sum(name in values for name in _CHOOSING) != 1:
+            raise ExportFailed("one of the options subscribe, subscribePattern and assign has to be set")
+        if "kafka.bootstrap.servers" not in values:
+            raise ExportFailed("the option kafka.bootstrap.servers has to be set")
+        least = values.get("minpartitions", "0")
+        if not least.isdigit():
+            raise ExportFailed(f"minPartitions: expected a number, found {least!r}")
+        return cls(
+            values=values,
+            bootstrap=values["kafka.bootstrap.servers"],
+            min_partitions=int(least),
+            fails_on_loss=values.get("failondataloss", "true").lower() != "false",
+            is_committed=values.get("kafka.isolation.level", "read_committed") != "read_uncommitted",
+        )
+
+
+def plan_read(options: ReadOptions, *, with_headers: bool) -> list[tuple[Source, OffsetRange]]:
+    """What the tasks read. Raises `ExportFailed`."""
+    try:
+        with BrokerClient(options.bootstrap, 30.0) as client:
+            chosen = _chosen(client, options.values)
+            facts = {topic: topic_facts(client, topic, is_committed=options.is_committed) for topic in chosen}
+            rows = [(topic, each) for topic, partitions in chosen.items() for each in partitions or facts[topic].bounds]
+            starts = _places(client, options.values, "starting", rows, facts)
+            ends = _places(client, options.values, "ending", rows, facts)
+    except BrokerCallFailed as failed:
+        raise ExportFailed(str(failed)) from failed
+    wanted = [_checked(row, starts[row], ends[row], facts[row[0]], options) for row in rows]
+    total = sum(each.end - each.start for _, each in wanted)
+    found = []
+    for topic, whole in wanted:
+        if whole.start >= whole.end:
+            continue
+        directory = _directory(options.values.get("path", ""), topic, whole.partition)
+        source = Source(
+            topic=topic,
+            bootstrap=options.bootstrap,
+            directories={} if directory is None else {whole.partition: directory},
+            is_committed=options.is_committed,
+            with_headers=with_headers,
+        )
+        if directory is None:
+            share = -(-options.min_partitions * (whole.end - whole.start) // max(total, 1))
+            pieces = split_evenly(whole, max(1, share))
+        else:
+            pieces = split_at(whole, SegmentReader(directory).cuts(whole.start, whole.end, _PIECE_BYTES))
+        found += [(source, piece) for piece in pieces]
+    return found
+
+
+def _chosen(client: BrokerClient, values: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
+    """The topics, and of each the partitions that are named; none: all."""
+    if "subscribe" in values:
+        return {name.strip(): () for name in values["subscribe"].split(",") if name.strip()}
+    if "assign" in values:
+        return {topic: tuple(partitions) for topic, partitions in _json(values["assign"], "assign").items()}
+    try:
+        pattern = re.compile(values["subscribepattern"])
+    except re.error as error:
+        raise ExportFailed(f"subscribePattern: {error}") from error
+    return {each.name: () for each in client.topics() if not each.is_internal and pattern.fullmatch(each.name)}
+
+
+def _places(
+    client: BrokerClient,
+    values: Mapping[str, str],
+    side: str,
+    rows: list[Partition],
+    facts: Mapping[str, TopicFacts],
+) -> dict[Partition, int]:
+    """The offsets at which each partition starts, or ends."""
+    is_start = side == "starting"
+    by_time = values.get(f"{side}offsetsbytimestamp")
+    if f"{side}timestamp" in values or by_time is not None:
+        times = _times(values, side, by_time, rows)
+        found = {row: offsets(client, row[0], [row[1]], times[row])[row[1]] for row in rows if row in times}
+        return {row: _or_end(found.get(row, _LATEST), facts[row[0]].bounds[row[1]].end) for row in rows}
+    given = values.get(f"{side}offsets", "earliest" if is_start else "latest")
+    if given.lower() in ("earliest", "latest"):
+        if given.lower() == "earliest" and not is_start:
+            raise ExportFailed("endingOffsets can't be earliest")
+        return {row: _bound(facts, row, _EARLIEST if given.lower() == "earliest" else _LATEST) for row in rows}
+    named = _json(given, f"{side}Offsets")
+    found = {}
+    for topic, partition in rows:
+        offset = named.get(topic, {}).get(str(partition))
+        if not isinstance(offset, int):
+            raise ExportFailed(f"{side}Offsets has no offset for {topic}-{partition}")
+        found[topic, partition] = _bound(facts, (topic, partition), offset) if offset < 0 else offset
+    return found
+
+
+def _times(values: Mapping[str, str], side: str, by_time: str | None, rows: list[Partition]) -> dict[Partition, int]:
+    if by_time is None:
+        text = values[f"{side}timestamp"]
+        if not text.lstrip("-").isdigit():
+            raise ExportFailed(f"{side}Timestamp: expected milliseconds, found {text!r}")
+        return dict.fromkeys(rows, int(text))
+    named = _json(by_time, f"{side}OffsetsByTimestamp")
+    return {row: int(named[row[0]][str(row[1])]) for row in rows if str(row[1]) in named.get(row[0], {})}
+
+
+def _or_end(offset: int, end: int) -> int:
+    return end if offset < 0 else offset
+
+
+def _bound(facts: Mapping[str, TopicFacts], row: Partition, which: int) -> int:
+    bounds = facts[row[0]].bounds[row[1]]
+    return bounds.earliest if which == _EARLIEST else bounds.end
+
+
+def _checked(
+    row: Partition, start: int, end: int, facts: TopicFacts, options: ReadOptions
+) -> tuple[str, OffsetRange]:
+    topic, partition = row
+    bounds = facts.bounds.get(partition)
+    if bounds is None:
+        raise ExportFailed(f"there is no partition {topic}-{partition}")
+    if options.fails_on_loss and (start < bounds.earliest or end > bounds.end):
+        raise DataLost(
+            f"{topic}-{partition} has offsets {bounds.earliest} to {bounds.end - 1}, not all of {start} to {end - 1};"
+            " failOnDataLoss=false reads what is there"
+        )
+    start = min(max(start, bounds.earliest), bounds.end)
+    return topic, OffsetRange(partition, start, max(start, min(end, bounds.end)))
+
+
+def _directory(path: str, topic: str, partition: int) -> str | None:
+    """Where the partition lies in one of the log directories; None without `path`: from the broker."""
+    if not path:
+        return None
+    name = str(TopicPartition(topic, partition))
+    for folder in path.split(","):
+        if os.path.isdir(found := f"{folder.rstrip('/')}/{name}"):
+            return found
+    raise ExportFailed(f"{name} is not in {path}")
+
+
+def _json(text: str, option: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ExportFailed(f"{option}: {error}") from error
+    if not isinstance(content, dict):
+        raise ExportFailed(f"{option}: expected a JSON object")
+    return content

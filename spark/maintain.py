@@ -1,0 +1,8 @@
+"""`spark-submit spark/maintain.py` is `kafkad export maintain`, for jobs that know only spark-submit."""
+
+import sys
+
+from kafkad.cli.commands.export import export
+
+if __name__ == "__main__":
+    export(["maintain", *sys.argv[1:]], prog_name="maintain.py")
