@@ -1,4 +1,4 @@
-"""One run of an export: what the table has, what the topic has, tasks, one commit (decision 063).
+"""One run of an export: what the table has, what the topic has, tasks, one commit (decision 062).
 
 Files that were written by a run that does not reach its commit are invisible; `remove_orphans` deletes them.
 """

@@ -19,12 +19,13 @@ packages_of() {
         unit) echo "git $java" ;;
         daemon) echo "kcat make procps $java" ;;
         compat) echo "kcat $java" ;;
+        spark) echo "$java" ;;
         package)
             echo "buildah build-essential debhelper dh-python fakeroot git iproute2 kcat lintian make mmdebstrap pipx" \
                 "po-debconf procps python3 python3-pip python3-setuptools python3-venv python3-wheel systemd-container"
             ;;
         *)
-            say "there are no tests $1: unit, types, lint, daemon, compat, package and native-unit and so on are there"
+            say "there are no tests $1: unit, types, lint, daemon, compat, spark, package and native-unit and so on are there"
             return 1
             ;;
     esac

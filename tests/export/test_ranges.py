@@ -1,5 +1,6 @@
 """Which offsets a run exports."""
 
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
@@ -49,11 +50,11 @@ whole_ranges = st.builds(
 def test_even_pieces_are_the_whole(whole: OffsetRange, pieces: int) -> None:
     found = split_evenly(whole, pieces)
     assert found[0].start == whole.start and found[-1].end == whole.end and len(found) <= pieces
-    assert all(one.end == other.start and one.start < one.end for one, other in zip(found, found[1:], strict=False))
+    assert all(one.end == other.start and one.start < one.end for one, other in pairwise(found))
 
 
 @given(whole_ranges, st.lists(st.integers(0, 2**41)))
 def test_pieces_that_are_cut_at_places_are_the_whole(whole: OffsetRange, places: list[int]) -> None:
     found = split_at(whole, places)
     assert found[0].start == whole.start and found[-1].end == whole.end
-    assert all(one.end == other.start and one.start < one.end for one, other in zip(found, found[1:], strict=False))
+    assert all(one.end == other.start and one.start < one.end for one, other in pairwise(found))

@@ -1,0 +1,237 @@
+"""Topics of a real broker in tables: each committed record once, whatever ends the export."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import OFFSET_END, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from deltalake import DeltaTable
+
+from bench.brokers.daemon import Kafkad
+from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
+from kafkad.client.groups import committed_offsets
+
+WITHIN_S = 120.0
+PARTITIONS = 3
+SOURCES = pytest.mark.parametrize("source", ["broker", "files"])
+FORMATS = pytest.mark.parametrize("table", ["parquet", "delta"])
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
+    settings = {"log.segment.bytes": "1048576", "num.partitions": str(PARTITIONS)}
+    with Kafkad(tmp_path_factory.mktemp("broker"), settings) as running:
+        yield running
+
+
+class Lake:
+    """A topic of its own and the folder of its table."""
+
+    def __init__(self, broker: Kafkad, folder: Path, topic: str) -> None:
+        self.bootstrap = f"127.0.0.1:{broker.port}"
+        self.topic = topic
+        self.out = folder / "table"
+        self.sent: list[bytes] = []
+        with BrokerClient(self.bootstrap) as client:
+            client.create_topic(topic, partitions=PARTITIONS, replication_factor=BROKER_DEFAULT, configs={})
+
+    def produce(self, count: int, **configs: str) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, **configs})
+        for _ in range(count):
+            value = b"%s-%d" % (self.topic.encode(), len(self.sent))
+            self.sent.append(value)
+            key = None if len(self.sent) % 5 == 0 else b"key %d" % (len(self.sent) % 100)
+            producer.produce(self.topic, key=key, value=value, headers=[("h", b"x")] if len(self.sent) % 3 == 0 else [])
+        assert producer.flush(WITHIN_S) == 0
+
+    def transactions(self, count: int) -> None:
+        """Every second one is aborted."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": f"id of {self.topic}"})
+        producer.init_transactions(WITHIN_S)
+        for number in range(count):
+            producer.begin_transaction()
+            values = [b"transaction %d-%d" % (number, each) for each in range(50)]
+            for value in values:
+                producer.produce(self.topic, value=value)
+            producer.flush(WITHIN_S)
+            if number % 2:
+                producer.abort_transaction(WITHIN_S)
+            else:
+                producer.commit_transaction(WITHIN_S)
+                self.sent += values
+
+    def command(self, verb: str, *options: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", "kafkad", "export", verb, "--topic", self.topic, "--out", str(self.out)),
+            *("--bootstrap-server", self.bootstrap, *options),
+        ]
+
+    def run(self, verb: str, *options: str, code: int = 0) -> str:
+        done = subprocess.run(self.command(verb, *options), capture_output=True, text=True, timeout=WITHIN_S)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def records(self, *options: str) -> pa.Table:
+        paths = self.run("files", *options).splitlines()
+        return pa.concat_tables([pq.ParquetFile(path).read() for path in paths])
+
+
+@pytest.fixture
+def lake(broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
+    name = "".join(each if each.isalnum() else "-" for each in request.node.name)
+    return Lake(broker, tmp_path, name)
+
+
+def values(table: pa.Table) -> list[bytes]:
+    return sorted(table.column("value").to_pylist())
+
+
+@SOURCES
+@FORMATS
+def test_two_runs_bring_each_committed_record_once(lake: Lake, source: str, table: str) -> None:
+    options = ("--source", source, "--format", table)
+    lake.produce(3_000, **{"compression.type": "zstd"})
+    lake.transactions(6)
+    first = json.loads(lake.run("run", *options, "--json"))
+    assert first["records"] == len(lake.sent)
+    assert lake.run("run", *options) == f"nothing new in {lake.topic}\n"
+    lake.produce(2_000, **{"compression.type": "lz4"})
+    assert json.loads(lake.run("run", *options, "--jobs", "2", "--json"))["records"] == 2_000
+    found = lake.records("--format", table)
+    assert values(found) == sorted(lake.sent)
+    assert set(found.column("partition").to_pylist()) <= set(range(PARTITIONS))
+    lake.run("verify", *options)
+    with BrokerClient(lake.bootstrap) as client:
+        group = committed_offsets(client, f"kafkad-export-{lake.topic}")
+    assert {str(partition): end for (_, partition), end in group.items()} == first["ends"] | json.loads(
+        lake.run("run", *options, "--json")
+    )["ends"]
+    if table == "delta":
+        assert values(DeltaTable(str(lake.out)).to_pyarrow_table()) == sorted(lake.sent)
+
+
+@SOURCES
+@FORMATS
+def test_an_export_that_is_killed_at_any_moment_is_repeated(lake: Lake, source: str, table: str) -> None:
+    random = Random(lake.topic)
+    options = ("--source", source, "--format", table)
+    for _ in range(4):
+        lake.produce(1_000)
+        running = subprocess.Popen(lake.command("run", *options), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            running.wait(random.uniform(0.3, 2.5))
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGKILL)
+            running.wait(WITHIN_S)
+    lake.run("run", *options)
+    assert values(lake.records("--format", table)) == sorted(lake.sent)
+    lake.run("maintain", "--format", table, "--older-than", "0")
+    left = {str(path) for path in lake.out.rglob("*.parquet") if "_delta_log" not in path.parts}
+    assert left == set(lake.run("files", "--format", table).splitlines())
+
+
+def test_files_are_divided_by_the_hour(lake: Lake) -> None:
+    producer = Producer({"bootstrap.servers": lake.bootstrap})
+    for timestamp in (0, 3_599_999, 3_600_000, 86_400_000):
+        producer.produce(lake.topic, value=b"%d" % timestamp, timestamp=timestamp or 1, partition=0)
+    assert producer.flush(WITHIN_S) == 0
+    lake.run("run", "--partition-by", "hour")
+    found = {str(path.parent.relative_to(lake.out)) for path in lake.out.rglob("*.parquet")}
+    assert found == {"date=1970-01-01/hour=00", "date=1970-01-01/hour=01", "date=1970-01-02/hour=00"}
+
+
+def test_a_dry_run_changes_nothing(lake: Lake) -> None:
+    lake.produce(10)
+    assert "nothing was done" in lake.run("run", "--dry-run")
+    assert not lake.out.exists()
+
+
+def test_options_may_stand_in_a_file(lake: Lake, tmp_path: Path) -> None:
+    lake.produce(10)
+    file = tmp_path / "lake.toml"
+    file.write_text(f'topic = "{lake.topic}"\nout = "{lake.out}"\nbootstrap-server = "{lake.bootstrap}"\njson = true\n')
+    command = [sys.executable, "-m", "kafkad", "export", "run", "--conf-file", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=True)
+    assert json.loads(done.stdout)["records"] == 10
+    file.write_text("colour = 1\n")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
+    assert (done.returncode, done.stderr) == (2, f"kafkad: {file}: colour is no option of this command\n")
+
+
+def one_line(said: str) -> str:
+    assert said.count("\n") == 1 and said.startswith("kafkad: "), said
+    return said
+
+
+def test_records_that_retention_took_are_data_loss_once_the_table_has_begun(lake: Lake) -> None:
+    lake.produce(300)
+    lake.run("run")
+    lake.produce(300)
+    delete_all(lake)
+    lake.produce(30)
+    assert "are no longer in the log" in one_line(lake.run("run", code=1))
+    row = json.loads(lake.run("run", "--on-data-loss", "skip", "--json"))
+    assert row["records"] == 30 and sum(each["end"] - each["start"] for each in row["lost"]) == 300
+    assert values(lake.records()) == sorted(lake.sent[:300] + lake.sent[600:])
+
+
+def delete_all(lake: Lake) -> None:
+    """Delete what is in the topic now, as kafka-delete-records does."""
+    admin = AdminClient({"bootstrap.servers": lake.bootstrap})
+    ends = [TopicPartition(lake.topic, partition, OFFSET_END) for partition in range(PARTITIONS)]
+    for future in admin.delete_records(ends).values():
+        future.result(WITHIN_S)
+
+
+def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
+    lake.produce(20)
+    lake.run("run")
+    with BrokerClient(lake.bootstrap) as client:
+        client.delete_topic(lake.topic)
+        client.until_deadline(
+            lambda: client.create_topic(
+                lake.topic, partitions=PARTITIONS, replication_factor=BROKER_DEFAULT, configs={}
+            )
+        )
+    lake.produce(30)
+    assert "was deleted and made again" in one_line(lake.run("run", code=1))
+    lake.run("run", "--recreated", "append")
+    assert values(lake.records()) == sorted(lake.sent)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--topic", "nowhere"], 1, "there is no topic 'nowhere'"),
+        (["--source", "files", "--log-dirs", "/nowhere"], 1, "/nowhere is no log directory"),
+        (["--source", "files", "--log-dirs", "/usr"], 1, "is in none of /usr here"),
+        (["--out", "wind://mill/table"], 1, "can't be used"),
+        (["--out", "/proc/table"], 1, "can't be written"),
+        (["--start", "yesterday"], 2, "--start: expected earliest or latest or milliseconds, found 'yesterday'"),
+        (["--bootstrap-server", "127.0.0.1:1"], 1, "no broker answers at 127.0.0.1:1"),
+    ],
+)
+def test_what_can_not_be_exported_is_one_line(lake: Lake, options: Sequence[str], code: int, said: str) -> None:
+    lake.produce(5)
+    assert said in one_line(lake.run("run", *options, code=code))
+
+
+def test_a_damaged_batch_stops_the_export_with_its_place(broker: Kafkad, lake: Lake) -> None:
+    lake.produce(50)
+    (log,) = [path for path in broker.log_dir.glob(f"{lake.topic}-*/*.log") if path.stat().st_size][:1]
+    with log.open("r+b") as file:
+        file.seek(70)
+        byte = file.read(1)
+        file.seek(70)
+        file.write(bytes([byte[0] ^ 1]))
+    said = one_line(lake.run("run", "--source", "files", code=1))
+    assert "a record batch is damaged" in said and log.name in said
+    assert not list(lake.out.rglob("*.json"))

@@ -1,0 +1,161 @@
+"""The export and the data source in a real Spark: the same records as the local engine, through both sources."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.brokers.daemon import Kafkad
+from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
+
+CHECKOUT = Path(__file__).parents[2]
+TOPIC = "orders"
+COUNT = 20_000
+WITHIN_S = 300.0
+SOURCES = pytest.mark.parametrize("source", ["broker", "files"])
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
+    with Kafkad(tmp_path_factory.mktemp("broker"), {"log.segment.bytes": "1048576"}) as running:
+        with BrokerClient(running.bootstrap) as client:
+            client.create_topic(TOPIC, partitions=3, replication_factor=BROKER_DEFAULT, configs={})
+        fill(running)
+        yield running
+
+
+def fill(broker: Kafkad) -> None:
+    """`COUNT` records, some without key or value, some with headers; and an aborted transaction."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": "zstd"})
+    for number in range(COUNT):
+        producer.produce(
+            TOPIC,
+            key=b"key %d" % number if number % 3 else None,
+            value=b"value %d" % number if number % 5 else None,
+            headers=[("name", b"x"), ("none", None)] if number % 7 == 0 else [],
+            partition=number % 3,
+        )
+        producer.poll(0)
+    assert producer.flush(WITHIN_S) == 0
+    aborted = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "aborted"})
+    aborted.init_transactions(WITHIN_S)
+    aborted.begin_transaction()
+    aborted.produce(TOPIC, value=b"never", partition=0)
+    aborted.flush(WITHIN_S)
+    aborted.abort_transaction(WITHIN_S)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    local = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
+    builder = SparkSession.builder.master("local[2]").config(map=local)
+    session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def load(broker: Kafkad, spark: SparkSession) -> "Load":
+    return Load(broker, spark)
+
+
+class Load:
+    """The topic as a DataFrame; `source` files reads the broker's own segments."""
+
+    def __init__(self, broker: Kafkad, spark: SparkSession) -> None:
+        self._broker = broker
+        self._spark = spark
+
+    def __call__(self, source: str = "broker", columns: str | None = None, **options: str) -> DataFrame:
+        reader = self._spark.read.format("kafkad").option("kafka.bootstrap.servers", self._broker.bootstrap)
+        if "subscribePattern" not in options:
+            reader = reader.option("subscribe", TOPIC)
+        if source == "files":
+            reader = reader.option("path", str(self._broker.log_dir))
+        if columns is not None:
+            reader = reader.schema(columns)
+        return reader.options(**options).load()
+
+
+@SOURCES
+def test_the_data_source_has_each_committed_record(load: Load, source: str) -> None:
+    rows = load(source, includeHeaders="true").collect()
+    assert len(rows) == COUNT and len({(row.partition, row.offset) for row in rows}) == COUNT
+    numbers = {row.value: row for row in rows if row.value is not None}
+    assert len(numbers) == COUNT - COUNT // 5 and b"never" not in numbers
+    first = next(row for row in rows if (row.partition, row.offset) == (0, 0))
+    assert (first.key, first.value, first.topic, first.timestampType) == (None, None, TOPIC, 0)
+    assert [tuple(each) for each in first.headers] == [("name", b"x"), ("none", None)]
+
+
+@SOURCES
+def test_options_narrow_what_is_read(load: Load, source: str) -> None:
+    starts = json.dumps({TOPIC: {"0": 10, "1": -1, "2": -2}})
+    ends = json.dumps({TOPIC: {"0": 25, "1": -1, "2": 5}})
+    frame = load(source, startingOffsets=starts, endingOffsets=ends, minPartitions="6")
+    assert sorted((row.partition, row.offset) for row in frame.collect()) == [
+        *((0, offset) for offset in range(10, 25)),
+        *((2, offset) for offset in range(5)),
+    ]
+
+
+def test_a_schema_of_fewer_columns_reads_these(load: Load) -> None:
+    frame = load(columns="offset bigint, value binary")
+    assert frame.columns == ["offset", "value"] and frame.count() == COUNT
+
+
+def test_filters_are_the_business_of_spark(load: Load) -> None:
+    """With pushFilters, the count after a filter would be that of the filter (seen in Spark 4.1 and 4.3)."""
+    frame = load()
+    assert frame.where("offset >= 10").count() < COUNT
+    assert frame.count() == COUNT
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"subscribePattern": "("}, "subscribePattern: "),
+        ({"colour": "blue"}, "kafkad has no option colour"),
+        ({"startingOffsets": "{"}, "startingOffsets: "),
+        ({"startingOffsets": json.dumps({TOPIC: {"0": 0}})}, f"startingOffsets has no offset for {TOPIC}-1"),
+        ({"endingOffsets": json.dumps({TOPIC: {"0": 10**9, "1": -1, "2": -1}})}, "failOnDataLoss=false"),
+    ],
+)
+def test_wrong_options_are_named(load: Load, options: dict[str, str], said: str) -> None:
+    with pytest.raises(PySparkException) as refused:
+        load(**options).count()
+    assert said in str(refused.value)
+
+
+@SOURCES
+def test_spark_submit_exports_twice_and_nothing_is_doubled(broker: Kafkad, tmp_path: Path, source: str) -> None:
+    out = tmp_path / "table"
+    arguments = ["--topic", TOPIC, "--out", str(out), "--bootstrap-server", broker.bootstrap, "--source", source]
+
+    def submitted(*more: str) -> str:
+        command = [
+            *(str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"),
+            *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"),
+            *("--conf", "spark.ui.enabled=false", str(CHECKOUT / "spark" / "export.py"), *arguments, *more),
+        ]
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, env=environment)
+        assert done.returncode == 0, done.stderr[-4_000:]
+        return done.stdout
+
+    said = submitted("--json").splitlines()
+    (summary,) = [line for line in said if line.startswith("{")]
+    assert json.loads(summary)["records"] == COUNT
+    assert "nothing new" in submitted()
+    found = pq.read_table([str(path) for path in out.glob("*.parquet")])
+    assert found.num_rows == COUNT
+    assert len(set(zip(*(found.column(name).to_pylist() for name in ("partition", "offset")), strict=True))) == COUNT
