@@ -56,7 +56,11 @@ def fill(broker: Kafkad) -> None:
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    local = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
+    local: dict[str, bool | float | int | str | None] = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+    }
     builder = SparkSession.builder.master("local[2]").config(map=local)
     session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     yield session
