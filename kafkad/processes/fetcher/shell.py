@@ -248,7 +248,9 @@ class FetcherProcess:
             return ARENA_LOOK_MS
         if self._changed:
             return 0
-        deadlines = [leader.fetcher.next_ms() for leader in self._leaders.values() if leader.destination is not None]
+        # One that waits for room, or for an address, is woken by what brings it.
+        able = (each for each in self._leaders.values() if each.destination is not None and not each.is_starved)
+        deadlines = [leader.fetcher.next_ms() for leader in able]
         deadlines.append(self.connections.next_deadline_ms)
         known = [deadline for deadline in deadlines if deadline is not None]
         return max(0, min(known) - monotonic_ms()) if known else IDLE
