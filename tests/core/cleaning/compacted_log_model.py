@@ -22,6 +22,7 @@ from kafkad.core.log.segments import replacement
 from kafkad.core.log.segments.layout import CLEANED, file_name
 from kafkad.core.log.segments.removal import cleanable_end_of, delete_records_before, delete_segments, remove_files
 from kafkad.core.log.segments.replacement import CleanedFiles, replace_segments
+from kafkad.core.log.segments.segment import Segment
 from tests.core.cleaning.cleaned_log import CONFIG, aborted_in, batches_of, last_records_of, sources_of
 from tests.core.cleaning.compacted_log_truth import Marker, Record, Truth
 from tests.core.log.batches import NOW, load
@@ -179,7 +180,7 @@ class CompactedLogModel(RuleBasedStateMachine):
             now_ms=self.now_ms,
             window_bytes=window,
         )
-        self.steps = self._pass(cleaning)
+        self.steps = self._pass(cleaning, {segment.base_offset: segment for segment in log.segments})
 
     @precondition(lambda self: self._bounds())
     @rule(data=st.data())
@@ -219,8 +220,7 @@ class CompactedLogModel(RuleBasedStateMachine):
         first = max(self.log.cleaned_offset, self.log.segments[0].base_offset)
         return [base for base in self.log.segments.base_offsets if first < base <= end]
 
-    def _pass(self, cleaning: CleaningPass) -> Generator[None, None, None]:
-        segments = {segment.base_offset: segment for segment in self.log.segments}
+    def _pass(self, cleaning: CleaningPass, segments: dict[int, Segment]) -> Generator[None, None, None]:
         for _ in cleaning.learn():
             yield
         for group in cleaning.groups():
