@@ -7,11 +7,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kafkad.core.cleaning.offset_map import KeyHashes, OffsetMap
-from kafkad.core.cleaning.record_filter import LatestOfEachKey
 from kafkad.core.cleaning.transactions import CleanedTransactions
 from kafkad.core.cleaning.uncleanable import UncleanableLog
-from kafkad.core.columns.arrays import Flags, Numbers
-from kafkad.core.columns.records import RecordColumns
+from kafkad.core.columns.arrays import Numbers
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.recovery import leftovers
 from kafkad.core.log.segments import replacement
@@ -33,16 +31,6 @@ def _takes_the_latest_for_an_older_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetMap, "get", get)
 
 
-def _judges_what_it_has_not_read(patch: pytest.MonkeyPatch) -> None:
-    """A map that is full ends the pass there."""
-    true_retains = LatestOfEachKey.retains
-
-    def retains(latest: LatestOfEachKey, records: RecordColumns, end_offset: int, now_ms: int) -> Flags:
-        return true_retains(latest, records, 1 << 40, now_ms) & (records.key_size >= 0)
-
-    patch.setattr(LatestOfEachKey, "retains", retains)
-
-
 def _learns_from_aborted_records(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CleanedTransactions, "_is_aborted", lambda transactions, producer_id: False)
 
@@ -62,7 +50,6 @@ def _leaves_what_was_replaced_beside_it(patch: pytest.MonkeyPatch) -> None:
 
 MUTATIONS: tuple[Mutation, ...] = (
     _takes_the_latest_for_an_older_one,
-    _judges_what_it_has_not_read,
     _learns_from_aborted_records,
     _learns_from_open_transactions,
     _brings_removed_segments_back,
