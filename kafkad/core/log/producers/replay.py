@@ -69,7 +69,7 @@ def _replay_segment(
     for number, (at, header) in enumerate(walk_batches(segment.log.read_at, position, segment.size), 1):
         if number % BATCHES_A_STEP == 0:
             yield
-        if header.producer_id >= 0 and header.base_offset >= start:
+        if header.producer_id >= 0 and header.last_offset >= start:
             _replay_batch(segment, producers, at, header, aborted)
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
+from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.layout import LEADER_EPOCHS
+from kafkad.core.log.segments.removal import delete_records_before
 from kafkad.core.log.settings import LogConfig
 from tests.core.log.batches import NOW, PARTITION, SMALL, append, batch, load
 from tests.core.log.fake_store import Crashed, FakeStore
@@ -242,3 +244,24 @@ def test_recovery_tells_how_many_segments_are_left() -> None:
     left = [step.segments_left for step in load_steps(store, request) if step.segments_left]
     assert left == sorted(left, reverse=True)
     assert (left[0], left[-1]) == (len(log.segments), 1)
+
+
+def test_a_transaction_whose_first_batch_the_log_begins_in_is_known_after_a_crash() -> None:
+    """DeleteRecords may end in the middle of a batch: its abort found nothing to abort, and consumers got the rest."""
+    store = FakeStore()
+    log = load(store)
+    records = batch(3, producer_id=1, sequence=0, is_transactional=True)
+    append_as_follower(log, records, leader_epoch=0, now_ms=NOW)
+    log.advance_high_watermark(log.log_end_offset)
+    delete_records_before(log, 1)
+    log = load(store, log_start_offset=1)
+    assert log.producers.transactions.first_unstable is not None
+
+
+def test_a_batch_in_which_the_log_begins_is_known_to_be_there_after_a_crash() -> None:
+    store = FakeStore()
+    log = load(store)
+    append(log, batch(3, producer_id=1, sequence=0))
+    log.advance_high_watermark(log.log_end_offset)
+    delete_records_before(log, 1)
+    assert append(load(store, log_start_offset=1), batch(3, producer_id=1, sequence=0)).duplicate
