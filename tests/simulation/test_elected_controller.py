@@ -1,0 +1,411 @@
+"""Controllers in office one after the other, with a store that fails in the middle of writes and brokers that lose
+their memory and hear late: whatever the order, no election loses a record, and in the end all agree.
+
+KAFKAD_SIMULATION_SEEDS says how many seeds are played, KAFKAD_SIMULATION_FIRST which is the first.
+"""
+
+import os
+import random
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kafkad.adapters.stores.embedded_store import EmbeddedStore
+from kafkad.core.cluster.control_requests import (
+    LEADER_DURING_DELETE,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    IsrMember,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+from kafkad.core.controller.controller import ControllerSettings, PlannedTopic
+from kafkad.core.controller.elected.announcements import Announcer, Request
+from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
+from kafkad.core.controller.elected.taking_office import take_office
+from kafkad.core.controller.image import NO_LEADER, Broker, Listener
+from kafkad.core.controller.startup.term import claim, ensure_paths
+from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.topics import TopicDefaults
+from kafkad.core.coordination_store import (
+    BadVersion,
+    Change,
+    Check,
+    CoordinationError,
+    Operation,
+    Outcome,
+    SessionSuspended,
+)
+from kafkad.core.errors import ErrorCode
+from kafkad.plugins.leader_election import PreferredReplica
+
+SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
+FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
+AT_ONCE = 50
+STEPS = 60
+BROKERS = range(1, 5)
+TOPICS = ("a", "b")
+LISTENER = "PLAINTEXT"
+
+
+class UnreliableStore(EmbeddedStore):
+    """Does so many more writes, then fails once; the last one may have been done."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(":memory:"), 7)
+        self.writes_left: int | None = None
+        self.last_is_done = False
+
+    def transaction(self, operations: Sequence[Operation]) -> list[Outcome]:
+        if self.writes_left is None or self.writes_left > 0:
+            self.writes_left = None if self.writes_left is None else self.writes_left - 1
+            return super().transaction(operations)
+        self.writes_left = None
+        if self.last_is_done:
+            super().transaction(operations)
+        raise SessionSuspended(operations[0].path)
+
+    def pipelined(self, changes: Sequence[Change], *, guard: Check | None = None) -> list[Outcome | CoordinationError]:
+        if self.writes_left is None or self.writes_left >= len(changes):
+            self.writes_left = None if self.writes_left is None else self.writes_left - len(changes)
+            return super().pipelined(changes, guard=guard)
+        done, self.writes_left = changes[: self.writes_left], None
+        super().pipelined(done, guard=guard)
+        raise SessionSuspended(changes[0].path)
+
+
+@dataclass(slots=True)
+class HostingBroker:
+    """What one broker was told; only `held`, its replicas by name, index and id, outlives a crash."""
+
+    id: int
+    epoch: int
+    is_alive: bool = True
+    controller_epoch: int = 0
+    roles: dict[tuple[str, int], tuple[UUID, LeaderAndIsrPartition]] = field(default_factory=dict)
+    metadata: dict[tuple[str, int], UpdateMetadataPartition] = field(default_factory=dict)
+    held: dict[tuple[str, int], UUID] = field(default_factory=dict)
+
+    def restart(self, epoch: int) -> None:
+        self.is_alive, self.epoch, self.controller_epoch = True, epoch, 0
+        self.roles.clear()
+        self.metadata.clear()
+
+    def apply(self, request: Request) -> bool:
+        """False: refused, as of an earlier term or for an earlier life of this broker."""
+        if request.broker_epoch != self.epoch or request.controller_epoch < self.controller_epoch:
+            return False
+        self.controller_epoch = request.controller_epoch
+        match request:
+            case LeaderAndIsrRequest():
+                self._take_roles(request)
+            case UpdateMetadataRequest():
+                for named in request.topic_states:
+                    for known in named.partition_states:
+                        at = named.topic_name, known.partition_index
+                        if known.leader == LEADER_DURING_DELETE:
+                            self.metadata.pop(at, None)
+                        else:
+                            self.metadata[at] = known
+            case StopReplicaRequest():
+                for stopped in request.topic_states:
+                    for each in stopped.partition_states:
+                        self.roles.pop((stopped.topic_name, each.partition_index), None)
+                        self.held.pop((stopped.topic_name, each.partition_index), None)
+        return True
+
+    def _take_roles(self, request: LeaderAndIsrRequest) -> None:
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                at = topic.topic_name, state.partition_index
+                assert self.held.get(at, topic.topic_id) == topic.topic_id, f"{at} of a deleted topic is still here"
+                self.held[at] = topic.topic_id
+                before = self.roles.get(at)
+                if before is None or before[1].leader_epoch <= state.leader_epoch:
+                    self.roles[at] = topic.topic_id, state
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    state: nodes.StateNode
+    version: int
+
+
+class ClusterRun:
+    """One seed: a store, brokers, the controller in office, and those that do not know yet that they are not."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.store = UnreliableStore()
+        ensure_paths(self.store)
+        self.epochs = 100
+        self.brokers = {each: HostingBroker(each, self._new_epoch()) for each in BROKERS}
+        self.channels: dict[tuple[int, int], deque[Request]] = defaultdict(deque)
+        """What (controller, broker) has under way, in order."""
+        self.known: dict[tuple[UUID, int], Stored] = {}
+        self.earlier: list[tuple[int, ElectedController]] = []
+        self.asked: list[AlterPartitionRequest] = []
+        self.isr_may_grow = False
+        self.elect(1)
+
+    def _new_epoch(self) -> int:
+        self.epochs += 1
+        return self.epochs
+
+    def new_id(self) -> UUID:
+        return UUID(int=self.random.getrandbits(128) | 1)
+
+    def live(self) -> dict[int, Broker]:
+        return {
+            each.id: Broker(
+                id=each.id,
+                epoch=each.epoch,
+                listeners=(Listener(name=LISTENER, host="b", port=each.id, security_protocol=LISTENER),),
+                rack=None,
+            )
+            for each in self.brokers.values()
+            if each.is_alive
+        }
+
+    def elect(self, broker_id: int) -> None:
+        while True:
+            try:
+                self._take_office(broker_id)
+            except SessionSuspended:
+                continue
+            return
+
+    def _take_office(self, broker_id: int) -> None:
+        term = claim(self.store, broker_id, 1_000)
+        self.controller_id, self.controller = (
+            broker_id,
+            take_office(
+                self.store,
+                MetadataTree(self.store, term),
+                settings=ControllerSettings(
+                    broker_id=NOWHERE, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
+                ),
+                election=PreferredReplica(),
+                announcer=Announcer(
+                    controller_id=broker_id, controller_epoch=term.epoch, listener=LISTENER, brokers=self.live()
+                ),
+                cluster_id="c",
+                new_topic_id=self.new_id,
+            ),
+        )
+        self.send()
+
+    def send(self) -> None:
+        for broker, request in self.controller.take_requests():
+            self.channels[self.controller_id, broker].append(request)
+
+    # Events.
+
+    def step(self) -> None:
+        events = (
+            self.broker_goes_or_comes,
+            self.brokers_are_seen,
+            self.topic_is_made_or_deleted,
+            self.leader_asks,
+            self.leader_asks,
+            self.office_changes,
+            self.earlier_controller_writes,
+            self.store_will_fail,
+            *[self.request_arrives] * 8,
+        )
+        self.isr_may_grow = False
+        try:
+            self.random.choice(events)()
+            self.send()
+        except SessionSuspended:
+            self.elect(self.controller_id)
+        self.check()
+
+    def broker_goes_or_comes(self) -> None:
+        broker = self.random.choice(list(self.brokers.values()))
+        if broker.is_alive:
+            broker.is_alive = False
+        else:
+            broker.restart(self._new_epoch())
+
+    def brokers_are_seen(self) -> None:
+        self.controller.brokers_changed(self.live())
+
+    def topic_is_made_or_deleted(self) -> None:
+        name = self.random.choice(TOPICS)
+        live = list(self.controller.image.brokers)
+        if name in self.controller.image.topics:
+            self.controller.delete_topics([name])
+        elif name not in self.controller.deletions and live:
+            size = min(3, len(live))
+            assignments = tuple(tuple(self.random.sample(live, size)) for _ in range(self.random.randint(1, 3)))
+            self.controller.create_topics(
+                [PlannedTopic(name=name, id=self.new_id(), assignments=assignments, configs={})]
+            )
+
+    def leader_asks(self) -> None:
+        """A leader as it knows itself, perhaps no longer one; perhaps with what it asked for long ago."""
+        led = [
+            (broker, topic_id, state)
+            for broker in self.brokers.values()
+            if broker.is_alive
+            for topic_id, state in broker.roles.values()
+            if state.leader == broker.id
+        ]
+        if led:
+            broker, topic_id, state = self.random.choice(led)
+            others = [each for each in state.replicas if each != broker.id]
+            isr = (broker.id, *self.random.sample(others, self.random.randint(0, len(others))))
+            wanted = AlterPartitionPartition(
+                partition_index=state.partition_index,
+                leader_epoch=state.leader_epoch,
+                new_isr_with_epochs=tuple(IsrMember(broker_id=each) for each in isr),
+                partition_epoch=state.partition_epoch,
+            )
+            topics = (AlterPartitionTopic(topic_id=topic_id, partitions=(wanted,)),)
+            self.asked.append(AlterPartitionRequest(broker_id=broker.id, broker_epoch=broker.epoch, topics=topics))
+        if self.asked:
+            self.isr_may_grow = True
+            self.answer_leader(self.random.choice(self.asked[-10:]))
+
+    def answer_leader(self, request: AlterPartitionRequest) -> None:
+        before = self.stored()
+        response = self.controller.alter_partitions(request)
+        ((wanted,),) = (topic.partitions for topic in request.topics)
+        at = request.topics[0].topic_id, wanted.partition_index
+        if before != self.stored():
+            decided_on = before[at].state.leader, before[at].state.leader_epoch, before[at].version
+            asked_on = request.broker_id, wanted.leader_epoch, wanted.partition_epoch
+            assert decided_on == asked_on, f"{at}: {asked_on} changed {decided_on}"
+        broker = self.brokers[request.broker_id]
+        if response.error_code is not ErrorCode.NONE or request.broker_epoch != broker.epoch:
+            return
+        (topic,) = response.topics
+        (altered,) = topic.partitions
+        for place, (topic_id, state) in broker.roles.items():
+            if (topic_id, place[1], altered.error_code) == (topic.topic_id, altered.partition_index, ErrorCode.NONE):
+                broker.roles[place] = topic_id, replace(state, isr=altered.isr, partition_epoch=altered.partition_epoch)
+
+    def office_changes(self) -> None:
+        self.earlier.append((self.controller_id, self.controller))
+        self.elect(self.random.choice(BROKERS))
+
+    def earlier_controller_writes(self) -> None:
+        if not self.earlier:
+            return
+        _, controller = self.earlier.pop(self.random.randrange(len(self.earlier)))
+        before = self.stored()
+        topics = sorted(self.store.children(nodes.TOPICS)), sorted(self.store.children(nodes.DELETIONS))
+        with suppress(BadVersion):
+            if controller.image.topics and self.random.random() < 0.5:
+                controller.delete_topics([next(iter(controller.image.topics))])
+            else:
+                controller.brokers_changed(dict(list(self.live().items())[1:]))
+        assert before == self.stored(), "an earlier controller changed a state"
+        after = sorted(self.store.children(nodes.TOPICS)), sorted(self.store.children(nodes.DELETIONS))
+        assert topics == after, "an earlier controller changed a topic"
+
+    def store_will_fail(self) -> None:
+        self.store.writes_left = self.random.randrange(6)
+        self.store.last_is_done = self.random.random() < 0.5
+
+    def request_arrives(self) -> None:
+        waiting = [at for at, queue in self.channels.items() if queue]
+        if waiting:
+            self.deliver(*self.random.choice(sorted(waiting)))
+
+    def deliver(self, controller_id: int, broker_id: int) -> None:
+        request = self.channels[controller_id, broker_id].popleft()
+        broker = self.brokers[broker_id]
+        applied = broker.is_alive and broker.apply(request)
+        if applied and isinstance(request, StopReplicaRequest) and controller_id == self.controller_id:
+            for topic in request.topic_states:
+                self.controller.replica_deleted(topic.topic_name, broker_id)
+
+    # What must hold.
+
+    def stored(self) -> dict[tuple[UUID, int], Stored]:
+        found = {}
+        for name in self.store.children(nodes.TOPICS):
+            topic = nodes.decode_topic(self.store.get(nodes.topic_path(name)).data)
+            assert topic.topic_id is not None, f"{name} has no id"
+            for index in range(len(topic.partitions)):
+                (node,) = self.store.get_many([nodes.state_path(name, index)])
+                if node is not None:
+                    at = nodes.decode_id(topic.topic_id), index
+                    found[at] = Stored(nodes.decode_state(node.data), node.version)
+        return found
+
+    def check(self) -> None:
+        now = self.stored()
+        for at, stored in now.items():
+            state = stored.state
+            assert state.isr, f"{at}: nobody is in sync"
+            assert state.leader in (NO_LEADER, *state.isr), f"{at}: {state.leader} leads outside of {state.isr}"
+            if at in self.known:
+                self.check_change(at, self.known[at], stored)
+        self.known = now
+
+    def check_change(self, at: tuple[UUID, int], old: Stored, new: Stored) -> None:
+        assert new.version >= old.version, f"{at}: the partition epoch went back"
+        assert new.state.leader_epoch >= old.state.leader_epoch, f"{at}: the leader epoch went back"
+        if new.state.leader_epoch == old.state.leader_epoch:
+            assert new.state.leader == old.state.leader, f"{at}: two leaders in one epoch"
+        grown = set(new.state.isr) - set(old.state.isr)
+        assert self.isr_may_grow or not grown, f"{at}: {grown} came in sync without their leader's word"
+
+    def settle(self) -> None:
+        """All brokers are back and everything arrives."""
+        self.store.writes_left, self.isr_may_grow = None, False
+        for broker in self.brokers.values():
+            if not broker.is_alive:
+                broker.restart(self._new_epoch())
+        self.brokers_are_seen()
+        self.send()
+        while any(self.channels.values()):
+            self.request_arrives()
+            self.send()
+        self.check()
+
+    def check_agreement(self) -> None:
+        image = self.controller.image
+        assert not self.store.children(nodes.DELETIONS), "a deletion is never finished"
+        assert set(self.store.children(nodes.TOPICS)) == image.topics.keys()
+        rows = {(name, row.index): row for name, topic in image.topics.items() for row in topic.partitions}
+        for at, row in rows.items():
+            assert row.leader != NO_LEADER, f"{at} has no leader"
+            assert self.known[image.topics[at[0]].id, at[1]].version == row.partition_epoch
+        for broker in self.brokers.values():
+            mine = {at: row.leader_epoch for at, row in rows.items() if broker.id in row.replicas}
+            assert {at: state.leader_epoch for at, (_, state) in broker.roles.items()} == mine
+            assert broker.held == {at: image.topics[at[0]].id for at in mine}
+            known = {at: (each.leader, each.isr, each.zk_version) for at, each in broker.metadata.items() if at in rows}
+            assert known == {at: (row.leader, row.isr, row.partition_epoch) for at, row in rows.items()}
+
+
+def play(seed: int) -> None:
+    run = ClusterRun(seed)
+    for _ in range(STEPS):
+        run.step()
+    run.settle()
+    run.check_agreement()
+    run.store.close()
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, AT_ONCE))
+def test_controllers_lose_nothing_and_brokers_agree_in_the_end(first: int) -> None:
+    for seed in range(first, min(first + AT_ONCE, FIRST + SEEDS)):
+        try:
+            play(seed)
+        except (AssertionError, CoordinationError) as error:
+            pytest.fail(f"seed {seed}: {error}")
