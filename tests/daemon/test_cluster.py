@@ -1,5 +1,6 @@
 """Three brokers on a real ZooKeeper: any of them takes requests, and the cluster goes on when one is killed."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ from kazoo.client import KazooClient
 
 from bench.brokers.processes import eventually
 from tests.adapters.zookeeper_fixture import ZookeeperServer
-from tests.daemon.cluster_broker import KafkadInCluster
+from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS, KafkadInCluster
 
 WITHIN_S = 60.0
 SETTINGS = {"num.io.threads": "1", "num.network.threads": "1", "offsets.topic.num.partitions": "3"}
@@ -22,9 +23,9 @@ SETTINGS = {"num.io.threads": "1", "num.network.threads": "1", "offsets.topic.nu
 class Cluster:
     def __init__(self, folder: Path, ends: ExitStack) -> None:
         (folder / "zookeeper").mkdir()
-        server = ZookeeperServer(folder / "zookeeper")
-        ends.callback(server.stop)
-        hosts = f"{server.hosts}/a/chroot"
+        self.server = ZookeeperServer(folder / "zookeeper")
+        ends.callback(self.server.stop)
+        hosts = f"{self.server.hosts}/a/chroot"
         self.brokers = {
             each: ends.enter_context(
                 KafkadInCluster(
@@ -160,3 +161,25 @@ def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: Clust
     assert left == []
     assert {each: running.stop() for each, running in cluster.brokers.items()} == {1: 0, 2: 0, 3: 0}
     cluster.wait_until(lambda: cluster.zookeeper.get_children("/brokers/ids") == [], "their sessions have ended")
+
+
+@pytest.mark.timeout(600)
+def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_replaced(cluster: Cluster) -> None:
+    cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "broker 3 knows the leaders")
+    # Ids of producers come from ZooKeeper, a thousand at a time.
+    cluster.produce(1, range(300))
+    cluster.server.pause()
+    paused_s = time.monotonic()
+    try:
+        cluster.produce(2, range(300, 600))
+        eventually(
+            lambda: time.monotonic() > paused_s + 3 * SESSION_TIMEOUT_MS / 1000, within=WITHIN_S, what="it is long"
+        )
+    finally:
+        cluster.server.resume()
+    cluster.wait_until(
+        lambda: cluster.in_sync(2, "t") == [{1, 2, 3}] * 3 and -1 not in cluster.leaders(2, "t"), "all is led again"
+    )
+    cluster.produce(1, range(600, 900))
+    assert cluster.consume(3, "g", 900) == sorted(range(900))

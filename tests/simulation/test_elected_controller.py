@@ -389,7 +389,7 @@ class ClusterRun:
             mine = {at: row.leader_epoch for at, row in rows.items() if broker.id in row.replicas}
             assert {at: state.leader_epoch for at, (_, state) in broker.roles.items()} == mine
             assert broker.held == {at: image.topics[at[0]].id for at in mine}
-            known = {at: (each.leader, each.isr, each.zk_version) for at, each in broker.metadata.items() if at in rows}
+            known = {at: (each.leader, each.isr, each.zk_version) for at, each in broker.metadata.items()}
             assert known == {at: (row.leader, row.isr, row.partition_epoch) for at, row in rows.items()}
 
 

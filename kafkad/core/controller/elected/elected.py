@@ -283,11 +283,12 @@ class ElectedController(Controller):
         self.deletions[name] = PendingDeletion(len(assignments), set(replicas))
         self._requests += self._announcer.deletions(name, replicas)
 
-    def resume_deletion(self, name: str, assignments: Sequence[Sequence[int]]) -> None:
-        """A deletion that an earlier term has begun."""
-        self._begin_deletion(name, assignments)
-        if not assignments:
-            self.partitions_deleted(name, ())
+    def resume_deletion(self, topic: Topic) -> None:
+        """A deletion that an earlier term has begun: some broker may not have heard of it."""
+        self._requests += self._announcer.deleted(topic)
+        self._begin_deletion(topic.name, [row.replicas for row in topic.partitions])
+        if not topic.partitions:
+            self.partitions_deleted(topic.name, ())
 
     def replica_deleted(self, name: str, broker: int) -> None:
         """The broker has deleted its replicas of the topic."""

@@ -7,13 +7,13 @@ from kafkad.core.controller.controller import ControllerSettings
 from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
 from kafkad.core.controller.electorate import Electorate
-from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
+from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
 from kafkad.core.controller.startup.repair import complete_states, identify
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree, PartitionState
-from kafkad.core.coordination_store import CoordinationStore
+from kafkad.core.coordination_store import CoordinationStore, Node
 from kafkad.core.election import LeaderElectionStrategy
-from kafkad.core.types import TopicPartition
+from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
 
 def take_office(
@@ -55,12 +55,24 @@ def take_office(
     controller.begin()
     paths = [nodes.topic_path(name) for name in stored.deletions]
     for name, node in zip(stored.deletions, store.get_many(paths), strict=True):
-        found = nodes.decode_topic(node.data) if node is not None and node.data else None
-        count = len(found.partitions) if found is not None else 0
-        controller.resume_deletion(name, [found.partitions[str(at)] for at in range(count)] if found else [])
+        controller.resume_deletion(_deleted_topic(name, node))
     while controller.has_unfinished_deletions:
         controller.finish_deletions()
     return controller
+
+
+def _deleted_topic(name: str, node: Node | None) -> Topic:
+    """As far as the store still has it."""
+    found = nodes.decode_topic(node.data) if node is not None and node.data else None
+    if found is None:
+        return Topic(name=name, id=NO_TOPIC_ID, partitions=(), configs={})
+    none = PartitionState(leader=NO_LEADER, leader_epoch=0, isr=())
+    return Topic(
+        name=name,
+        id=nodes.decode_id(found.topic_id) if found.topic_id else NO_TOPIC_ID,
+        partitions=tuple(_row(index, found.partitions[str(index)], none) for index in range(len(found.partitions))),
+        configs={},
+    )
 
 
 def _row(index: int, replicas: tuple[int, ...], state: PartitionState) -> Partition:

@@ -236,6 +236,14 @@ def test_a_deletion_waits_for_a_broker_that_is_away_also_over_terms(world: World
     world.controller.delete_topics(["t"])
     world.take_office(brokers(1, 3))
     assert "t" not in world.controller.image.topics
+    leaders = {
+        (broker, state.leader)
+        for broker, request in world.sent()
+        if isinstance(request, UpdateMetadataRequest)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    }
+    assert leaders == {(1, LEADER_DURING_DELETE), (3, LEADER_DURING_DELETE)}
     world.controller.replica_deleted("t", 1)
     world.sent()
     world.controller.brokers_changed(brokers(1, 2, 3))
