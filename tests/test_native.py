@@ -79,6 +79,17 @@ def test_attributes_have_names_that_c_allows() -> None:
     assert taken == set()
 
 
+def test_objects_are_made_by_calling_their_class() -> None:
+    """`cls.__new__(cls)` of a compiled class wants the arguments of its constructor."""
+    made = {
+        f"{module}:{node.lineno}"
+        for module in compiled_modules()
+        for node in ast.walk(ast.parse(file_of(module).read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "__new__" and ast.unparse(node.value) != "tuple"
+    }
+    assert made == set()
+
+
 def test_classes_of_others_are_not_derived_in_compiled_modules() -> None:
     """A compiled class does not run the constructor of an interpreted base."""
     derived: set[tuple[str, str]] = set()

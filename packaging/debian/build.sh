@@ -9,6 +9,7 @@
 set -euo pipefail
 
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
+mkdir -p "${1:-$checkout}"
 output=$(realpath "${1:-$checkout}")
 wheels=${KAFKAD_DEB_WHEELS:-$checkout/build/wheels}
 python=/usr/bin/python3.11

@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -197,17 +198,20 @@ def test_a_quota_manager_that_raises_ends_the_network_process_and_its_connection
         assert produced(broker, "t", "anybody") is None
 
 
-@pytest.mark.parametrize("plugin", [REPORTER.format(start="pass", report="fail()", stop="pass"), FAILING_PAGE])
-def test_a_metrics_reporter_that_raises_ends_the_reporter_process(plugin: str, tmp_path: Path) -> None:
+REPORT = REPORTER.format(start="pass", report="fail()", stop="pass")
+
+
+@pytest.mark.parametrize(("plugin", "asked"), [(REPORT, b""), (FAILING_PAGE, b"GET /fails HTTP/1.1\r\n\r\n")])
+def test_a_metrics_reporter_that_raises_ends_the_reporter_process(plugin: str, asked: bytes, tmp_path: Path) -> None:
     port = free_port()
     settings = settings_with(plugin, tmp_path, kafkad_metrics_reporters="fails") | {
         "kafkad.metrics.listener": f"127.0.0.1:{port}",
         "kafka.metrics.polling.interval.secs": "1",
     }
-    with Kafkad(tmp_path / "broker", settings) as broker:
-        with socket.create_connection(("127.0.0.1", port)) as reader:
-            reader.sendall(b"GET /fails HTTP/1.1\r\n\r\n")
-            eventually(lambda: ended(broker, "reporter-0"), within=WITHIN_S, what="the log says so")
+    with Kafkad(tmp_path / "broker", settings) as broker, ExitStack() as stack:
+        if asked:
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(asked)
+        eventually(lambda: ended(broker, "reporter-0"), within=WITHIN_S, what="the log says so")
         create(broker, "t")
         assert produced(broker, "t", "anybody") is None
 

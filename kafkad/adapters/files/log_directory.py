@@ -66,14 +66,20 @@ class MetaProperties:
 class LogDirectory:
     """An existing, writable and locked log directory. `close` releases the locks; the file stays."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_online: bool = True) -> None:
         self.path = path
-        _make_usable(path)
+        self.was_clean = True
+        """The directory was closed cleanly, or is empty."""
+        self._lock = -1
+        if is_online:
+            self._open()
+
+    def _open(self) -> None:
+        _make_usable(self.path)
         # Children inherit this descriptor: the lock lasts until the last of them is gone.
-        self._lock = _lock(path)
+        self._lock = _lock(self.path)
         try:
             self.was_clean = self.take_clean_shutdown() or next(iter(self.partitions()), None) is None
-            """The directory was closed cleanly, or is empty."""
         except StorageFailed as error:
             self.close()
             raise LogDirectoryOffline(str(error)) from error
@@ -81,9 +87,7 @@ class LogDirectory:
     @classmethod
     def offline(cls, path: Path) -> Self:
         """Stands in for a directory of log.dirs that can't be used, so that the others keep their indexes."""
-        absent = cls.__new__(cls)
-        absent.path, absent.was_clean, absent._lock = path, True, -1
-        return absent
+        return cls(path, is_online=False)
 
     @property
     def is_online(self) -> bool:
