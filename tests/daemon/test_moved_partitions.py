@@ -140,7 +140,7 @@ def _moved_after_kill(broker: TwoDirectories, victim: str) -> None:
 
 
 def test_records_that_were_deleted_before_a_move_stay_deleted_after_kill_9(tmp_path: Path) -> None:
-    hourly = {"log.flush.start.offset.checkpoint.interval.ms": "3600000"}
+    hourly = dict.fromkeys(("log.flush.start.offset.checkpoint.interval.ms", "log.initial.task.delay.ms"), "3600000")
     with TwoDirectories(tmp_path, **hourly) as broker:
         with RawClient(broker.port) as client:
             client.ask(raw.create_topic("t", 1))
