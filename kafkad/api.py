@@ -11,6 +11,7 @@ too, for plugins that differ in one point only.
 from kafkad.core.cleaning.cleanable import CleanableRange, cleanable_range
 from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
 from kafkad.core.cleanup import (
+    NO_EXPORT,
     CleanupEffect,
     CleanupPolicy,
     DeleteSegments,
@@ -48,7 +49,7 @@ from kafkad.core.metrics.metric import (
 from kafkad.core.quotas.client_quotas import ClientQuotas, QuotaKey
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.request_context import ANONYMOUS, ClientIdentity, KafkaPrincipal
-from kafkad.core.retention import age_from, first_kept_by_time, old_segments
+from kafkad.core.retention import age_from, exported_segments, first_kept_by_time, old_segments
 from kafkad.core.settings.limits import Between, EachOneOf, NotEmpty, OneOf
 from kafkad.core.settings.option import SettingType, Validator
 from kafkad.core.settings.topic_config import TopicConfig
@@ -59,6 +60,7 @@ from kafkad.hookspecs import HOOKSPEC_VERSION, BrokerInfo, hookimpl
 __all__ = [
     "ANONYMOUS",
     "HOOKSPEC_VERSION",
+    "NO_EXPORT",
     "AssigningMember",
     "Assignment",
     "Between",
@@ -104,6 +106,7 @@ __all__ = [
     "age_from",
     "cleanable_range",
     "controlled_shutdown_leader",
+    "exported_segments",
     "first_kept_by_time",
     "hookimpl",
     "latest_of_each_key",

@@ -14,6 +14,9 @@ from kafkad.core.log.settings import LogConfig
 if TYPE_CHECKING:
     from kafkad.core.cleaning.record_filter import RecordFilter
 
+NO_EXPORT = -1
+"""No group of an export has committed an offset."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
@@ -35,7 +38,9 @@ class LogSummary:
     """One partition's log; `segments` in offset order, the active one last.
 
     `cleanable_end` is the last stable offset, or how far the log is on disk if that is less: what lies before it may be
-    compacted. `cleaned_offset` is where the last compaction ended, -1 if there was none.
+    compacted. `cleaned_offset` is where the last compaction ended, -1 if there was none. `exported_offset` is the
+    smallest that a group `kafkad-export-…` has committed, NO_EXPORT if none has; None as long as it is not known, which
+    only the policy `delete-exported` makes the cleaner ask for.
     """
 
     topic: str
@@ -46,6 +51,7 @@ class LogSummary:
     segments: tuple[SegmentSummary, ...]
     cleanable_end: int = 0
     cleaned_offset: int = -1
+    exported_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

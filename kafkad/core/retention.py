@@ -5,9 +5,10 @@ the high watermark goes, whatever its age.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from kafkad.core.cleanup import DeleteSegments, LogSummary, SegmentSummary
+from kafkad.core.cleanup import NO_EXPORT, DeleteSegments, LogSummary, SegmentSummary
 from kafkad.core.log.settings import LogConfig
 
 
@@ -28,6 +29,24 @@ def old_segments(log: LogSummary, config: LogConfig, now_ms: int) -> DeleteSegme
     else:
         reason = f"log start offset {log.log_start_offset}"
     return DeleteSegments(up_to_base_offset=deletable[count - 1][0].base_offset, reason=reason)
+
+
+def exported_segments(log: LogSummary, config: LogConfig, now_ms: int) -> DeleteSegments | None:
+    """Those of `old_segments` that end below the exported offset, or below the log start offset: nobody can read them
+    any more.
+    """
+    exported = NO_EXPORT if log.exported_offset is None else log.exported_offset
+    bound = min(log.high_watermark, max(exported, log.log_start_offset))
+    return old_segments(replace(log, high_watermark=bound), config, now_ms)
+
+
+def bytes_to_export(log: LogSummary, config: LogConfig, now_ms: int) -> int:
+    """How much stays only because it is not exported yet."""
+    old, exported = old_segments(log, config, now_ms), exported_segments(log, config, now_ms)
+    if old is None:
+        return 0
+    after = -1 if exported is None else exported.up_to_base_offset
+    return sum(each.size_bytes for each in log.segments if after < each.base_offset <= old.up_to_base_offset)
 
 
 def first_kept_by_time(log: LogSummary, config: LogConfig, now_ms: int) -> SegmentSummary | None:

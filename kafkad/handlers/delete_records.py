@@ -18,7 +18,7 @@ from kafkad.wire.kio_codec import codec
 from kafkad.wire.processes.descriptors import ControlMessage, DeletedRecords, DeleteRecordsWanted
 
 NO_LOW_WATERMARK = -1
-_DELETE = "delete"
+_DELETING = frozenset({"delete", "delete-exported"})
 
 
 class _Row:
@@ -105,7 +105,7 @@ def question(body: memoryview, context: RequestContext, view: BrokerView) -> Del
 def _check_policy(name: str, view: BrokerView) -> None:
     if is_internal(name):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if _DELETE not in [policy.strip() for policy in _cleanup_policy(name, view).split(",")]:
+    if _DELETING.isdisjoint(policy.strip() for policy in _cleanup_policy(name, view).split(",")):
         raise KafkaError(ErrorCode.POLICY_VIOLATION)
 
 

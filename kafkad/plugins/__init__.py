@@ -5,6 +5,7 @@ A plugin that registers an object of the same name replaces a default of ours.
 
 BUILT_IN = (
     "kafkad.plugins.retention",
+    "kafkad.plugins.retention_after_export",
     "kafkad.plugins.compaction",
     "kafkad.plugins.leader_election",
     "kafkad.plugins.client_quotas",

@@ -103,6 +103,7 @@ def test_records_of_internal_topics_stay() -> None:
         ("compact", None, None, "delete", True),
         ("compact, delete", None, None, "delete", False),
         ("delete", "compact", "compact", "compact", False),
+        ("delete-exported", None, None, "compact", False),
         (None, "compact", "delete", "delete", True),
         (None, None, "compact", "delete", True),
         (None, None, None, "compact", True),

@@ -44,7 +44,7 @@ def plugin(plugins: Plugins, name: str) -> LoadedPlugin:
 
 def test_the_built_in_plugins_register_a_default_of_each_kind() -> None:
     plugins = load()
-    assert set(plugins.cleanup_policies) == {"delete", "compact"}
+    assert set(plugins.cleanup_policies) == {"delete", "delete-exported", "compact"}
     assert set(plugins.leader_election_strategies) == {"preferred"}
     assert set(plugins.quota_managers) == {"client-id"}
     assert set(plugins.metrics_reporters) == {"prometheus"}
@@ -59,7 +59,7 @@ def test_files_and_packages_of_the_folder_are_plugins(add_plugin: AddPlugin, tmp
     add_plugin("_draft.py", "this is no Python")
     add_plugin("notes.txt", "nor is this")
     plugins = load(directory=str(tmp_path))
-    assert set(plugins.cleanup_policies) == {"compact", "delete", "tidy", "sweep"}
+    assert set(plugins.cleanup_policies) == {"compact", "delete", "delete-exported", "tidy", "sweep"}
     assert plugin(plugins, "tidy") == LoadedPlugin(
         name="tidy",
         version="",
@@ -175,7 +175,7 @@ def test_register_hooks_are_given_the_settings(add_plugin: AddPlugin, tmp_path: 
     add_plugin("asking.py", takes)
     add_plugin("old.py", POLICY.format(name="takes-nothing"))
     plugins = load(directory=str(tmp_path), settings={"mine": "as-it-is-set"})
-    assert set(plugins.cleanup_policies) == {"compact", "delete", "as-it-is-set", "takes-nothing"}
+    assert set(plugins.cleanup_policies) == {"compact", "delete", "delete-exported", "as-it-is-set", "takes-nothing"}
 
 
 def test_nobody_changes_the_settings(add_plugin: AddPlugin, tmp_path: Path) -> None:
@@ -216,6 +216,7 @@ def test_a_wrapper_may_change_what_others_register(add_plugin: AddPlugin, tmp_pa
     assert {type(policy).__name__ for policy in plugins.cleanup_policies.values()} == {"Wrapped"}
     assert plugin(plugins, "around").objects == (
         RegisteredObject(kind="cleanup policy", name="compact"),
+        RegisteredObject(kind="cleanup policy", name="delete-exported"),
         RegisteredObject(kind="cleanup policy", name="delete"),
         RegisteredObject(kind="cleanup policy", name="tidy"),
     )
@@ -228,7 +229,7 @@ def test_a_wrapper_of_the_old_kind_may_take_something_out(add_plugin: AddPlugin,
     add_plugin("tidy.py", POLICY.format(name="tidy"))
     add_plugin("without.py", OLD_WRAPPER)
     plugins = load(directory=str(tmp_path))
-    assert set(plugins.cleanup_policies) == {"compact", "delete"}
+    assert set(plugins.cleanup_policies) == {"compact", "delete", "delete-exported"}
     assert plugin(plugins, "tidy").objects == (
         RegisteredObject(kind="cleanup policy", name="tidy", replaced_by="without"),
     )
@@ -239,7 +240,7 @@ def test_one_module_may_register_and_wrap(add_plugin: AddPlugin, tmp_path: Path)
     both = both.replace("def kafkad_register_cleanup_policies(settings)", "def around(settings)")
     add_plugin("both.py", both + POLICY.format(name="tidy"))
     plugins = load(directory=str(tmp_path))
-    assert set(plugins.cleanup_policies) == {"compact", "delete", "tidy"}
+    assert set(plugins.cleanup_policies) == {"compact", "delete", "delete-exported", "tidy"}
     assert {type(policy).__name__ for policy in plugins.cleanup_policies.values()} == {"Wrapped"}
 
 

@@ -236,6 +236,12 @@ MAX_BUFFER_UTILIZATION = _block.largest(
     "How full the map of the last compaction was.",
 )
 
+BYTES_TO_EXPORT = _block.gauge(
+    "kafkad_retention_bytes_to_export",
+    _OWN,
+    "Bytes of topics with cleanup.policy=delete-exported that stay only as an export has not got them yet.",
+)
+
 COUNTERS: tuple[MetricRow, ...] = tuple(_block.rows)
 """All rows with counters in the blocks, by index."""
 

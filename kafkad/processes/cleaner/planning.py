@@ -6,6 +6,7 @@ policy or damaged log must neither stop the cleaning of all others nor fill the 
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -23,8 +24,11 @@ from kafkad.core.cleanup import (
 )
 from kafkad.core.controller.deltas import BrokerConfigChanged, MetadataDelta, Snapshot, TopicConfigChanged
 from kafkad.core.controller.image import MetadataImage, Partition, Topic
+from kafkad.core.controller.topics.names import GROUP_METADATA_TOPIC
+from kafkad.core.exported_offsets import ExportedOffsets
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
+from kafkad.core.retention import bytes_to_export
 from kafkad.core.settings.option import Setting
 from kafkad.processes.cleaner.topic_settings import TopicSettings
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_topic_id
@@ -32,6 +36,7 @@ from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_
 log = logging.getLogger(__name__)
 
 COMPACT = "compact"
+DELETE_EXPORTED = "delete-exported"
 _NOTHING = -1
 
 ReadSlot = Callable[[int], PartitionSlot]
@@ -92,6 +97,9 @@ class Planner:
         self._quarantined: set[tuple[UUID, int, str]] = set()
         self._seen: dict[int, tuple[int, int, bool]] = {}
         """What the slots of compacted partitions said at the last look."""
+        self.exported = ExportedOffsets()
+        self._to_export: dict[tuple[UUID, int], int] = {}
+        """By partition with the policy `delete-exported`, the bytes that wait."""
         self.has_compacted = False
         """Whether there is a topic with compaction, at the last look."""
 
@@ -116,7 +124,10 @@ class Planner:
         """The partitions to check."""
         self._asked.clear()
         self._settings.keep(self._image.names_by_id)
-        return self._wanted(config, lambda topic, row: True)
+        wanted = self._wanted(config, lambda topic, row: True)
+        asked = {(topic.id, row.index) for topic, row in self._asked.values()}
+        self._to_export = {key: size for key, size in self._to_export.items() if key in asked}
+        return wanted
 
     def begin_look(self, config: BrokerConfig, topics: Collection[UUID], log_dirs: Collection[int]) -> Wanted:
         """The partitions to check before the next round: of these topics, or in these log directories."""
@@ -131,6 +142,21 @@ class Planner:
         """Whether there is a topic of this id, and the policy `compact` is one of its."""
         name = self._image.names_by_id.get(topic_id)
         return name is not None and self._is_compacted(self._image.topics[name], config)
+
+    def waits_for_exports(self, config: BrokerConfig) -> bool:
+        """Whether there is a topic that lets nothing go before it is exported."""
+        topics = self._image.topics.values()
+        return any(DELETE_EXPORTED in self._names(self._settings.of(topic, config), config) for topic in topics)
+
+    @property
+    def knows_exports(self) -> bool:
+        """Whether all groups of exports are known."""
+        groups = self._image.topics.get(GROUP_METADATA_TOPIC)
+        return self.exported.is_complete(0 if groups is None else len(groups.partitions))
+
+    @property
+    def bytes_to_export(self) -> int:
+        return sum(self._to_export.values())
 
     @property
     def failed_policies(self) -> dict[tuple[UUID, int], str]:
@@ -192,7 +218,13 @@ class Planner:
             return
         settings = self._settings.of(now, config)
         summary = _summary(topic.name, row.index, described)
-        for name in self._names(settings, config):
+        names = self._names(settings, config)
+        self._to_export.pop((topic.id, row.index), None)
+        if DELETE_EXPORTED in names:
+            exported = self.exported.of(topic.id, row.index) if self.knows_exports else None
+            summary = replace(summary, exported_offset=exported)
+            self._to_export[topic.id, row.index] = bytes_to_export(summary, settings, now_ms)
+        for name in names:
             if name == COMPACT:
                 yield SeenLog(now, row, cleanable_range(summary, settings, now_ms))
             for effect in self._ask(name, (topic.id, row.index, name), summary, settings, now_ms):

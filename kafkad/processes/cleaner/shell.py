@@ -20,7 +20,7 @@ from kafkad.core.controller.deltas import (
     decode,
 )
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
-from kafkad.core.metrics.catalogue import LAST_CLEANER_RUN
+from kafkad.core.metrics.catalogue import BYTES_TO_EXPORT, LAST_CLEANER_RUN
 from kafkad.processes.cleaner.compactor import Compactor
 from kafkad.processes.cleaner.early_looks import EarlyLooks
 from kafkad.processes.cleaner.hand_overs import HandOvers
@@ -38,6 +38,14 @@ from kafkad.wire.processes.cleaning_messages import (
     Swapped,
 )
 from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
+from kafkad.wire.processes.coordinator_messages import (
+    COORDINATION,
+    CoordinationMessage,
+    ExportOffsets,
+    ExportOffsetsWanted,
+    pack_coordination,
+    unpack_coordination,
+)
 from kafkad.wire.processes.descriptors import (
     ControlMessage,
     RoomWanted,
@@ -100,8 +108,11 @@ class CleanerProcess:
             if now_ms >= self._next_round_ms:
                 self._next_round_ms = now_ms + self._config.log_dirs.log_retention_check_interval_ms
                 self._looks.take(now_ms)
-                self._rounds.begin(self._planner.begin_round(self._config))
+                wanted = self._planner.begin_round(self._config)
+                self._ask_for_exports()
+                self._rounds.begin(wanted)
             elif now_ms >= self._due_ms():
+                self._ask_for_exports()
                 self._rounds.add(self._planner.begin_look(self._config, *self._looks.take(now_ms)))
             self._look_for_dirty_logs(now_ms)
         self._compactor.close()
@@ -111,6 +122,22 @@ class CleanerProcess:
             self._context.channel.send(Stopped())
         except ChannelClosed:
             log.warning("ends: the supervisor has died")
+
+    def _ask_for_exports(self) -> None:
+        """What is known is used until the answers come: an older offset is a smaller one, which lets less go."""
+        self._context.block[BYTES_TO_EXPORT] = self._planner.bytes_to_export
+        if self._planner.waits_for_exports(self._config):
+            frame = pack_coordination(ExportOffsetsWanted())
+            for worker in self._context.registry.role("worker"):
+                self._peers.send(worker, frame)
+
+    def _on_exports(self, worker: int, message: CoordinationMessage) -> None:
+        """Once all groups are known, what waited for them is looked at soon."""
+        assert isinstance(message, ExportOffsets), f"a worker does not say {type(message).__name__} to a cleaner"
+        knew = self._planner.knows_exports
+        self._planner.exported.heard(worker, message.shards, message.rows)
+        if self._planner.knows_exports and not knew:
+            self._looks.all_changed(self._image)
 
     def _look_for_dirty_logs(self, now_ms: int) -> None:
         """Every log.cleaner.backoff.ms, and at once after a log was compacted (as in Apache Kafka)."""
@@ -165,6 +192,7 @@ class CleanerProcess:
         for change in changes:
             if change.peer.role == "worker" and isinstance(change, PeerGone | PeerReplaced):
                 self._rounds.worker_ended(change.peer.index)
+                self._planner.exported.worker_ended(change.peer.index)
                 self._compactor.worker_ended(change.peer.index)
             if change.peer == CONTROLLER and not isinstance(change, PeerGone):
                 self._peers.send(CONTROLLER, pack_message(SnapshotWanted(self._image.version)))
@@ -174,6 +202,8 @@ class CleanerProcess:
         for frame in frames:
             if peer == CONTROLLER:
                 self._on_delta(frame)
+            elif frame[0] == COORDINATION:
+                self._on_exports(peer.index, unpack_coordination(frame))
             else:
                 self._on_control(peer, unpack_control(frame))
 
@@ -240,6 +270,7 @@ class CleanerProcess:
             self._unfinished.end(described.slot, Work.PLANNING)
         if self._rounds.is_over:
             self._forget_others()
+            self._context.block[BYTES_TO_EXPORT] = self._planner.bytes_to_export
 
     def _is_left_alone(self, slot: int) -> bool:
         """Whether cleaners have died of this log, and it is not yet time to try again."""

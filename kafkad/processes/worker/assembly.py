@@ -11,6 +11,7 @@ from kafkad.core.log.effects import UnlinkFiles
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.cleaning.passes import Cleanings
+from kafkad.processes.worker.coordinators.export_offsets import ExportOffsetsAnswers
 from kafkad.processes.worker.coordinators.lags import Lags
 from kafkad.processes.worker.coordinators.marker_channel import TxnMarkerChannel
 from kafkad.processes.worker.coordinators.marker_writer import TxnMarkerWriter
@@ -247,8 +248,16 @@ class Assembly:
         marker_channel = TxnMarkerChannel(context.key, partitions, shards, write=write, send=shell.reach)
         transaction_verification = TransactionVerification(context.key, partitions, shards, shell.reach)
         lags = Lags(shards, partitions, context.table, shell.send_to)
+        export_offsets = ExportOffsetsAnswers(shards, partitions, shell.send_to)
         self.coordinator_messages = Coordination(
-            partitions, shards, marker_channel, transaction_verification, producer_ids, lags, shell.tell
+            partitions,
+            shards,
+            marker_channel,
+            transaction_verification,
+            producer_ids,
+            lags,
+            export_offsets,
+            shell.tell,
         )
         return transaction_verification
 

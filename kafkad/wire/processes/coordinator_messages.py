@@ -5,6 +5,8 @@ coordinators and owners of partitions recognize what they have done already, as 
 answer.
 """
 
+from uuid import UUID
+
 import msgspec
 
 from kafkad.core.request_context import RequestContext
@@ -77,8 +79,23 @@ class GroupLags(msgspec.Struct, tag="group_lags", array_like=True):
     rows: list[tuple[str, int, int]]
 
 
+class ExportOffsetsWanted(msgspec.Struct, tag="export_offsets_wanted", array_like=True):
+    """A cleaner asks what the groups of exports have committed."""
+
+
+class ExportOffsets(msgspec.Struct, tag="export_offsets", array_like=True):
+    """The partitions of `__consumer_offsets` that the worker serves, and what is committed in them: (topic, partition,
+    offset) of each group of an export.
+    """
+
+    shards: list[int]
+    rows: list[tuple[UUID, int, int]]
+
+
 CoordinationMessage = (
     LagsWanted
+    | ExportOffsetsWanted
+    | ExportOffsets
     | GroupLags
     | CoordinatorAsked
     | CoordinatorAnswered

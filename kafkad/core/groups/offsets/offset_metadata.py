@@ -4,7 +4,7 @@ Requests lead to records and a reply; only `replay_…` and `transaction_ended` 
 group decides whether a member may commit.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from typing import NamedTuple
 from uuid import UUID
 
@@ -26,7 +26,7 @@ from kafkad.core.groups.offsets.messages import (
 )
 from kafkad.core.groups.offsets.pending import PendingOffsets
 from kafkad.core.groups.offsets.results import Results
-from kafkad.core.groups.offsets.store import CommittedOffsets, is_later, pack, position
+from kafkad.core.groups.offsets.store import CommittedOffsets, is_later, pack, position, topic_id
 from kafkad.core.groups.records import GroupRecord, OffsetCommitted, OffsetRemoved
 from kafkad.core.types import NO_TOPIC_ID
 
@@ -147,6 +147,16 @@ class GroupOffsets:
                 if end is not None:
                     lags.append(max(0, end - position(packed).offset))
         return Lag(max(lags), sum(lags))
+
+    def committed_by(self, prefix: str) -> Iterator[tuple[str, int, UUID | None, int]]:
+        """What the groups whose names begin so have committed: topic, partition, the topic's id if it was known,
+        offset.
+        """
+        for group_id in self._committed.groups():
+            if group_id.startswith(prefix):
+                for topic, partitions in self._committed.of_group(group_id).items():
+                    for partition, packed in partitions.items():
+                        yield topic, partition, topic_id(packed), position(packed).offset
 
     def _delete(self, request: OffsetDelete, records: list[GroupRecord]) -> DeleteReply:
         if not request.group_id:

@@ -53,6 +53,12 @@ def is_of_topic(packed: Packed, topic_id: UUID) -> bool:
     return stored == _NO_TOPIC_ID or topic_id == NO_TOPIC_ID or stored == topic_id.bytes
 
 
+def topic_id(packed: Packed) -> UUID | None:
+    """The topic that it was committed for; None when this was not known."""
+    stored = packed[_TOPIC_ID_AT:_METADATA_AT]
+    return None if stored == _NO_TOPIC_ID else UUID(bytes=stored)
+
+
 def is_expired(packed: Packed, since_ms: int | None, now_ms: int, retention_ms: int) -> bool:
     """Expiry as in KIP-211: the commit's own expiry time if it has one, else `retention_ms` after `since_ms` or the
     commit."""

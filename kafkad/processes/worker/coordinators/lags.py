@@ -58,7 +58,8 @@ class Lags:
             self._send(peer, frame)
 
     def _measure(self) -> Iterator[Row]:
-        for shard in self._coordinator_shards.shards():
+        for coordinator in self._coordinator_shards.serving():
+            shard = coordinator.runtime.shard
             if isinstance(shard, GroupShard):
                 for group_id in shard.groups.ids():
                     lag = shard.offsets.lag(group_id, self._end_of)

@@ -8,6 +8,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_NS, STEP_S, Turns
+from kafkad.processes.worker.coordinators.export_offsets import ExportOffsetsAnswers
 from kafkad.processes.worker.coordinators.lags import Lags
 from kafkad.processes.worker.coordinators.marker_channel import TxnMarkerChannel
 from kafkad.processes.worker.coordinators.offset_verification import OffsetVerifications
@@ -20,6 +21,7 @@ from kafkad.wire.processes.controller_messages import ControllerMessage, Produce
 from kafkad.wire.processes.coordinator_messages import (
     CoordinationMessage,
     CoordinatorAsked,
+    ExportOffsetsWanted,
     LagsWanted,
     TxnMarkerWanted,
     TxnMarkerWritten,
@@ -52,6 +54,7 @@ class Coordination:
         transaction_verification: TransactionVerification,
         producer_ids: ProducerIdBlocks,
         lags: Lags,
+        export_offsets: ExportOffsetsAnswers,
         tell: Callable[[ControllerMessage], None],
     ) -> None:
         self._partitions = partitions
@@ -60,6 +63,7 @@ class Coordination:
         self._transaction_verification = transaction_verification
         self._producer_ids = producer_ids
         self._lags = lags
+        self._export_offsets = export_offsets
         self._tell = tell
         self._turns = Turns()
         self._queued: dict[tuple[int, object], deque[tuple[ProcessKey, CoordinatorAsked]]] = {}
@@ -86,6 +90,8 @@ class Coordination:
                 self._transaction_verification.heard(message)
             case LagsWanted():
                 self._lags.wanted(peer)
+            case ExportOffsetsWanted():
+                self._export_offsets.wanted(peer)
             case _:
                 raise AssertionError(f"nobody sends {type(message).__name__} to a worker")
 
@@ -153,12 +159,14 @@ class Coordination:
 
     @property
     def is_busy(self) -> bool:
-        return self._marker_channel.is_busy or self._lags.is_busy or bool(self._turns)
+        is_reading = self._lags.is_busy or self._export_offsets.is_busy
+        return self._marker_channel.is_busy or is_reading or bool(self._turns)
 
     def work(self, now_ms: int) -> None:
         self._spent_ns = 0
         self._marker_channel.work(now_ms)
         self._lags.work(STEP_S)
+        self._export_offsets.work(STEP_S)
         if self._producer_ids.wanted and not self._producer_ids.is_asked:
             self._producer_ids.is_asked = True
             self._tell(ProducerIdsWanted())

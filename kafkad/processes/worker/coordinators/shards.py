@@ -322,9 +322,9 @@ class CoordinatorShards:
                 outcome = self._kinds[row.owned.name.topic].topics_deleted(row.runtime.shard, ids, moment)
                 row.runtime.perform(outcome, moment)
 
-    def shards(self) -> list[Any]:
-        """The shards that serve."""
-        return [row.runtime.shard for row in self._by_slot.values() if row.runtime.state is State.ACTIVE]
+    def serving(self) -> list[Coordinator]:
+        """Those whose shards are loaded."""
+        return [row for row in self._by_slot.values() if row.runtime.state is State.ACTIVE]
 
     def order_markers(self, owned: OwnedPartition, wanted: TxnMarkersToSend) -> None:
         assert self.markers is not None
