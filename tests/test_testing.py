@@ -19,6 +19,7 @@ from kafkad.plugins.group_assignors import Range, Uniform
 from kafkad.plugins.leader_election import PreferredReplica
 from kafkad.plugins.prometheus import Prometheus
 from kafkad.plugins.retention import Retention
+from kafkad.plugins.retention_after_export import RetentionAfterExport
 from kafkad.testing import (
     CleanupPolicySuite,
     GroupAssignorSuite,
@@ -67,6 +68,12 @@ class TestKeepNewest(CleanupPolicySuite):
     def config(self) -> LogConfig:
         (config,) = self.plugin.kafkad_register_topic_configs(settings={})
         return LogConfig(plugin_configs={config.name: config.default})
+
+
+class TestRetentionAfterExport(CleanupPolicySuite):
+    @pytest.fixture
+    def policy(self) -> RetentionAfterExport:
+        return RetentionAfterExport()
 
 
 class TestPreferredReplica(LeaderElectionStrategySuite):

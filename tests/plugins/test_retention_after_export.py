@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from kafkad.core.cleanup import NO_EXPORT, CleanupEffect, CleanupPolicy, DeleteSegments, LogSummary
+from kafkad.core.cleanup import NO_EXPORT, CleanupEffect, DeleteSegments, LogSummary
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.retention import bytes_to_export
 from kafkad.plugins.retention_after_export import RetentionAfterExport
-from kafkad.testing import CleanupPolicySuite, log_summary
+from kafkad.testing import log_summary
 
 OLD_MS, NOW_MS = 0, 1_000_000
 CONFIG = LogConfig(retention_ms=500)
@@ -27,12 +27,6 @@ def plan(log: LogSummary, config: LogConfig = CONFIG) -> Sequence[CleanupEffect]
 
 def deleted(base: int, reason: str = "retention.ms=500") -> list[CleanupEffect]:
     return [DeleteSegments(up_to_base_offset=base, reason=reason)]
-
-
-class TestContract(CleanupPolicySuite):
-    @pytest.fixture
-    def policy(self) -> CleanupPolicy:
-        return RetentionAfterExport()
 
 
 @pytest.mark.parametrize(("exported", "base"), [(10, 0), (19, 0), (20, 10), (40, 30), (100, 30)])
