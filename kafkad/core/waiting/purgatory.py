@@ -110,7 +110,7 @@ class Purgatory(Generic[Operation, View]):
         expired = self._wheel.advance(now_ms)
         for operation in expired:
             operation.is_completed = True
-            self._lingering += len(operation.keys)
+            self._unlist(operation)
         self._purge_if_many()
         return expired
 
@@ -128,7 +128,9 @@ class Purgatory(Generic[Operation, View]):
         """Remove an operation without an answer (its connection closed); False when it has left already."""
         if operation.is_completed:
             return False
-        self._finish(operation)
+        operation.is_completed = True
+        self._wheel.cancel(operation)
+        self._unlist(operation)
         self._purge_if_many()
         return True
 
@@ -145,6 +147,15 @@ class Purgatory(Generic[Operation, View]):
         operation.is_completed = True
         self._wheel.cancel(operation)
         self._lingering += len(operation.keys)
+
+    def _unlist(self, operation: Operation) -> None:
+        """It has left: lists of its own are removed, as it may hold much memory; from others the sweep takes it."""
+        for key in operation.keys:
+            if len(self._watchers[key]) == 1:
+                del self._watchers[key]
+                self._listed -= 1
+            else:
+                self._lingering += 1
 
     def _replace(self, key: Hashable, watching: list[Operation], remaining: list[Operation]) -> None:
         self._listed -= len(watching) - len(remaining)

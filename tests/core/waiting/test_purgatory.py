@@ -99,11 +99,22 @@ def test_clear_hands_back_every_waiting_operation_once() -> None:
 def test_finished_operations_are_purged_from_lists_that_no_event_visits() -> None:
     levels: Levels = {"busy": 1}
     purgatory = purgatory_over(levels, purge_interval=10)
+    purgatory.try_complete_else_watch(WaitsForLevel(["busy", "quiet"], 1, 100))
     for _ in range(1_000):
         operation = WaitsForLevel(["busy", "quiet"], 1, 100)
         purgatory.try_complete_else_watch(operation)
         purgatory.cancel(operation)
-        assert purgatory.watched <= 12
+        assert purgatory.watched <= 14
+
+
+def test_an_operation_that_leaves_is_not_kept_for_a_key_that_nobody_else_waits_for() -> None:
+    purgatory = purgatory_over({})
+    cancelled, expired = WaitsForLevel(["a"], 1, 100), WaitsForLevel(["b", "c"], 1, 10)
+    for operation in (cancelled, expired):
+        purgatory.try_complete_else_watch(operation)
+    purgatory.cancel(cancelled)
+    assert purgatory.expire(10) == [expired]
+    assert purgatory.watched == 0
 
 
 class PurgatoryAgainstList(RuleBasedStateMachine):
