@@ -37,10 +37,10 @@ class SegmentSummary:
 class LogSummary:
     """One partition's log; `segments` in offset order, the active one last.
 
-    `cleanable_end` is the last stable offset, or how far the log is on disk if that is less: what lies before it may be
-    compacted. `cleaned_offset` is where the last compaction ended, -1 if there was none. `exported_offset` is the
-    smallest that a group `kafkad-export-…` has committed, NO_EXPORT if none has; None as long as it is not known, which
-    only the policy `delete-exported` makes the cleaner ask for.
+    `cleanable_end` is the last stable offset, or how far the log and the markers that made it stable are on disk if
+    that is less: what lies before it may be compacted. `cleaned_offset` is where the last compaction ended, -1 if there
+    was none. `exported_offset` is the smallest that a group `kafkad-export-…` has committed, NO_EXPORT if none has;
+    None as long as it is not known, which only the policy `delete-exported` makes the cleaner ask for.
     """
 
     topic: str

@@ -209,7 +209,7 @@ class PartitionLog:
         self.log_end_offset = last_offset + 1
         if header.producer_id >= 0:
             if marker is not None:
-                self.producers.record_end_marker(header, marker, base_offset)
+                self.producers.record_end_marker(header, marker, base_offset, segment.base_offset)
             elif not header.attributes & CONTROL_FLAG:
                 self.producers.record_append(header, base_offset, place)
         end, flush_messages = self.log_end_offset, self.config.flush_messages
@@ -296,6 +296,7 @@ class PartitionLog:
             return
         self.recovery_point = max(self.recovery_point, effect.up_to)
         self._pending_flush.reached(self.recovery_point)
+        self.producers.transactions.synced(self.recovery_point)
 
     def flush(self, effect: FlushLog | None = None) -> None:
         """Sync everything, or what `effect` says, here and now (closing, tests); the loop uses `request_flush`."""

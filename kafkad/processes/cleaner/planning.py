@@ -95,8 +95,10 @@ class Planner:
         self._image = MetadataImage()
         self._asked: dict[int, tuple[Topic, Partition]] = {}
         self._quarantined: set[tuple[UUID, int, str]] = set()
-        self._seen: dict[int, tuple[int, int, bool]] = {}
+        self._seen: dict[int, tuple[int, int, int]] = {}
         """What the slots of compacted partitions said at the last look."""
+        self._held_up: set[int] = set()
+        """Slots of compacted partitions with sealed segments that are not stable, or not on disk with all markers."""
         self.exported = ExportedOffsets()
         self._to_export: dict[tuple[UUID, int], int] = {}
         """By partition with the policy `delete-exported`, the bytes that wait."""
@@ -169,7 +171,9 @@ class Planner:
     def _has_moved(self, row: Partition) -> bool:
         """Whether there are other segments, or more of them lies below the offset up to which may be compacted."""
         slot = self._read_slot(row.slot)
-        seen = (slot.generation, slot.lso_segment, slot.recovery_point >= slot.leo_segment)
+        # Markers in the active segment are synced only where a sealed segment waits for them.
+        on_disk = slot.recovery_point if row.slot in self._held_up else min(slot.recovery_point, slot.leo_segment)
+        seen = (slot.generation, slot.lso_segment, on_disk)
         if self._seen.get(row.slot) == seen:
             return False
         self._seen[row.slot] = seen
@@ -226,6 +230,7 @@ class Planner:
             self._to_export[topic.id, row.index] = bytes_to_export(summary, settings, now_ms)
         for name in names:
             if name == COMPACT:
+                self._note_held_up(described)
                 yield SeenLog(now, row, cleanable_range(summary, settings, now_ms))
             for effect in self._ask(name, (topic.id, row.index, name), summary, settings, now_ms):
                 short_id = short_topic_id(topic.id.bytes)
@@ -239,6 +244,12 @@ class Planner:
                 # The owner logs the outcome at level info.
                 log.debug("%s-%d: %s", topic.name, row.index, _in_words(order, name))
                 yield order
+
+    def _note_held_up(self, described: SegmentsOf) -> None:
+        if described.cleanable_end < described.segments[-1].base_offset:
+            self._held_up.add(described.slot)
+        else:
+            self._held_up.discard(described.slot)
 
     def _ask(
         self, name: str, key: tuple[UUID, int, str], summary: LogSummary, settings: LogConfig, now_ms: int

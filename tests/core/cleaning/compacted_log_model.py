@@ -20,7 +20,13 @@ from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments import replacement
 from kafkad.core.log.segments.layout import CLEANED, file_name
-from kafkad.core.log.segments.removal import cleanable_end_of, delete_records_before, delete_segments, remove_files
+from kafkad.core.log.segments.removal import (
+    cleanable_end_of,
+    delete_records_before,
+    delete_segments,
+    remove_files,
+    request_sync_of_sealed,
+)
 from kafkad.core.log.segments.replacement import CleanedFiles, replace_segments
 from kafkad.core.log.segments.segment import Segment
 from tests.core.cleaning.cleaned_log import CONFIG, aborted_in, batches_of, last_records_of, sources_of
@@ -137,6 +143,12 @@ class CompactedLogModel(RuleBasedStateMachine):
         self.log.roll(self.log.log_end_offset, self.now_ms)
         self.log.flush()
 
+    @rule()
+    def sync_for_the_cleaner(self) -> None:
+        """As when a cleaner asks for the segments."""
+        if request_sync_of_sealed(self.log, self.now_ms):
+            self.log.flush(self.log.take_flush())
+
     @rule(number=st.integers(0, 2))
     def retain(self, number: int) -> None:
         """With the policy compact,delete."""
@@ -201,6 +213,25 @@ class CompactedLogModel(RuleBasedStateMachine):
     ) -> None:
         self.begin_pass(data, 1 << 20, 700)
         self.die_in_mid_pass(change, loses_power, seed, forgets)
+
+    @rule(
+        data=st.data(),
+        producer=st.sampled_from(TRANSACTIONAL),
+        keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=4),
+        commit=st.booleans(),
+        seed=st.integers(0, 1000),
+    )
+    def lose_power_after_a_pass_over_what_has_just_ended(
+        self, data: st.DataObject, producer: int, keys: list[bytes | None], commit: bool, seed: int
+    ) -> None:
+        """The marker is in the active segment, and its transaction in a sealed one."""
+        self._append(-1, keys, 0, 0, Codec.NONE)
+        self._append(producer, keys, 0, 0, Codec.NONE)
+        self.roll_and_flush()
+        self._end(producer, commit=commit)
+        if self._bounds():
+            self.compact(data)
+        self.die(True, seed, True)
 
     @precondition(lambda self: self._bounds())
     @rule(data=st.data(), steps=st.integers(0, 6), share=st.floats(0.1, 1), with_policy=st.booleans())

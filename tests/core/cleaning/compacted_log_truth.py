@@ -32,8 +32,6 @@ class Truth:
         self.cleaned_to = 0
         """No pass has judged a record from here on."""
         self._gone: set[int] = set()
-        self._lost_decisions: set[int] = set()
-        """Transactions whose markers were lost with the power. A pass may have judged by them, as in Kafka."""
 
     def begin_transaction(self, producer: int) -> int:
         number = len(self.producers) + 1
@@ -42,8 +40,6 @@ class Truth:
 
     def forget_from(self, end: int) -> None:
         """What was not on disk is lost with the power."""
-        lost = (entry for offset, entry in self.entries.items() if offset >= end)
-        self._lost_decisions |= {entry.transaction for entry in lost if isinstance(entry, Marker)}
         self.entries = {offset: entry for offset, entry in self.entries.items() if offset < end}
         self._gone = {offset for offset in self._gone if offset < end}
 
@@ -69,14 +65,7 @@ class Truth:
                 latest[entry.key] = offset
                 if offset in present:
                     seen[entry.key] = offset
-        excused = {
-            entry.key
-            for offset, entry in self.entries.items()
-            if isinstance(entry, Record) and entry.transaction in self._lost_decisions and offset < self.cleaned_to
-        }
         for key, offset in latest.items():
-            if key in excused:
-                continue
             entry = self.entries[offset]
             is_forgotten = isinstance(entry, Record) and entry.value is None and key not in seen
             assert is_forgotten or seen.get(key) == offset, f"the latest value of {key!r}, at {offset}, is lost"

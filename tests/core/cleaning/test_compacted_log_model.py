@@ -10,6 +10,7 @@ from kafkad.core.cleaning.offset_map import KeyHashes, OffsetMap
 from kafkad.core.cleaning.transactions import CleanedTransactions
 from kafkad.core.cleaning.uncleanable import UncleanableLog
 from kafkad.core.columns.arrays import Numbers
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.recovery import leftovers
 from kafkad.core.log.segments import replacement
@@ -39,6 +40,13 @@ def _learns_from_open_transactions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CompactedLogModel, "stable_end", staticmethod(lambda log: log.log_end_offset))
 
 
+def _learns_by_markers_that_are_not_on_disk(patch: pytest.MonkeyPatch) -> None:
+    def end(log: PartitionLog) -> int:
+        return min(log.last_stable.offset, log.recovery_point)
+
+    patch.setattr(CompactedLogModel, "stable_end", staticmethod(end))
+
+
 def _brings_removed_segments_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(replacement, "are_still_there", lambda log, sources: True)
 
@@ -52,6 +60,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     _takes_the_latest_for_an_older_one,
     _learns_from_aborted_records,
     _learns_from_open_transactions,
+    _learns_by_markers_that_are_not_on_disk,
     _brings_removed_segments_back,
     _leaves_what_was_replaced_beside_it,
 )

@@ -3,7 +3,8 @@ replicated yet.
 
 A transaction is open from its first batch to its marker. It is unreplicated until the high watermark has passed the
 marker: before that, a new leader might not know how it ended. The oldest of both kinds bounds what read_committed
-sees.
+sees. Until a marker is on disk, compaction must not judge by it either: after a loss of power its transaction is open
+again.
 """
 
 from kafkad.core.types import LogPosition
@@ -14,7 +15,7 @@ class OpenTransactions:
     """Keyed by first offset. Offsets only grow, so both dicts are in the order of their offsets:
     `_open` of first offsets, `_completed` of the markers'."""
 
-    __slots__ = ("_completed", "_open", "_places")
+    __slots__ = ("_completed", "_open", "_places", "_unsynced")
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
@@ -23,6 +24,8 @@ class OpenTransactions:
         """First offset → offset of the marker, which may not be replicated yet."""
         self._places: dict[int, LogPosition] = {}
         """Positions of the first offsets of transactions that began since the log was loaded."""
+        self._unsynced: dict[int, int] = {}
+        """First offset → offset of the marker, which is in a later segment and may not be on disk yet."""
 
     @property
     def first_open(self) -> int | None:
@@ -64,14 +67,32 @@ class OpenTransactions:
             del self._completed[first_offset]
             self._places.pop(first_offset, None)
 
-    def unreplicated(self) -> dict[int, int]:
-        """First offset → offset of the marker."""
-        return dict(self._completed)
+    def ended_in_later_segment(self, first_offset: int, last_offset: int) -> None:
+        """At most as many of these wait for a sync as transactions are open when a segment is rolled."""
+        self._unsynced[first_offset] = last_offset
 
-    def keep_unreplicated(self, before: dict[int, int], log_end_offset: int) -> None:
+    def synced(self, recovery_point: int) -> None:
+        """Markers below the recovery point are on disk."""
+        if self._unsynced:
+            self._unsynced = {first: last for first, last in self._unsynced.items() if last >= recovery_point}
+
+    def first_unsynced(self, recovery_point: int) -> int | None:
+        """Where the oldest transaction begins whose marker may be lost with the power."""
+        return min((first for first, last in self._unsynced.items() if last >= recovery_point), default=None)
+
+    @property
+    def end_of_unsynced(self) -> int:
+        """When all is on disk up to here, no such marker is left."""
+        return max(self._unsynced.values(), default=-1) + 1
+
+    def unsafe(self) -> tuple[dict[int, int], dict[int, int]]:
+        """What has ended but may not be replicated, or not be on disk; for `keep_unsafe`."""
+        return dict(self._completed), dict(self._unsynced)
+
+    def keep_unsafe(self, before: tuple[dict[int, int], dict[int, int]], log_end_offset: int) -> None:
         """The log was read again from a snapshot, which has no transactions that had ended `before`."""
-        kept = {first: last for first, last in before.items() if last < log_end_offset}
-        self._completed = dict(sorted({**kept, **self._completed}.items(), key=lambda row: row[1]))
+        self._completed = _kept(before[0], self._completed, log_end_offset)
+        self._unsynced = _kept(before[1], self._unsynced, log_end_offset)
 
     def forget_places(self) -> None:
         """The files were truncated or replaced: forget positions in them."""
@@ -81,3 +102,10 @@ class OpenTransactions:
         self._open.clear()
         self._completed.clear()
         self._places.clear()
+        self._unsynced.clear()
+
+
+def _kept(before: dict[int, int], now: dict[int, int], log_end_offset: int) -> dict[int, int]:
+    """In the order of the markers."""
+    kept = {first: last for first, last in before.items() if last < log_end_offset}
+    return dict(sorted({**kept, **now}.items(), key=lambda row: row[1]))

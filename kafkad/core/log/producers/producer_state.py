@@ -148,10 +148,13 @@ class ProducerStates:
                 entry.current_txn_first_offset = base_offset
                 self.transactions.begin(base_offset, producer_id, place)
 
-    def replay(self, header: BatchHeader, marker: EndMarker | None = None) -> CompletedTransaction | None:
+    def replay(
+        self, header: BatchHeader, marker: EndMarker | None = None, segment_base: int = 0
+    ) -> CompletedTransaction | None:
         """Apply a batch that is in the log already (recovery, replication), without checking it again.
 
-        `marker` is the record of a control batch; one that compaction emptied has none.
+        `marker` is the record of a control batch; one that compaction emptied has none. `segment_base` is the base
+        offset of its segment.
         """
         if header.producer_id < 0:
             return None
@@ -160,7 +163,7 @@ class ProducerStates:
             return None
         if marker is None:
             return None
-        return self.record_end_marker(header, marker, header.base_offset)
+        return self.record_end_marker(header, marker, header.base_offset, segment_base)
 
     def aborted_by(self, producer_id: int, marker: EndMarker, offset: int) -> AbortedTransaction | None:
         """The index entry for this marker at `offset`; None if it aborts no record."""
@@ -171,8 +174,12 @@ class ProducerStates:
         last_stable_offset = offset + 1 if others is None else others
         return AbortedTransaction(producer_id, entry.current_txn_first_offset, offset, last_stable_offset)
 
-    def record_end_marker(self, header: BatchHeader, marker: EndMarker, offset: int) -> CompletedTransaction | None:
-        """The marker is in the log at `offset`; returns the transaction that it ends, if it had records."""
+    def record_end_marker(
+        self, header: BatchHeader, marker: EndMarker, offset: int, segment_base: int = 0
+    ) -> CompletedTransaction | None:
+        """The marker is in the log at `offset`, in the segment with the base offset `segment_base`; returns the
+        transaction that it ends, if it had records.
+        """
         entry = self._entry(header.producer_id)
         first_offset = entry.current_txn_first_offset
         entry.move_to_epoch(header.producer_epoch)
@@ -183,6 +190,8 @@ class ProducerStates:
         if first_offset is None:
             return None
         self.transactions.complete(first_offset, offset)
+        if first_offset < segment_base:
+            self.transactions.ended_in_later_segment(first_offset, offset)
         return CompletedTransaction(
             producer_id=header.producer_id,
             first_offset=first_offset,

@@ -93,4 +93,4 @@ def _replay_batch(
         entry = producers.aborted_by(header.producer_id, marker, header.base_offset)
         if entry is not None:
             aborted.append(entry)
-    producers.replay(header, marker)
+    producers.replay(header, marker, segment.base_offset)

@@ -25,20 +25,22 @@ AT_ONCE = 64
 
 
 def cleanable_end_of(log: PartitionLog) -> int:
-    """What lies before may be compacted: it is stable, and on disk. A record of which the later one with its key is not
-    on disk has to stay.
+    """What lies before may be compacted: it is stable, and on disk, and so are the markers that made it stable. A
+    record of which the later one with its key may be lost with the power has to stay.
     """
-    return min(log.last_stable.offset, log.recovery_point)
+    end = min(log.last_stable.offset, log.recovery_point)
+    unsynced = log.producers.transactions.first_unsynced(log.recovery_point)
+    return end if unsynced is None else min(end, unsynced)
 
 
 def request_sync_of_sealed(log: PartitionLog, now_ms: int) -> bool:
-    """Sealed segments of a compacted log have to be on disk; after a crash, nobody else may ask for that. True if some
-    are not.
+    """Sealed segments of a compacted log have to be on disk, and the markers of what began in them; after a crash,
+    nobody else may ask for that. True if some are not.
     """
-    sealed_end = log.segments.active.base_offset
-    if not log.config.is_compacted or log.recovery_point >= sealed_end:
+    end = max(log.segments.active.base_offset, log.producers.transactions.end_of_unsynced)
+    if not log.config.is_compacted or log.recovery_point >= end:
         return False
-    log.request_flush(now_ms, up_to=sealed_end)
+    log.request_flush(now_ms, up_to=end)
     return True
 
 
@@ -194,13 +196,13 @@ def _settle(log: PartitionLog, now_ms: int) -> None:
     log.store.sync_directory()
     log.forget_tail()
     transactions = log.producers.transactions
-    unreplicated = transactions.unreplicated()
+    unsafe = transactions.unsafe()
     snapshots = snapshot_offsets(log.store.sizes())
     start, end = log.log_start_offset, log.log_end_offset
     steps = rebuild_steps(log.store, log.segments, log.producers, snapshots, start, end, now_ms)
     # In one go: the tail of a log that is cut is short.
     deque(steps, maxlen=0)
-    transactions.keep_unreplicated(unreplicated, log.log_end_offset)
+    transactions.keep_unsafe(unsafe, log.log_end_offset)
     transactions.replicated(min(log.high_watermark.offset, log.log_end_offset))
     log.generation += 1
 
