@@ -63,7 +63,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Memory for requests that are not whole yet and for which the arena has no place, all network processes "
         "together; further ones wait in line, unread. -1: a quarter of kafkad.arena.bytes for each process."),
     row("request.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
-        "How long this broker waits for an answer of another broker.", status=SINGLE),
+        "How long this broker waits for an answer of another broker."),
     row("max.request.partition.size.limit", INT, 2000, Between(1), MEDIUM, READ_ONLY,
         "Partitions that one DescribeTopicPartitions answer may list."),
     row("socket.send.buffer.bytes", INT, 102_400, None, HIGH, READ_ONLY,

@@ -1,4 +1,4 @@
-"""Which transaction markers are not written yet, and which worker gets a request for them now?
+"""Which transaction markers are not written yet, and which worker or other broker gets a request for them now?
 
 The rules behind Apache Kafka's TransactionMarkerChannelManager.
 
@@ -20,12 +20,17 @@ MAX_RETRY_MS = 3_200
 Partition = tuple[str, int]
 
 
+HERE = -1
+"""This broker."""
+
+
 class Place(NamedTuple):
-    """The worker that writes a partition, -1 while there is none."""
+    """The worker that writes a partition, -1 while there is none; or the other broker that leads it."""
 
     worker: int
     slot: int
     short_id: int
+    broker: int = HERE
 
 
 Places = Callable[[str, int], Place | None]
@@ -44,12 +49,16 @@ class _Order:
 
 
 class MarkerRequest(NamedTuple):
-    """One message to one worker; its answer carries `marker_id`."""
+    """One message to one worker, or to another broker. Its answer carries `marker_id`, and a code for each partition in
+    this order.
+    """
 
     marker_id: int
     worker: int
     wanted: TxnMarkersToSend
     slots: list[tuple[int, int]]
+    partitions: list[Partition]
+    broker: int = HERE
 
 
 class MarkersComplete(NamedTuple):
@@ -72,6 +81,7 @@ class MarkersAdvanced(NamedTuple):
 class _Sent(NamedTuple):
     order: _Order
     worker: int
+    broker: int
     partitions: list[Partition]
 
 
@@ -129,25 +139,25 @@ class Marking:
         return requests
 
     def _plan(self, order: _Order, partitions: set[Partition], requests: list[MarkerRequest], now_ms: int) -> None:
-        by_worker: dict[int, list[tuple[Partition, Place]]] = {}
+        by_writer: dict[tuple[int, int], list[tuple[Partition, Place]]] = {}
         for partition in sorted(partitions & order.missing):
             place = self._places(*partition)
             if place is None:
                 order.missing.discard(partition)
-            elif place.worker < 0:
+            elif place.worker < 0 and place.broker == HERE:
                 self._retry(order, {partition}, now_ms)
             else:
-                by_worker.setdefault(place.worker, []).append((partition, place))
-        for worker, rows in by_worker.items():
+                by_writer.setdefault((place.worker, place.broker), []).append((partition, place))
+        for (worker, broker), rows in by_writer.items():
             marker_id = self._next_id
             self._next_id += 1
-            self._sent[marker_id] = _Sent(order, worker, [partition for partition, _ in rows])
-            requests.append(
-                MarkerRequest(marker_id, worker, order.wanted, [(place.slot, place.short_id) for _, place in rows])
-            )
+            asked = [partition for partition, _ in rows]
+            self._sent[marker_id] = _Sent(order, worker, broker, asked)
+            slots = [(place.slot, place.short_id) for _, place in rows]
+            requests.append(MarkerRequest(marker_id, worker, order.wanted, slots, asked, broker))
 
     def answered(self, marker_id: int, results: Sequence[int], now_ms: int) -> None:
-        """The answer of a worker: one code for each marker."""
+        """The answer of a worker or broker: one code for each marker."""
         sent = self._sent.pop(marker_id, None)
         if sent is None or not self._is_current(sent.order):
             return
@@ -155,7 +165,7 @@ class Marking:
         again: set[Partition] = set()
         done: set[Partition] = set()
         for partition, code in zip(sent.partitions, results, strict=True):
-            if code in _TRY_AGAIN:
+            if code != ErrorCode.NONE and code not in _REFUSED:
                 again.add(partition)
                 continue
             if code == ErrorCode.NONE:
@@ -174,8 +184,14 @@ class Marking:
 
     def worker_lost(self, worker: int, now_ms: int) -> None:
         """Its requests may have been carried out or not: the next worker gets them again."""
-        for marker_id in [marker_id for marker_id, sent in self._sent.items() if sent.worker == worker]:
-            sent = self._sent.pop(marker_id)
+        for marker_id, sent in list(self._sent.items()):
+            if sent.broker == HERE and sent.worker == worker:
+                self.lost(marker_id, now_ms)
+
+    def lost(self, marker_id: int, now_ms: int) -> None:
+        """The request may have been carried out or not."""
+        sent = self._sent.pop(marker_id, None)
+        if sent is not None:
             self._retry(sent.order, set(sent.partitions), now_ms)
 
     def take_finished(self) -> list[MarkersComplete]:
@@ -207,14 +223,13 @@ class Marking:
             self._finished.append(MarkersComplete(order.source, wanted.transactional_id, wanted.producer_epoch))
 
 
-_TRY_AGAIN = frozenset(
+_REFUSED = frozenset(
     {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
     }
 )
+"""The partition will never take this marker. After any other error it may."""

@@ -27,6 +27,16 @@ class PartitionsToAdd(NamedTuple):
     verify_only: bool = False
 
 
+class PartitionsToVerify(NamedTuple):
+    """Are they in the producer's transaction (KIP-890)? With `adds` the coordinator adds those that are missing."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    adds: bool
+    partitions: Sequence[tuple[str, int]]
+
+
 class OffsetsToAdd(NamedTuple):
     transactional_id: str
     producer_id: int

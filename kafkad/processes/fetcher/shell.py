@@ -18,7 +18,7 @@ from kafkad.core.replication.following.requests import FollowKind, FollowOrder, 
 from kafkad.processes.fetcher.followed import Followed, FollowedPartitions
 from kafkad.processes.fetcher.leader import Leader
 from kafkad.processes.fetcher.lent_records import LentRecords
-from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
+from kafkad.processes.runtime.broker_connections import BrokerConnections, inter_broker_destination
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import IDLE, EventLoop
 from kafkad.processes.runtime.peers import Peers
@@ -165,12 +165,9 @@ class FetcherProcess:
         """Its address on the listener between brokers; none while it does not live."""
         own = self._image.brokers.get(self._context.config.node_id)
         leader.broker_epoch = -1 if own is None else own.epoch
-        broker = self._image.brokers.get(broker_id)
         cluster = self._context.config.cluster
         assert cluster is not None, "there are fetchers in a cluster only"
-        listeners = () if broker is None else broker.listeners
-        found = [each for each in listeners if each.name == cluster.inter_broker_listener]
-        leader.move_to(Destination(broker_id, found[0].host, found[0].port) if found else None)
+        leader.move_to(inter_broker_destination(self._image.brokers, broker_id, cluster.inter_broker_listener))
         self._changed[leader] = None
 
     def _has_changed(self, leader: Leader) -> None:

@@ -11,10 +11,11 @@ import os
 import select
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.core.controller.image import Broker
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.name_resolution import Address, NameResolution
 from kafkad.wire.broker_frames import FrameReceiver, NotKafka, request_frame
@@ -39,6 +40,13 @@ class Destination:
 
     def __str__(self) -> str:
         return f"broker {self.broker_id} at {self.host}:{self.port}"
+
+
+def inter_broker_destination(brokers: Mapping[int, Broker], broker_id: int, listener: str) -> Destination | None:
+    """The address of a broker on the listener between brokers; None while it does not live."""
+    broker = brokers.get(broker_id)
+    found = [each for each in broker.listeners if each.name == listener] if broker is not None else []
+    return Destination(broker_id, found[0].host, found[0].port) if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.partition_slot import STATE_OFFLINE
-from kafkad.processes.worker.coordinators.transactional_produce import PendingProduce
+from kafkad.processes.worker.coordinators.transactions.transactional_produce import PendingProduce
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import AppendResult, AppendSlice, RecordErrors
 

@@ -31,7 +31,7 @@ from kafkad.processes.worker.append_answers import (
     is_flushed,
     with_codes,
 )
-from kafkad.processes.worker.coordinators.transactional_produce import (
+from kafkad.processes.worker.coordinators.transactions.transactional_produce import (
     Coordinators,
     PendingProduce,
     RetryPauses,

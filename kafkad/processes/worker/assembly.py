@@ -9,17 +9,19 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.processes.runtime.child import ChildContext
+from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.cleaning.passes import Cleanings
 from kafkad.processes.worker.coordinators.export_offsets import ExportOffsetsAnswers
 from kafkad.processes.worker.coordinators.lags import Lags
-from kafkad.processes.worker.coordinators.marker_channel import TxnMarkerChannel
-from kafkad.processes.worker.coordinators.marker_writer import TxnMarkerWriter
 from kafkad.processes.worker.coordinators.messages import Coordination
 from kafkad.processes.worker.coordinators.shard_kinds import shard_kinds
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
-from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
-from kafkad.processes.worker.coordinators.transactional_produce import retry_pauses
+from kafkad.processes.worker.coordinators.transactions.marker_channel import TxnMarkerChannel
+from kafkad.processes.worker.coordinators.transactions.marker_writer import TxnMarkerWriter
+from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
+from kafkad.processes.worker.coordinators.transactions.transaction_verification import TransactionVerification
+from kafkad.processes.worker.coordinators.transactions.transactional_produce import retry_pauses
 from kafkad.processes.worker.disks.recovery_read_ahead import RecoveryReadAhead
 from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.failed_partitions import FailedPartitions
@@ -39,6 +41,8 @@ from kafkad.wire.processes.descriptors import FilesRemoved, pack_control
 
 class Shell(Protocol):
     """What the parts need from the worker process."""
+
+    loop: EventLoop
 
     def touched(self, owned: OwnedPartition) -> None: ...
 
@@ -245,8 +249,11 @@ class Assembly:
             ended=self.coordinator_shards.transaction_ended,
         )
         shards, write = self.coordinator_shards, self.marker_writer.write
-        marker_channel = TxnMarkerChannel(context.key, partitions, shards, write=write, send=shell.reach)
-        transaction_verification = TransactionVerification(context.key, partitions, shards, shell.reach)
+        self.other_brokers = others = self._other_brokers(shell, context)
+        marker_channel = TxnMarkerChannel(
+            context.key, partitions, shards, write=write, send=shell.reach, others=others
+        )
+        transaction_verification = TransactionVerification(context.key, partitions, shards, shell.reach, others)
         lags = Lags(shards, partitions, context.table, shell.send_to)
         export_offsets = ExportOffsetsAnswers(shards, partitions, shell.send_to)
         self.coordinator_messages = Coordination(
@@ -258,8 +265,23 @@ class Assembly:
             lags,
             export_offsets,
             shell.tell,
+            others,
         )
         return transaction_verification
+
+    def _other_brokers(self, shell: Shell, context: ChildContext) -> OtherBrokers | None:
+        cluster = context.config.cluster
+        if cluster is None:
+            return None
+        timeout_ms = context.config.values["request.timeout.ms"]
+        assert isinstance(timeout_ms, int), "it is an integer option"
+        return OtherBrokers(
+            shell.loop,
+            context.config.node_id,
+            cluster.inter_broker_listener,
+            timeout_ms,
+            brokers=lambda: self.partitions.image.brokers,
+        )
 
 
 def _upkeep(

@@ -25,7 +25,7 @@ from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.types import NOT_CLEANED
 from kafkad.core.waiting.delayed_delete_records import DeletionProgress
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.coordinators.marker_channel import WriteTxnMarker
+from kafkad.processes.worker.coordinators.transactions.marker_channel import WriteTxnMarker
 from kafkad.processes.worker.delete_records import PendingDeleteRecords
 from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions
 from kafkad.processes.worker.owned import OwnedPartition

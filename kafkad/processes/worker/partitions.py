@@ -95,6 +95,10 @@ class Partitions:
         """When to check deleted partitions again, if there are any."""
         self._removals = DirectoryRemovals()
 
+    @property
+    def broker_id(self) -> int:
+        return self._config.node_id
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply `delta`; `image` is the metadata after it."""
         self.image = image

@@ -33,6 +33,7 @@ class PassWork:
         self._coordinator_shards = assembly.coordinator_shards
         self._marker_writer = assembly.marker_writer
         self._coordinator_messages = assembly.coordinator_messages
+        self._other_brokers = assembly.other_brokers
         self._slot_publisher = assembly.slot_publisher
         self._loaded = loaded
         self._progress = progress
@@ -42,7 +43,7 @@ class PassWork:
         """Until then no part has work unless news come."""
 
     def is_due(self, now_ms: int) -> bool:
-        if now_ms >= self._due_ms:
+        if now_ms >= self._due_ms or (self._other_brokers is not None and self._other_brokers.has_heard):
             self.has_news = True
         return self.has_news
 

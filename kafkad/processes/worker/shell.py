@@ -335,8 +335,8 @@ class WorkerProcess:
 
     def _leave(self) -> None:
         """A clean stop: sync and publish all appends, then close the links."""
-        self.upkeep.close()
-        self.moves.close()
+        for part in (self.upkeep, self.moves, self.coordinator_messages):
+            part.close()
         self.partitions.close()
         self.appender.finish()
         self._publish_dirty()

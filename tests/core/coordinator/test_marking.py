@@ -3,6 +3,7 @@
 from random import Random
 
 from kafkad.core.coordinator.marking import (
+    HERE,
     MAX_RETRY_MS,
     PATIENT_TRIES,
     RETRY_MS,
@@ -67,6 +68,45 @@ def test_an_order_is_finished_with_its_last_marker_and_told_once() -> None:
     assert marking.take_finished() == [MarkersComplete(SOURCE, "t", 4)]
     assert marking.take_finished() == []
     assert len(marking) == 0
+
+
+def test_partitions_that_another_broker_leads_are_asked_of_it_by_name() -> None:
+    cluster = two_workers()
+    cluster.places["b", 0] = Place(-1, -1, 30, 5)
+    cluster.places["a", 1] = Place(-1, 2, 20, 5)
+    marking = Marking(cluster.find)
+    marking.order(SOURCE, wanted())
+    here, there = marking.take_requests(0)
+    assert (here.broker, here.slots) == (HERE, [(1, 10)])
+    assert (there.broker, there.partitions) == (5, [("a", 1), ("b", 0)])
+    marking.worker_lost(-1, 0)
+    marking.answered(there.marker_id, [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE], 0)
+    assert [request.partitions for request in marking.take_requests(RETRY_MS)] == [[("a", 1)]]
+
+
+def test_a_request_that_was_lost_is_sent_again_wherever_the_leader_is_then() -> None:
+    cluster = two_workers()
+    cluster.places["a", 0] = Place(-1, -1, 10, 5)
+    marking = Marking(cluster.find)
+    marking.order(SOURCE, wanted("t", 4, ("a", 0)))
+    (request,) = marking.take_requests(0)
+    marking.lost(request.marker_id, 0)
+    marking.answered(request.marker_id, [0], 0)
+    assert marking.take_finished() == [], "an answer after that counts no more"
+    cluster.add("a", 0, 1, 1)
+    (request,) = marking.take_requests(RETRY_MS)
+    assert (request.broker, request.worker) == (HERE, 1)
+    marking.answered(request.marker_id, [0], RETRY_MS)
+    assert marking.take_finished() == [MarkersComplete(SOURCE, "t", 4)]
+
+
+def test_an_error_that_nobody_expects_is_no_marker() -> None:
+    marking = Marking(two_workers().find)
+    marking.order(SOURCE, wanted("t", 4, ("a", 0)))
+    (request,) = marking.take_requests(0)
+    marking.answered(request.marker_id, [ErrorCode.CLUSTER_AUTHORIZATION_FAILED], 0)
+    assert marking.take_finished() == []
+    assert len(marking.take_requests(RETRY_MS)) == 1
 
 
 def test_only_what_failed_is_tried_again_and_not_at_once() -> None:

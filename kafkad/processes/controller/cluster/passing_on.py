@@ -12,7 +12,12 @@ from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.cluster.joint import Host
 from kafkad.processes.controller.events import Send
-from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination, Request
+from kafkad.processes.runtime.broker_connections import (
+    BrokerConnections,
+    Destination,
+    Request,
+    inter_broker_destination,
+)
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire.api_table import APIS, CREATE_TOPICS
 from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, TopicsToCreate, TopicToCreate
@@ -38,10 +43,7 @@ class PassingOn:
         image = self._host.image
         if image.controller_id in (NO_CONTROLLER, self._host.broker_id):
             return None
-        broker = image.brokers.get(image.controller_id)
-        listeners = broker.listeners if broker is not None else ()
-        at = next((each for each in listeners if each.name == self._host.inter_broker_listener), None)
-        return None if at is None else Destination(image.controller_id, at.host, at.port)
+        return inter_broker_destination(image.brokers, image.controller_id, self._host.inter_broker_listener)
 
     def send(self, request: Request) -> None:
         """To the controller, or `on_failure` at once."""

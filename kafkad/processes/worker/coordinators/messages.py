@@ -10,10 +10,11 @@ from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_NS, STEP_S, Turns
 from kafkad.processes.worker.coordinators.export_offsets import ExportOffsetsAnswers
 from kafkad.processes.worker.coordinators.lags import Lags
-from kafkad.processes.worker.coordinators.marker_channel import TxnMarkerChannel
-from kafkad.processes.worker.coordinators.offset_verification import OffsetVerifications
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
-from kafkad.processes.worker.coordinators.transaction_verification import TransactionVerification
+from kafkad.processes.worker.coordinators.transactions.marker_channel import TxnMarkerChannel
+from kafkad.processes.worker.coordinators.transactions.offset_verification import OffsetVerifications
+from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
+from kafkad.processes.worker.coordinators.transactions.transaction_verification import TransactionVerification
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.api_table import APIS, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, OFFSET_COMMIT
 from kafkad.wire.primitives import MalformedRequest
@@ -56,8 +57,10 @@ class Coordination:
         lags: Lags,
         export_offsets: ExportOffsetsAnswers,
         tell: Callable[[ControllerMessage], None],
+        others: OtherBrokers | None,
     ) -> None:
         self._partitions = partitions
+        self._others = others
         self._coordinator_shards = coordinator_shards
         self._marker_channel = marker_channel
         self._transaction_verification = transaction_verification
@@ -151,20 +154,30 @@ class Coordination:
     def given(self, block: ProducerIdsGiven) -> None:
         self._producer_ids.add(block.first, block.count)
 
+    def close(self) -> None:
+        if self._others is not None:
+            self._others.close()
+
     # The end of a pass.
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self._marker_channel.next_deadline_ms
+        deadlines = [self._marker_channel.next_deadline_ms]
+        if self._others is not None:
+            deadlines.append(self._others.next_deadline_ms)
+        return min((each for each in deadlines if each is not None), default=None)
 
     @property
     def is_busy(self) -> bool:
         is_reading = self._lags.is_busy or self._export_offsets.is_busy
-        return self._marker_channel.is_busy or is_reading or bool(self._turns)
+        asks_others = self._others is not None and self._others.is_busy
+        return self._marker_channel.is_busy or asks_others or is_reading or bool(self._turns)
 
     def work(self, now_ms: int) -> None:
         self._spent_ns = 0
         self._marker_channel.work(now_ms)
+        if self._others is not None:
+            self._others.work()
         self._lags.work(STEP_S)
         self._export_offsets.work(STEP_S)
         if self._producer_ids.wanted and not self._producer_ids.is_asked:

@@ -21,12 +21,15 @@ class Roles:
         self._questions = assembly.questions
         self._coordinator_shards = assembly.coordinator_shards
         self._slot_publisher = assembly.slot_publisher
+        self._other_brokers = assembly.other_brokers
 
     def metadata_changed(self, changes: Sequence[Change]) -> None:
         """The partitions themselves are up to date already."""
         tell_coordinators(self._coordinator_shards, changes)
         if any(isinstance(change, BrokersChanged | Snapshot) for change in changes):
             self._leading.look_at_all()
+            if self._other_brokers is not None:
+                self._other_brokers.metadata_changed()
 
     def loaded(self, owned: OwnedPartition) -> None:
         """Its log is there."""

@@ -1,7 +1,8 @@
 """Sends the markers of the transactions that the coordinators of this worker have decided.
 
 They are sent to the owners of the partitions until they are written (Apache Kafka: TransactionMarkerChannelManager).
-An owner may be this worker or another one, and may die meanwhile; `Marking` says which owner to ask when.
+An owner may be this worker or another one, or belong to another broker, and may die meanwhile; `Marking` says whom to
+ask when.
 """
 
 import logging
@@ -9,11 +10,14 @@ from collections.abc import Callable
 from functools import partial
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
-from kafkad.core.coordinator.marking import MarkerRequest, MarkersAdvanced, Marking, Place
+from kafkad.core.controller.image import NO_LEADER
+from kafkad.core.coordinator.marking import HERE, MarkerRequest, MarkersAdvanced, Marking, Place
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome, TxnMarkersToSend
+from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.records import AnyTransactionRecord
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
+from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten, pack_coordination
@@ -26,7 +30,9 @@ WriteTxnMarker = Callable[[TxnMarkerWanted, Callable[[TxnMarkerWritten], None]],
 
 
 class TxnMarkerChannel:
-    """`write` writes markers in this worker; `send` returns False when a worker can't be reached."""
+    """`write` writes markers in this worker; `send` returns False when a worker can't be reached; without a cluster
+    there are no `others`.
+    """
 
     def __init__(
         self,
@@ -36,8 +42,10 @@ class TxnMarkerChannel:
         *,
         write: WriteTxnMarker,
         send: Callable[[ProcessKey, bytes], bool],
+        others: OtherBrokers | None,
     ) -> None:
         self._me = me
+        self._others = others
         self._partitions = partitions
         self._shards = coordinator_shards
         self._write = write
@@ -99,6 +107,10 @@ class TxnMarkerChannel:
         self._shards.ask(advanced.source, rule, lambda _told: None)
 
     def _run(self, request: MarkerRequest) -> None:
+        if request.broker != HERE:
+            assert self._others is not None, "there are other brokers in a cluster only"
+            self._others.write_markers(request, partial(self._others_have_answered, request.marker_id))
+            return
         wanted = request.wanted
         message = TxnMarkerWanted(
             request.marker_id,
@@ -114,9 +126,18 @@ class TxnMarkerChannel:
         elif not self._send(ProcessKey("worker", request.worker), pack_coordination(message)):
             self._marking.worker_lost(request.worker, self._now_ms)
 
+    def _others_have_answered(self, marker_id: int, codes: list[ErrorCode] | None) -> None:
+        if codes is None:
+            self._marking.lost(marker_id, self._now_ms)
+        else:
+            self._marking.answered(marker_id, codes, self._now_ms)
+
     def _place_of(self, topic: str, index: int) -> Place | None:
         known = self._partitions.image.topics.get(topic)
         if known is None or not 0 <= index < len(known.partitions):
             return None
         row = known.partitions[index]
-        return Place(row.owner if row.slot >= 0 else -1, row.slot, short_topic_id(known.id.bytes))
+        short_id = short_topic_id(known.id.bytes)
+        if self._others is not None and row.leader not in (NO_LEADER, self._partitions.broker_id):
+            return Place(-1, row.slot, short_id, row.leader)
+        return Place(row.owner if row.slot >= 0 else -1, row.slot, short_id)

@@ -6,12 +6,13 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.metrics.catalogue import BLOCK_WORDS
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE
+from kafkad.core.transactions.requests import PartitionsToVerify
 from kafkad.core.types import TopicPartition
 from kafkad.processes.worker import appending
 from kafkad.processes.worker.appending import Appender
-from kafkad.processes.worker.coordinators import transactional_produce
-from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
-from kafkad.processes.worker.coordinators.transactional_produce import RetryPauses
+from kafkad.processes.worker.coordinators.transactions import transactional_produce
+from kafkad.processes.worker.coordinators.transactions.transaction_verification import Answered
+from kafkad.processes.worker.coordinators.transactions.transactional_produce import RetryPauses
 from kafkad.processes.worker.disks.room import DiskRoom
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import APPEND, APPENDED, pack_append, unpack_appended, unpack_control
@@ -28,16 +29,16 @@ class PlayedCoordinators:
     """Answers when the test says so, or at once with `at_once`."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[Question, Answered]] = []
+        self.open: list[tuple[PartitionsToVerify, Answered]] = []
         self.at_once: ErrorCode | None = None
 
-    def ask(self, question: Question, answered: Answered) -> None:
+    def ask(self, question: PartitionsToVerify, answered: Answered) -> None:
         if self.at_once is not None:
             answered([self.at_once] * len(question.partitions))
         else:
             self.open.append((question, answered))
 
-    def answer(self, *codes: ErrorCode) -> Question:
+    def answer(self, *codes: ErrorCode) -> PartitionsToVerify:
         question, answered = self.open.pop(0)
         answered(list(codes) or [OK] * len(question.partitions))
         return question
@@ -124,7 +125,7 @@ def test_the_first_batch_of_a_transaction_waits_for_its_coordinator() -> None:
     owner = Owner()
     owner.produce(1, (0, in_transaction(0)), (1, in_transaction(0)))
     assert owner.answers() == {}
-    assert owner.coordinators.answer() == Question("id", 7, 0, False, [("t", 0), ("t", 1)])
+    assert owner.coordinators.answer() == PartitionsToVerify("id", 7, 0, False, [("t", 0), ("t", 1)])
     assert owner.appender.is_busy
     assert owner.answers() == {1: [(0, 0), (0, 0)]}
     owner.produce(2, (0, in_transaction(1)))

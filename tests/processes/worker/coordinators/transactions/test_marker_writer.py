@@ -1,7 +1,7 @@
 """Markers of transactions in very many partitions are written in turns."""
 
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.worker.coordinators.marker_writer import AT_A_TIME, TxnMarkerWriter
+from kafkad.processes.worker.coordinators.transactions.marker_writer import AT_A_TIME, TxnMarkerWriter
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.coordinator_messages import TxnMarkerWanted, TxnMarkerWritten
 

@@ -10,8 +10,9 @@ from typing import Any
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
+from kafkad.core.transactions.requests import PartitionsToVerify
 from kafkad.core.types import NO_SEQUENCE
-from kafkad.processes.worker.coordinators.transaction_verification import Question, TransactionVerification
+from kafkad.processes.worker.coordinators.transactions.transaction_verification import TransactionVerification
 from kafkad.processes.worker.owned import OwnedPartition
 
 ABORTABLE_FROM = 4
@@ -72,9 +73,9 @@ class OffsetVerifications:
                 refuse(_told(codes[0], version))
 
         partition = (owned.name.topic, owned.name.partition)
-        self._transaction_verification.ask(
-            Question(request.transactional_id, request.producer_id, request.producer_epoch, adds, [partition]), answered
-        )
+        producer = (request.producer_id, request.producer_epoch)
+        asked = PartitionsToVerify(request.transactional_id, *producer, adds, [partition])
+        self._transaction_verification.ask(asked, answered)
 
 
 def _rows(request: Any) -> Iterator[tuple[Any, Any]]:

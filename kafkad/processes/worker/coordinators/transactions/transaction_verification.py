@@ -1,23 +1,24 @@
 """Is a partition in a producer's transaction?
 
 The appending worker asks the transaction coordinator. That is the worker that owns the transactional id's internal
-partition, which may be this one. Every question is answered, whatever happens to that worker: with the codes of the
-coordinator, or with the reason why it could not be asked.
+partition, which may be this one, or the broker that leads it. Every question is answered, whatever happens to them:
+with the codes of the coordinator, or with the reason why it could not be asked.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.controller.topics.names import TRANSACTION_STATE_TOPIC
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.producers.checks import EPOCH_BUMPING
 from kafkad.core.transactions.records import AnyTransactionRecord
-from kafkad.core.transactions.requests import PartitionsAdded, PartitionsToAdd
+from kafkad.core.transactions.requests import PartitionsAdded, PartitionsToAdd, PartitionsToVerify
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
+from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
 from kafkad.processes.worker.partitions import Partitions
 from kafkad.wire.processes.coordinator_messages import VerificationWanted, Verified, pack_coordination
 
@@ -25,18 +26,10 @@ Answered = Callable[[list[ErrorCode]], None]
 """Called once with a code for each partition, in the order asked."""
 
 
-class Question(NamedTuple):
-    """With `adds` the coordinator adds missing partitions to the transaction (transaction version 2)."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    adds: bool
-    partitions: Sequence[tuple[str, int]]
-
-
 class TransactionVerification:
-    """`me` is this worker; `send` returns False when a worker can't be reached."""
+    """`me` is this worker; `send` returns False when a worker can't be reached; without a cluster there are no
+    `others`.
+    """
 
     def __init__(
         self,
@@ -44,8 +37,10 @@ class TransactionVerification:
         partitions: Partitions,
         coordinator_shards: CoordinatorShards,
         send: Callable[[ProcessKey, bytes], bool],
+        others: OtherBrokers | None,
     ) -> None:
         self._me = me
+        self._others = others
         self._partitions = partitions
         self._coordinator_shards = coordinator_shards
         self._send = send
@@ -59,9 +54,12 @@ class TransactionVerification:
 
     # Asking.
 
-    def ask(self, question: Question, answered: Answered) -> None:
+    def ask(self, question: PartitionsToVerify, answered: Answered) -> None:
         """Put `question` to the coordinator; `answered` may be called before this returns."""
-        owner, _slot = self._coordinator_of(question.transactional_id)
+        owner, _slot, leader = self._coordinator_of(question.transactional_id)
+        if self._others is not None and leader not in (NO_LEADER, self._partitions.broker_id):
+            self._ask_broker(self._others, leader, question, answered)
+            return
         if owner == self._me:
             self._answer(question, answered)
             return
@@ -79,6 +77,12 @@ class TransactionVerification:
         if owner is None or not self._send(owner, pack_coordination(message)):
             self._lose(question_id)
 
+    def _ask_broker(self, others: OtherBrokers, leader: int, question: PartitionsToVerify, answered: Answered) -> None:
+        def replied(codes: list[ErrorCode] | None) -> None:
+            answered([ErrorCode.NOT_COORDINATOR] * len(question.partitions) if codes is None else codes)
+
+        others.verify(leader, question, replied)
+
     def heard(self, message: Verified) -> None:
         known = self._open.pop(message.question_id, None)
         if known is not None:
@@ -92,19 +96,19 @@ class TransactionVerification:
         _worker, count, answered = self._open.pop(question_id)
         answered([ErrorCode.NOT_COORDINATOR] * count)
 
-    def _coordinator_of(self, transactional_id: str) -> tuple[ProcessKey | None, int]:
-        """(worker, slot of the internal partition)."""
+    def _coordinator_of(self, transactional_id: str) -> tuple[ProcessKey | None, int, int]:
+        """(worker, slot, leader of the internal partition)."""
         topic = self._partitions.image.topics.get(TRANSACTION_STATE_TOPIC)
         if topic is None:
-            return None, -1
+            return None, -1, NO_LEADER
         row = topic.partitions[partition_for(transactional_id, len(topic.partitions))]
-        return (ProcessKey("worker", row.owner) if row.owner >= 0 else None), row.slot
+        return (ProcessKey("worker", row.owner) if row.owner >= 0 else None), row.slot, row.leader
 
     # Answering.
 
     def wanted(self, peer: ProcessKey, message: VerificationWanted) -> None:
         """Another worker asks."""
-        question = Question(
+        question = PartitionsToVerify(
             message.transactional_id, message.producer_id, message.producer_epoch, message.adds, message.partitions
         )
 
@@ -113,9 +117,9 @@ class TransactionVerification:
 
         self._answer(question, answered)
 
-    def _answer(self, question: Question, answered: Answered) -> None:
+    def _answer(self, question: PartitionsToVerify, answered: Answered) -> None:
         count = len(question.partitions)
-        _owner, slot = self._coordinator_of(question.transactional_id)
+        _owner, slot, _leader = self._coordinator_of(question.transactional_id)
 
         def rule(caller: Caller, shard: TransactionShard, moment: Moment) -> Outcome[AnyTransactionRecord]:
             wanted = PartitionsToAdd(

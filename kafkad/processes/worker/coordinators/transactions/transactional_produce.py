@@ -15,9 +15,10 @@ from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.producers.verification import NO_GUARD
 from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, read_header
+from kafkad.core.transactions.requests import PartitionsToVerify
 from kafkad.handlers.partitions import produce_verification
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.coordinators.transaction_verification import Answered, Question
+from kafkad.processes.worker.coordinators.transactions.transaction_verification import Answered
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.descriptors import AppendSlice
 from kafkad.wire.steps import STEP, Reading
@@ -68,7 +69,7 @@ class PendingProduce:
 class Coordinators(Protocol):
     """Knows which partitions are in a transaction."""
 
-    def ask(self, question: Question, answered: Answered) -> None: ...
+    def ask(self, question: PartitionsToVerify, answered: Answered) -> None: ...
 
 
 class RetryPauses(NamedTuple):
@@ -184,7 +185,7 @@ class Transactional:
         self._coordinators.ask(question, answered)
         is_asking = False
 
-    def _question(self, transactional_id: str, pending: PendingProduce) -> Reading[Question | None]:
+    def _question(self, transactional_id: str, pending: PendingProduce) -> Reading[PartitionsToVerify | None]:
         pending.guards.clear()
         pending.errors.clear()
         pending.asked.clear()
@@ -206,7 +207,7 @@ class Transactional:
                 yield
         if producer is None or not names:
             return None
-        return Question(transactional_id, *producer, adds, names)
+        return PartitionsToVerify(transactional_id, *producer, adds, names)
 
     def _transactional_headers(self, pending: PendingProduce) -> Reading[dict[int, BatchHeader]]:
         """Batch headers by number of the slice. An invalid batch is refused when it is appended."""

@@ -1,0 +1,183 @@
+"""Transactions whose coordinators, partitions and groups live on three brokers, each of which is killed in turn."""
+
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from bench.brokers.processes import eventually
+from tests.daemon.test_cluster import Cluster
+
+RECORDS = 600
+IN_A_TRANSACTION = 20
+ABORTED_EACH = 4
+
+
+class Transactional(Cluster):
+    """All internal topics have three replicas."""
+
+    def settings(self) -> dict[str, str]:
+        return {
+            **super().settings(),
+            "transaction.state.log.num.partitions": "3",
+            "transaction.state.log.replication.factor": "3",
+            "transaction.state.log.min.isr": "2",
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    def fill(self, topic: str) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
+        for number in range(RECORDS):
+            producer.produce(topic, b"%d" % number, partition=number % 3)
+        assert producer.flush(60) == 0
+
+    def ends(self, topic: str, isolation: str) -> list[int]:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends", "isolation.level": isolation})
+        try:
+            offsets = [consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=10)[1] for each in range(3)]
+        finally:
+            consumer.close()
+        return offsets
+
+    def committed(self, topic: str) -> list[int]:
+        """All that can be read of it, with read_committed, in any order."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "check",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        consumer.assign([TopicPartition(topic, each, 0) for each in range(3)])
+        found: list[int] = []
+        at_end: set[int | None] = set()
+        try:
+            while len(at_end) < 3:
+                message = consumer.poll(30)
+                assert message is not None, f"a reader waits after {len(found)} records"
+                if message.error() is None:
+                    found.append(int(message.value() or b""))
+                else:
+                    at_end.add(message.partition())
+        finally:
+            consumer.close()
+        return found
+
+
+class Pipeline:
+    """Copies `source` to `sink` in transactions that commit the offsets read; some are aborted and done again."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self.copied = 0
+        self.problem: BaseException | None = None
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for the last record."""
+        self._thread.join(240)
+        self._is_over.set()
+        self._thread.join(60)
+        if self.problem is not None:
+            raise self.problem
+
+    def _run(self) -> None:
+        try:
+            while self.copied < RECORDS and not self._is_over.is_set():
+                self._copy()
+        except Exception as problem:  # noqa: BLE001 - whatever it is, finish() raises it in the test
+            self.problem = problem
+
+    def _copy(self) -> None:
+        """One incarnation of the application; it ends with an error that asks for the next."""
+        producer = Producer(
+            {"bootstrap.servers": self._bootstrap, "transactional.id": "pipeline", "transaction.timeout.ms": 30_000}
+        )
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": "pipeline",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "session.timeout.ms": 6_000,
+            }
+        )
+        consumer.subscribe(["source"])
+        try:
+            producer.init_transactions(60)
+            number = 0
+            while self.copied < RECORDS and not self._is_over.is_set():
+                batch = [each for each in consumer.consume(IN_A_TRANSACTION, 2) if each.error() is None]
+                if batch:
+                    number += 1
+                    self._transaction(producer, consumer, batch, aborts=number % ABORTED_EACH == 0)
+        except KafkaException:
+            pass
+        finally:
+            consumer.close()
+
+    def _transaction(self, producer: Producer, consumer: Consumer, batch: list[Message], *, aborts: bool) -> None:
+        """Raises KafkaException after which the application begins anew, from the committed offsets."""
+        producer.begin_transaction()
+        for message in batch:
+            producer.produce("sink", message.value(), partition=message.partition() or 0)
+        if aborts:
+            assert producer.flush(60) == 0
+            producer.abort_transaction(60)
+            raise KafkaException("begin anew")
+        metadata = consumer.consumer_group_metadata()
+        producer.send_offsets_to_transaction(consumer.position(consumer.assignment()), metadata, 60)
+        while True:
+            try:
+                producer.commit_transaction(60)
+            except KafkaException as refused:
+                if not refused.args[0].retriable():
+                    raise
+            else:
+                break
+        self.copied += len(batch)
+
+
+@pytest.mark.timeout(600)
+def test_a_pipeline_is_exactly_once_while_each_broker_is_killed(tmp_path: Path) -> None:
+    with ExitStack() as ends:
+        cluster = Transactional(tmp_path, ends)
+        for topic in ("source", "sink"):
+            cluster.create(2, topic, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+            for broker in (1, 2, 3):
+                cluster.wait_until(
+                    lambda broker=broker, topic=topic: cluster.leaders(broker, topic) == [1, 2, 3],  # type: ignore[misc]
+                    f"broker {broker} knows the leaders",
+                )
+        cluster.fill("source")
+        pipeline = Pipeline(cluster.bootstrap)
+        for victim in (1, 2, 3):
+            before = pipeline.copied
+            eventually(
+                lambda before=before: pipeline.copied > before or pipeline.copied == RECORDS,  # type: ignore[misc]
+                within=90,
+                what="transactions are committed",
+            )
+            cluster.brokers[victim].kill()
+            other = victim % 3 + 1
+            cluster.wait_until(
+                lambda victim=victim, other=other: victim not in cluster.leaders(other, "sink"),  # type: ignore[misc]
+                "another one leads",
+            )
+            cluster.brokers[victim].start()
+            cluster.wait_until(lambda: cluster.in_sync(other, "sink") == [{1, 2, 3}] * 3, "it has caught up")  # noqa: B023
+        pipeline.finish()
+        cluster.wait_until(
+            lambda: cluster.ends("sink", "read_committed") == cluster.ends("sink", "read_uncommitted"),
+            "no transaction is open",
+        )
+        assert sorted(cluster.committed("sink")) == list(range(RECORDS))
