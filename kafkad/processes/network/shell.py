@@ -81,6 +81,8 @@ class NetworkProcess:
     def turn(self, timeout_ms: float) -> None:
         """One pass. At its end all messages and replies that are ready are sent."""
         self.loop.run_once(timeout_ms)
+        if self.loop.is_crowded:
+            self._admission.look(self._now_ms)
         self._tick()
         self._finish_pass()
 

@@ -45,6 +45,10 @@ HEARTBEAT_S = 2.0
 only for this, for a dozen microseconds; when the heartbeat stops, the supervisor takes the process for hung
 (`kafkad.core.supervision.watchdog`).
 """
+EVENTS_A_PASS = 256
+"""Descriptors that are handled in one pass: when thousands are ready, messages of other processes and new connections
+wait for so many only.
+"""
 _RETRY_MS = 1
 """How often a full ring is checked for room while messages wait for it, as its reader does not wake the writer."""
 _FOREVER_S = float("inf")
@@ -77,6 +81,8 @@ class EventLoop:
         self._inbox: Inbox | None = None
         self._block = block if block is not None else _NOBODYS_BLOCK
         self._woke_ns = monotonic_ns()
+        self.is_crowded = False
+        """Whether more descriptors were ready than the pass has handled."""
 
     def attach(self, inbox: Inbox) -> None:
         """Check `inbox` in each pass."""
@@ -112,6 +118,7 @@ class EventLoop:
         if self._falls_asleep is not None:
             self._falls_asleep()
         ready = self._poll(timeout_ms, may_sleep=not touched)
+        self.is_crowded = len(ready) == EVENTS_A_PASS
         if self._wakes_up is not None:
             self._wakes_up()
         links, callbacks = self._links, self._callbacks
@@ -147,7 +154,7 @@ class EventLoop:
         timeout_s = 0 if not may_sleep else timeout_ms / 1000 if timeout_ms >= 0 else _FOREVER_S
         while True:
             self._block[BUSY_NS] += monotonic_ns() - self._woke_ns
-            ready = self.epoll.poll(timeout_s if timeout_s < HEARTBEAT_S else HEARTBEAT_S)
+            ready = self.epoll.poll(min(timeout_s, HEARTBEAT_S), EVENTS_A_PASS)
             self._woke_ns = monotonic_ns()
             timeout_s -= HEARTBEAT_S
             if ready or timeout_s <= 0:

@@ -50,6 +50,26 @@ def test_readable_descriptor_is_called_back(loop: EventLoop) -> None:
     os.close(write_end)
 
 
+def test_a_pass_handles_some_of_very_many_ready_descriptors_and_the_next_ones_the_others(
+    loop: EventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkad.processes.runtime.event_loop.EVENTS_A_PASS", 4)
+    got: list[int] = []
+    pipes = [os.pipe() for _ in range(10)]
+    for number, (read_end, write_end) in enumerate(pipes):
+        loop.watch(read_end, lambda _events, number=number: got.append(number))  # type: ignore[misc]
+        os.write(write_end, b"x")
+    assert (loop.run_once(0), loop.is_crowded) == (4, True)
+    loop.run_once(0)
+    loop.run_once(0)
+    # They are always ready, and none comes twice before all have come.
+    assert sorted(got[:10]) == list(range(10))
+    for read_end, write_end in pipes:
+        loop.unwatch(read_end)
+        os.close(read_end)
+        os.close(write_end)
+
+
 def test_frames_reach_the_callback_in_order(loop: EventLoop, links: tuple[Link, Link]) -> None:
     here, there = links
     got: list[bytes] = []

@@ -93,6 +93,11 @@ class Acceptor:
         self._postponed.clear()
         self.look_again_ms = None
 
+    @property
+    def listening(self) -> list[int]:
+        """The listeners that are not paused."""
+        return list(self._open)
+
     def is_listener(self, fd: int) -> bool:
         return fd in self._listeners
 

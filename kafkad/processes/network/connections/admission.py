@@ -41,6 +41,12 @@ class Admission:
         else:
             self._take(fd, now_ms)
 
+    def look(self, now_ms: int) -> None:
+        """In a pass with very many ready connections, whose turn a listening socket would await among them."""
+        if self.is_open and not self._is_loaded_more_than_others():
+            for fd in self._acceptor.listening:
+                self._take(fd, now_ms)
+
     def tick(self, now_ms: int, *, has_metadata: bool) -> None:
         """In each pass: open when it is time, and look again at connections that were left to others."""
         if not self.is_open:

@@ -1,8 +1,10 @@
 """The receiver of a coordinator's reply: a client behind a network process, or the broker itself.
 
 Plain and slotted, because one is made for each request. Both have `reply` and `refuse`, of which one is called once.
+When ten thousand members of a group are answered together, most answers are encoded in steps.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,27 +16,39 @@ from kafkad.processes.runtime.turns import Turns
 from kafkad.wire.processes.coordinator_messages import CoordinatorAnswered, CoordinatorAsked, pack_coordination
 from kafkad.wire.steps import Reading
 
+AT_ONCE = 100
+"""Answers of one pass that are encoded at once: some two milliseconds."""
+A_STEP = 20
+
+
+class NetworkIncarnation:
+    """A network process until it dies: the same ids mean other requests to the next one, which gets no answer to them.
+    """
+
+    __slots__ = ("_peer", "_send", "is_dead")
+
+    def __init__(self, send: Callable[[ProcessKey, bytes], object], peer: ProcessKey) -> None:
+        self._send = send
+        self._peer = peer
+        self.is_dead = False
+
+    def send(self, frame: bytes) -> None:
+        if not self.is_dead:
+            self._send(self._peer, frame)
+
 
 class ClientAnswer:
     """The reply is encoded for the request's API. `packing` encodes a large reply in steps."""
 
-    __slots__ = ("_api", "_packing", "_part_id", "_request", "_send", "_version", "peer")
+    __slots__ = ("_api", "_packing", "_part_id", "_request", "_version", "asker")
 
-    def __init__(
-        self,
-        send: Callable[[ProcessKey, bytes], object],
-        peer: ProcessKey,
-        message: CoordinatorAsked,
-        request: Any,
-        packing: Turns,
-    ) -> None:
+    def __init__(self, asker: NetworkIncarnation, message: CoordinatorAsked, request: Any, packing: Turns) -> None:
         self._packing = packing
-        self._send = send
         self._part_id = message.part_id
         self._api = COORDINATED[message.context.api_key]
         self._version = message.context.version
         self._request = slim(message.context.api_key, request)
-        self.peer: ProcessKey | None = peer
+        self.asker: NetworkIncarnation | None = asker
 
     def reply(self, reply: object) -> None:
         large = self._api.pack_in_steps(reply, self._version)
@@ -51,17 +65,17 @@ class ClientAnswer:
         self._answer(self._api.module.refuse(self._request, self._version, code))
 
     def _answer(self, body: bytes) -> None:
-        assert self.peer is not None
-        self._send(self.peer, pack_coordination(CoordinatorAnswered(self._part_id, body)))
+        assert self.asker is not None
+        self.asker.send(pack_coordination(CoordinatorAnswered(self._part_id, body)))
 
 
 class InnerAnswer:
     """`reply` is called with the reply, or with the code of a refusal."""
 
-    __slots__ = ("peer", "reply")
+    __slots__ = ("asker", "reply")
 
     def __init__(self, answered: Callable[[object], None]) -> None:
-        self.peer: ProcessKey | None = None
+        self.asker: NetworkIncarnation | None = None
         self.reply = answered
 
     def refuse(self, code: ErrorCode) -> None:
@@ -69,3 +83,71 @@ class InnerAnswer:
 
 
 Answer = ClientAnswer | InnerAnswer
+
+
+class PendingAnswers:
+    """The requests that wait, by token; the first answers of a pass are encoded at once, others in turn."""
+
+    def __init__(self, send: Callable[[ProcessKey, bytes], object]) -> None:
+        self._send = send
+        self._pending: dict[int, Answer] = {}
+        self._next_token = 1
+        self._askers: dict[ProcessKey, NetworkIncarnation] = {}
+        self._turns = Turns()
+        """Replies that are too large, or too many, to be encoded at once."""
+        self._line: deque[tuple[Answer, object]] = deque()
+        self._left = AT_ONCE
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._turns)
+
+    def of_client(self, peer: ProcessKey, message: CoordinatorAsked, request: Any) -> ClientAnswer:
+        asker = self._askers.get(peer)
+        if asker is None:
+            asker = self._askers[peer] = NetworkIncarnation(self._send, peer)
+        return ClientAnswer(asker, message, request, self._turns)
+
+    def add(self, answer: Answer) -> int:
+        """Its token."""
+        token = self._next_token
+        self._next_token += 1
+        self._pending[token] = answer
+        return token
+
+    def reply(self, token: int, reply: object) -> None:
+        answer = self._pending.pop(token, None)
+        if answer is None:
+            return
+        if self._left > 0:
+            self._left -= 1
+            answer.reply(reply)
+            return
+        if not self._line:
+            self._turns.add(0, self._go_on())
+        self._line.append((answer, reply))
+
+    def refuse(self, token: int, code: ErrorCode) -> None:
+        answer = self._pending.pop(token, None)
+        if answer is not None:
+            answer.refuse(code)
+
+    def network_lost(self, network: ProcessKey) -> None:
+        """Drop its answers; its requests are finished, as when a client disconnects."""
+        asker = self._askers.pop(network, None)
+        if asker is not None:
+            asker.is_dead = True
+            self._pending = {token: row for token, row in self._pending.items() if row.asker is not asker}
+
+    def work(self, budget_s: float) -> None:
+        """At the end of a pass."""
+        self._left = AT_ONCE
+        self._turns.work(budget_s)
+
+    def _go_on(self) -> Iterator[None]:
+        line = self._line
+        while line:
+            for _ in range(min(A_STEP, len(line))):
+                answer, reply = line.popleft()
+                answer.reply(reply)
+            yield

@@ -23,8 +23,7 @@ from kafkad.core.metrics.catalogue import observe_rebalance
 from kafkad.core.request_context import BROKER_ITSELF
 from kafkad.core.waiting.timing_wheel import TimingWheel
 from kafkad.handlers.coordinators.requests.apis_of_coordinators import COORDINATED
-from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.coordinators.coordinator_answers import Answer, ClientAnswer, InnerAnswer
+from kafkad.processes.worker.coordinators.coordinator_answers import InnerAnswer, PendingAnswers
 from kafkad.processes.worker.coordinators.coordinator_log import CoordinatorPartition
 from kafkad.processes.worker.coordinators.needs import OffsetVerification, TxnMarkersSender
 from kafkad.processes.worker.coordinators.shard_kinds import ShardKind
@@ -67,20 +66,17 @@ class CoordinatorShards:
         self._by_slot: dict[int, Coordinator] = {}
         self._loading = ShardLoading(self._give_up)
         self._leaving: list[Coordinator] = []
-        self._pending: dict[int, Answer] = {}
-        self._next_token = 1
         self._gathering: list[Coordinator] = []
         """Shards with an unwritten batch of outcomes of this pass."""
         self._listing: deque[tuple[ProcessKey, CoordinatorAsked, bool]] = deque()
-        self._packing = Turns()
-        """Replies that are too large to be encoded at once."""
+        self.answers = PendingAnswers(send)
         self._may_hold: dict[int, Coordinator] = {}
         """By slot the shards that may wait for replicas, because checking all shards took a tenth of each pass."""
 
     @property
     def is_busy(self) -> bool:
         """Whether the next pass must follow at once."""
-        return bool(self._loading or self._leaving or self._due or self._listing or self._packing)
+        return bool(self._loading or self._leaving or self._due or self._listing or self.answers.is_busy)
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -143,7 +139,7 @@ class CoordinatorShards:
             self._send_away()
         if self._listing:
             self._list(time.monotonic() + budget_s)
-        self._packing.work(budget_s)
+        self.answers.work(budget_s)
         if self._loading:
             self._loading.work(budget_s)
         due_ms = self.next_deadline_ms
@@ -203,12 +199,12 @@ class CoordinatorShards:
         except MalformedRequest as error:
             self._send(peer, pack_coordination(CoordinatorAnswered(message.part_id, None, str(error))))
             return
-        pending = ClientAnswer(self._send, peer, message, request, self._packing)
+        pending = self.answers.of_client(peer, message, request)
         coordinator = self._by_slot.get(message.slot)
         if coordinator is None or coordinator.owned.short_id != message.short_id:
             pending.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_recovering else ErrorCode.NOT_COORDINATOR)
             return
-        caller = Caller(self._take_token(pending), context)
+        caller = Caller(self.answers.add(pending), context)
 
         def rule(shard: Any, moment: Moment) -> Outcome[Any]:
             return api.module.handle(request, caller, shard, moment)
@@ -225,7 +221,7 @@ class CoordinatorShards:
             request,
             context.version,
             partial(self._handle, coordinator, caller, rule),
-            partial(self.refuse, caller.token),
+            partial(self.answers.refuse, caller.token),
         )
 
     def ask(
@@ -236,14 +232,8 @@ class CoordinatorShards:
         if coordinator is None:
             answered(ErrorCode.NOT_COORDINATOR)
             return
-        caller = Caller(self._take_token(InnerAnswer(answered)), BROKER_ITSELF)
+        caller = Caller(self.answers.add(InnerAnswer(answered)), BROKER_ITSELF)
         self._handle(coordinator, caller, partial(rule, caller))
-
-    def _take_token(self, pending: Answer) -> int:
-        token = self._next_token
-        self._next_token += 1
-        self._pending[token] = pending
-        return token
 
     def _handle(
         self,
@@ -258,7 +248,7 @@ class CoordinatorShards:
         if runtime.state is not State.ACTIVE:
             is_loading = runtime.state is State.LOADING
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
-            self.refuse(caller.token, code)
+            self.answers.refuse(caller.token, code)
             return
         runtime.begin(caller.token)
         moment = moment_now()
@@ -278,18 +268,8 @@ class CoordinatorShards:
 
     def network_lost(self, network: ProcessKey) -> None:
         """The network process is dead: drop its replies, but finish its requests, as when a client disconnects."""
-        self._pending = {token: row for token, row in self._pending.items() if row.peer != network}
+        self.answers.network_lost(network)
         self._listing = deque(row for row in self._listing if row[0] != network)
-
-    def reply(self, token: int, reply: object) -> None:
-        pending = self._pending.pop(token, None)
-        if pending is not None:
-            pending.reply(reply)
-
-    def refuse(self, token: int, code: ErrorCode) -> None:
-        pending = self._pending.pop(token, None)
-        if pending is not None:
-            pending.refuse(code)
 
     # What happens in the logs.
 
@@ -335,8 +315,8 @@ class _Recipient:
     """See `Recipient`: one for each shard, so that its name is known."""
 
     def __init__(self, coordinator_shards: CoordinatorShards, owned: OwnedPartition) -> None:
-        self.reply = coordinator_shards.reply
-        self.refuse = coordinator_shards.refuse
+        self.reply = coordinator_shards.answers.reply
+        self.refuse = coordinator_shards.answers.refuse
         self._coordinator_shards = coordinator_shards
         self._owned = owned
 

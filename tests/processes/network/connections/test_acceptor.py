@@ -15,7 +15,7 @@ from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config.listeners import Listener
 from kafkad.processes.network.connections.acceptor import FAILED_PAUSE_MS, Acceptor, ConnectionLimits
 from kafkad.processes.network.connections.peer_log import PeerLog
-from tests.processes.pieces import Pieces
+from tests.processes.pieces import NETWORK, Pieces
 from tests.tools.raw_requests import api_versions
 
 NOW_MS = 1_000
@@ -173,3 +173,16 @@ def test_idle_connections_hold_nothing_but_themselves(make_pieces: Callable[...,
     for _ in range(50):
         pieces.connect()
     assert pieces.arena.used_bytes == 0
+
+
+def test_newcomer_is_let_in_though_more_connections_are_ready_than_a_pass_handles(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkad.processes.runtime.event_loop.EVENTS_A_PASS", 2)
+    crowd = [pieces.connect() for _ in range(8)]
+    pieces.settle()
+    for client in crowd:
+        client.send(api_versions())
+    with socket.create_connection(("127.0.0.1", pieces.port)):
+        pieces.turn(NETWORK)
+        assert len(pieces.network.clients) == len(crowd) + 1

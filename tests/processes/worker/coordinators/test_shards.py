@@ -10,6 +10,7 @@ from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import assign_offsets
 from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.processes.runtime.turns import Turns
 from tests.processes.group_requests import (
     DESCRIBE,
     JOIN,
@@ -22,7 +23,7 @@ from tests.processes.group_requests import (
     read,
     with_offsets_topic,
 )
-from tests.processes.pieces import NETWORK, WORKER, Pieces
+from tests.processes.pieces import NETWORK, WORKER, Client, Pieces
 
 
 def test_the_next_life_reads_what_was_committed(pieces: Pieces) -> None:
@@ -119,6 +120,57 @@ def test_groups_are_described_by_their_own_shards(pieces: Pieces) -> None:
     described = read(DESCRIBE, client.ask(asked(DESCRIBE, groups=(*groups, "nobody"))))
     states = {row.group_id: row.group_state for row in described.groups}
     assert states == {**dict.fromkeys(groups, "Empty"), "nobody": "Dead"}
+
+
+def _joined(pieces: Pieces, count: int, monkeypatch: pytest.MonkeyPatch) -> list[Client]:
+    """So many members of one group, one of whom is answered, and no other before the worker's next passes."""
+    monkeypatch.setattr("kafkad.processes.worker.coordinators.coordinator_answers.AT_ONCE", 1)
+    monkeypatch.setattr("kafkad.processes.worker.coordinators.coordinator_answers.A_STEP", 1)
+    with_offsets_topic(pieces)
+    members = [pieces.connect() for _ in range(count)]
+    for member in members:
+        member.send(join())
+    monkeypatch.setattr("kafkad.processes.worker.pass_work.STEP_S", 0.0)
+    pieces.run(lambda: _answered(members), "the first member is answered")
+    return members
+
+
+def _answered(members: list[Client]) -> int:
+    return sum(bool(member.replies) for member in members)
+
+
+def _leader(member: Client) -> str:
+    return str(read(JOIN, member.replies[0][1]).leader)
+
+
+def test_very_many_members_are_answered_in_steps(
+    make_pieces: Callable[..., Pieces], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = make_pieces(group_initial_rebalance_delay_ms="50")
+    members = _joined(pieces, 6, monkeypatch)
+    assert _answered(members) < 4
+    pieces.run(lambda: _answered(members) == len(members), "all are answered")
+
+
+def test_a_new_network_process_gets_no_answers_of_the_one_before(
+    make_pieces: Callable[..., Pieces], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They name their requests by numbers, which begin at one again."""
+    pieces = make_pieces(group_initial_rebalance_delay_ms="50")
+    members = _joined(pieces, 6, monkeypatch)
+    leaders = {_leader(member) for member in members if member.replies}
+    pieces.kill(NETWORK)
+    pieces.clients.clear()
+    monkeypatch.setattr(Turns, "work", lambda *_: None)
+    pieces.begin(NETWORK)
+    pieces.run_until_known()
+    waiting = [pieces.connect() for _ in range(6)]
+    for client in waiting:
+        client.send(join("other"))
+    pieces.settle()
+    monkeypatch.undo()
+    pieces.run(lambda: _answered(waiting) == len(waiting), "all are answered")
+    assert leaders.isdisjoint(map(_leader, waiting))
 
 
 def _partition_of(pieces: Pieces, group: str) -> int:
