@@ -129,7 +129,7 @@ BROAD_EXCEPTS = {
     "kafkad.adapters.operating_system.helper_threads": "what the work raises is in its future, as with any",
     "kafkad.processes.runtime.child": "a process that met the impossible says so and ends",
     "kafkad.processes.cleaner.compactor": "somebody else's filter failed: it costs that partition its cleaning only",
-    "kafkad.processes.cleaner.planning": "somebody else's policy failed: it costs that partition its cleaning only",
+    "kafkad.processes.cleaner.policy_questions": "somebody else's policy failed: it costs that partition only",
 }
 
 

@@ -30,6 +30,12 @@ def kafkad_register_cleanup_policies():
     return [Fails()]
 """
 
+UNINTERRUPTED = """
+        import signal, threading
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+        threading.Event().wait()
+"""
+
 STRATEGY = """
 class Fails:
     name = "fails"
@@ -167,10 +173,27 @@ def test_a_cleanup_policy_that_raises_costs_its_partition_the_cleaning(tmp_path:
 
 
 def test_a_cleanup_policy_that_never_returns_costs_its_partition_the_cleaning(tmp_path: Path) -> None:
-    """Its cleaner is killed for it, and the one after that; then the partition is left alone for a while."""
     policy = POLICY.replace('raise ValueError("no such luck")', "time.sleep(1_000_000)").replace(
         "class Fails", "import time\nclass Fails"
     )
+    often = {"log_retention_check_interval_ms": "50", "log_initial_task_delay_ms": "0"}
+    with Kafkad(tmp_path / "broker", settings_with(policy, tmp_path, **often)) as broker:
+        create(broker, "stuck", **{"cleanup.policy": "fails"})
+        create(broker, "t", **{"retention.ms": "1"})
+        assert produced(broker, "stuck", "anybody") is None
+        line = "stuck-0 is not cleaned by policy 'fails' of plugin fails, which is asked again in 60 s"
+        eventually(lambda: line in broker.output.read_text(), within=WITHIN_S, what="the log says so")
+        assert produced(broker, "t", "anybody") is None
+        line = "t-0: the log starts at "
+        eventually(lambda: line in broker.output.read_text(), within=WITHIN_S, what="the other partition is cleaned")
+        said = broker.output.read_text()
+        assert said.count("stuck-0 is not cleaned") == 1
+        assert AGAIN not in said, "no cleaner has ended"
+
+
+def test_a_cleanup_policy_that_can_not_be_interrupted_costs_its_partition_the_cleaning(tmp_path: Path) -> None:
+    """Its cleaner is killed for it, and the one after that; then the partition is left alone for a while."""
+    policy = POLICY.replace('raise ValueError("no such luck")', UNINTERRUPTED)
     often = {"log_retention_check_interval_ms": "50", "log_initial_task_delay_ms": "0"}
     with Kafkad(tmp_path / "broker", settings_with(policy, tmp_path, **often)) as broker:
         create(broker, "stuck", **{"cleanup.policy": "fails"})

@@ -22,6 +22,7 @@ from kafkad.core.metrics.catalogue import MAX_BUFFER_UTILIZATION, MAX_CLEAN_TIME
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.cleaner.log_states import LogKey, LogStates
 from kafkad.processes.cleaner.planning import PlannedRewrite
+from kafkad.processes.cleaner.time_limit import CallTooLong
 from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
 from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
@@ -212,6 +213,9 @@ class Compactor:
         except PassAbandoned as reason:
             self._give_up(current)
             log.debug("the compaction of %s is given up: %s", current.name, reason)
+        except CallTooLong as overrun:
+            cause = f"policy {current.planned.policy!r}: {overrun}"
+            log.error(_NOT_COMPACTED, current.name, self._failed(current, cause), cause)
         except (StorageFailed, UncleanableLog) as error:
             log.error(_NOT_COMPACTED, current.name, self._failed(current, str(error)), error)
         except Exception as failure:

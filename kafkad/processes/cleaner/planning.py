@@ -1,19 +1,19 @@
 """Which partitions may need cleaning, and what do the policies of their topics order?
 
-A policy that fails for a partition is not asked about it again until the configuration changes: one broken
-policy or damaged log must neither stop the cleaning of all others nor fill the log with the same line.
+Which of them are not asked is said in `policy_questions`.
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from operator import eq
 from typing import NamedTuple
 from uuid import UUID
 
 from kafkad.config import BrokerConfig
 from kafkad.core.cleaning.cleanable import CleanableRange, cleanable_range
 from kafkad.core.cleanup import (
-    CleanupEffect,
     CleanupPolicy,
     DeleteSegments,
     HandOver,
@@ -30,6 +30,8 @@ from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.retention import bytes_to_export
 from kafkad.core.settings.option import Setting
+from kafkad.processes.cleaner.policy_questions import PolicyQuestions
+from kafkad.processes.cleaner.slow_policies import Question
 from kafkad.processes.cleaner.topic_settings import TopicSettings
 from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_topic_id
 
@@ -75,8 +77,7 @@ class PlannedHandOver(NamedTuple):
 
 
 class Planner:
-    """The metadata image of this process, and its quarantined policies; `share` says which slots belong to this
-    process.
+    """The metadata image of this process; `share` says which slots belong to it.
 
     `topic_configs` are the rows that plugins have added.
     """
@@ -88,13 +89,12 @@ class Planner:
         share: Callable[[int], bool],
         topic_configs: Mapping[str, Setting],
     ) -> None:
-        self._policies = policies
+        self._policies = PolicyQuestions(policies)
         self._read_slot = read_slot
         self._share = share
         self._settings = TopicSettings(topic_configs)
         self._image = MetadataImage()
         self._asked: dict[int, tuple[Topic, Partition]] = {}
-        self._quarantined: set[tuple[UUID, int, str]] = set()
         self._seen: dict[int, tuple[int, int, int]] = {}
         """What the slots of compacted partitions said at the last look."""
         self._held_up: set[int] = set()
@@ -111,16 +111,15 @@ class Planner:
         for change in delta.changes:
             match change:
                 case TopicConfigChanged(name, _):
-                    topic_id = image.topics[name].id
-                    self._quarantined = {each for each in self._quarantined if each[0] != topic_id}
+                    self._policies.release(partial(eq, image.topics[name].id))
                 case BrokerConfigChanged():
                     self.reconfigured()
                 case Snapshot():
-                    self._quarantined = {each for each in self._quarantined if each[0] in image.names_by_id}
+                    self._policies.release(lambda topic_id: topic_id not in image.names_by_id)
 
     def reconfigured(self) -> None:
         """The broker's configuration has changed: end all quarantines."""
-        self._quarantined.clear()
+        self._policies.release(lambda _: True)
 
     def begin_round(self, config: BrokerConfig) -> Wanted:
         """The partitions to check."""
@@ -162,8 +161,8 @@ class Planner:
 
     @property
     def failed_policies(self) -> dict[tuple[UUID, int], str]:
-        """By partition, why nothing is planned for it until its configuration changes."""
-        return {(topic_id, index): f"policy {name!r} failed" for topic_id, index, name in self._quarantined}
+        """By partition, why nothing is planned for it."""
+        return self._policies.failures
 
     def _is_compacted(self, topic: Topic, config: BrokerConfig) -> bool:
         return COMPACT in self._names(self._settings.of(topic, config), config)
@@ -232,7 +231,7 @@ class Planner:
             if name == COMPACT:
                 self._note_held_up(described)
                 yield SeenLog(now, row, cleanable_range(summary, settings, now_ms))
-            for effect in self._ask(name, (topic.id, row.index, name), summary, settings, now_ms):
+            for effect in self._policies.ask(Question(topic.id, row.index, name), summary, settings, now_ms):
                 short_id = short_topic_id(topic.id.bytes)
                 if isinstance(effect, RewriteSegments):
                     yield PlannedRewrite(row.slot, short_id, now, row, settings, name, effect)
@@ -250,34 +249,6 @@ class Planner:
             self._held_up.add(described.slot)
         else:
             self._held_up.discard(described.slot)
-
-    def _ask(
-        self, name: str, key: tuple[UUID, int, str], summary: LogSummary, settings: LogConfig, now_ms: int
-    ) -> list[CleanupEffect]:
-        if key in self._quarantined:
-            return []
-        try:
-            effects = list(self._policies[name].plan(summary, settings, now_ms))
-            _check(effects)
-        except Exception:
-            # A plugin's code may raise anything: this partition is then not cleaned, which is logged once.
-            self._quarantined.add(key)
-            log.error(
-                "%s-%d is not cleaned by policy %r until its configuration changes: the policy failed",
-                summary.topic,
-                summary.partition,
-                name,
-                exc_info=True,
-            )
-            return []
-        return effects
-
-
-def _check(effects: list[CleanupEffect]) -> None:
-    for effect in effects:
-        if not isinstance(effect, DeleteSegments | RollActive | RewriteSegments | HandOver):
-            expected = "DeleteSegments, RollActive, RewriteSegments or HandOver"
-            raise TypeError(f"expected {expected}, the policy planned {effect!r}")
 
 
 def _summary(topic: str, partition: int, described: SegmentsOf) -> LogSummary:

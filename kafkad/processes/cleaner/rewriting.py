@@ -7,6 +7,7 @@ the answer to that. It returns the offset up to which the log is clean.
 import os
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import NamedTuple
 
 from kafkad.adapters.files.cache_neutral_reads import CacheNeutralFiles, drop_from_memory
@@ -24,7 +25,9 @@ from kafkad.core.log.segments.layout import CLEANED, LOG, OFFSET_INDEX, TIME_IND
 from kafkad.core.log.segments.replacement import CleanedFiles
 from kafkad.core.log.segments.transaction_index import AbortedTransaction, unpack_entries
 from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
+from kafkad.processes.cleaner.bounded_filter import BoundedFilter
 from kafkad.processes.cleaner.planning import PlannedRewrite
+from kafkad.processes.cleaner.time_limit import in_time
 from kafkad.wire.processes.cleaning_messages import (
     CleaningGranted,
     SwapWanted,
@@ -55,7 +58,7 @@ def rewrite_steps(
     threads: HelperThreads,
     wall_ms: int,
 ) -> Steps:
-    """Raises `UncleanableLog`, `StorageFailed`, `PassAbandoned`, and what the policy's filter raises."""
+    """Raises `UncleanableLog`, `StorageFailed`, `PassAbandoned`, `CallTooLong`, and what the policy's filter raises."""
     reading, writing = FileCache(_OPEN_FILES, read_only=True), FileCache(_OPEN_FILES)
     sources, destination = CacheNeutralFiles(directory, reading), SegmentFiles(directory, writing)
     try:
@@ -114,7 +117,7 @@ def _begin(
         destination,
         planned.settings,
         rows,
-        planned.effect.record_filter(keys),
+        BoundedFilter(in_time(partial(planned.effect.record_filter, keys))),
         first_dirty_offset=granted.first_dirty_offset,
         first_uncleanable_offset=end,
         aborted=_aborted(sources, [*(row.base_offset for row in granted.sources), *granted.later]),

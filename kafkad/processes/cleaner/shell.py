@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
 from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
-from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import (
@@ -22,12 +22,12 @@ from kafkad.core.controller.deltas import (
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.metrics.catalogue import BYTES_TO_EXPORT, LAST_CLEANER_RUN
 from kafkad.processes.cleaner.compactor import Compactor
+from kafkad.processes.cleaner.described_logs import DescribedLogs
 from kafkad.processes.cleaner.early_looks import EarlyLooks
 from kafkad.processes.cleaner.hand_overs import HandOvers
-from kafkad.processes.cleaner.log_states import LogKey
-from kafkad.processes.cleaner.planning import PlannedHandOver, PlannedRewrite, Planner, SeenLog
+from kafkad.processes.cleaner.planning import Planner
 from kafkad.processes.cleaner.rounds import Rounds
-from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
+from kafkad.processes.cleaner.unfinished_work import UnfinishedWork
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.peers import Peers
@@ -57,7 +57,6 @@ from kafkad.wire.processes.descriptors import (
 log = logging.getLogger(__name__)
 
 _LEAST_BACKOFF_MS = 10
-_LEFT_ALONE = "%s-%d is not cleaned, and is tried again in %d s, or when its configuration changes: %s"
 
 
 def main(context: ChildContext) -> None:
@@ -87,8 +86,6 @@ class CleanerProcess:
         self._rounds = Rounds(self._peers.send)
         self._looks = EarlyLooks()
         self._unfinished = UnfinishedWork(context.block)
-        self._left_alone: set[LogKey] = set()
-        """Logs that cleaners have died of."""
         self._compactor = Compactor(
             lambda: self._config, cleaners, self._peers.send, context.block, self._unfinished
         )
@@ -97,6 +94,9 @@ class CleanerProcess:
         self.loop.watch(self._compactor.doorbell, self._compactor.rung)
         self._hand_overs = HandOvers(context.config.log_dirs.log_dirs, context.table.read, self._peers.send)
         self.loop.watch(self._hand_overs.doorbell, self._hand_overs.rung)
+        self._described = DescribedLogs(
+            self._planner, self._compactor, self._hand_overs, self._unfinished, self._peers.send
+        )
 
     def run(self) -> None:
         self._follow_registry()
@@ -105,6 +105,8 @@ class CleanerProcess:
             self.loop.run_once(self._timeout_ms())
             now_ms = monotonic_ms()
             self._compactor.work(now_ms)
+            if self._described:
+                self._plan()
             if now_ms >= self._next_round_ms:
                 self._next_round_ms = now_ms + self._config.log_dirs.log_retention_check_interval_ms
                 self._looks.take(now_ms)
@@ -152,11 +154,13 @@ class CleanerProcess:
         self._rounds.add(wanted)
 
     def _compaction_due_ms(self) -> int | None:
-        if not self._rounds.is_over or not self._compactor.is_idle:
+        if not self._rounds.is_over or self._described or not self._compactor.is_idle:
             return None
         return 0 if self._compactor.has_finished else self._next_compaction_ms
 
     def _timeout_ms(self) -> int:
+        if self._described:
+            return 0
         now_ms = monotonic_ms()
         looks = [self._due_ms(), self._compaction_due_ms(), self._compactor.next_step_ms]
         return max(0, min(due_ms for due_ms in looks if due_ms is not None) - now_ms)
@@ -252,42 +256,14 @@ class CleanerProcess:
         assert isinstance(message, SegmentsDescribed), f"{peer} does not say {type(message).__name__} to a cleaner"
         if not self._rounds.answered(peer.index, message.part_id):
             return
-        wall_ms = wall_clock_ms()
-        for described in message.partitions:
-            if self._is_left_alone(described.slot):
-                continue
-            self._unfinished.begin(described.slot, Work.PLANNING)
-            for order in self._planner.plan(described, self._config, wall_ms):
-                if isinstance(order, PlannedRewrite):
-                    self._compactor.plan(order)
-                elif isinstance(order, PlannedHandOver):
-                    self._hand_overs.begin(order)
-                elif isinstance(order, SeenLog):
-                    key = LogKey(order.topic.id, order.partition.index, order.partition.log_dir)
-                    self._compactor.states.seen(key, order.found)
-                else:
-                    self._peers.send(peer, pack_control(order))
-            self._unfinished.end(described.slot, Work.PLANNING)
-        if self._rounds.is_over:
+        self._described.add(peer, message.partitions)
+
+    def _plan(self) -> None:
+        """Also in later passes, if it takes its time."""
+        self._described.work(self._config)
+        if self._rounds.is_over and not self._described:
             self._forget_others()
             self._context.block[BYTES_TO_EXPORT] = self._planner.bytes_to_export
-
-    def _is_left_alone(self, slot: int) -> bool:
-        """Whether cleaners have died of this log, and it is not yet time to try again."""
-        asked = self._planner.asked(slot)
-        if asked is None:
-            return False
-        topic, partition = asked
-        key = LogKey(topic.id, partition.index, partition.log_dir)
-        states, now_ms = self._compactor.states, monotonic_ms()
-        deaths = self._unfinished.take_blame(slot)
-        if deaths:
-            reason = f"a cleaner has ended {deaths} times while it was at it"
-            # Each one more doubles the pause.
-            pauses_ms = [states.failed(key, reason, now_ms) for _ in range(deaths - 1)]
-            self._left_alone.add(key)
-            log.error(_LEFT_ALONE, topic.name, partition.index, pauses_ms[-1] // 1000, reason)
-        return key in self._left_alone and states.is_quarantined(key, now_ms)
 
     def _forget_others(self) -> None:
         """Topics that are not compacted any more."""

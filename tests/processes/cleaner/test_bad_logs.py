@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from kafkad.core.columns.records import RecordColumns
 from kafkad.core.log.records.record import NewRecord
 from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.log.segments.removal import delete_records_before, remove_files
+from kafkad.processes.cleaner import time_limit
 from tests.core.cleaning.naive import read_batches
 from tests.core.log.batches import NOW
 from tests.core.log.log_content import batch_offsets
@@ -110,6 +112,28 @@ def test_a_policy_that_misbehaves_costs_its_own_log_only(
     compacting.run()
     (line,) = _errors(caplog)
     assert line.startswith("bad-0 can't be compacted") and "policy 'compact' failed" in line
+    _assert_costs_only_itself(compacting, bad, other, before)
+
+
+def _wait(_: object) -> None:
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize("answer", ["learns", "retains"])
+def test_a_policy_that_never_returns_costs_its_own_log_only(
+    compacting: Compacting, answer: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_limit, "LOOK_S", 0.05)
+    monkeypatch.setattr(time_limit, "WAITS_S", 0.5)
+    bad, other = compacting.log("bad"), compacting.log("other")
+    bad.write(400)
+    other.write(20)
+    before = _latest(bad)
+    compacting.compactor.plan(bad.planned(lambda limits: Misbehaving(limits, **{answer: _wait})))
+    compacting.compactor.plan(other.planned())
+    compacting.run()
+    (line,) = _errors(caplog)
+    assert line.startswith("bad-0 can't be compacted") and "policy 'compact': it had not returned after" in line
     _assert_costs_only_itself(compacting, bad, other, before)
 
 

@@ -1,0 +1,92 @@
+"""What workers have told of their logs, until policies have planned what is done with it.
+
+One log after the other, for some milliseconds in each pass: the cleaner goes on with everything else in between.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.config import BrokerConfig
+from kafkad.processes.cleaner.compactor import Compactor
+from kafkad.processes.cleaner.hand_overs import HandOvers
+from kafkad.processes.cleaner.log_states import LogKey
+from kafkad.processes.cleaner.planning import PlannedHandOver, PlannedRewrite, Planner, SeenLog
+from kafkad.processes.cleaner.unfinished_work import UnfinishedWork, Work
+from kafkad.wire.processes.descriptors import SegmentsOf, pack_control
+
+log = logging.getLogger(__name__)
+
+STEP_MS = 50
+_LEFT_ALONE = "%s-%d is not cleaned, and is tried again in %d s, or when its configuration changes: %s"
+
+
+class DescribedLogs:
+    """In the order in which they were told."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        compactor: Compactor,
+        hand_overs: HandOvers,
+        unfinished: UnfinishedWork,
+        send: Callable[[ProcessKey, bytes], bool],
+    ) -> None:
+        self._planner = planner
+        self._compactor = compactor
+        self._hand_overs = hand_overs
+        self._unfinished = unfinished
+        self._send = send
+        self._waiting: deque[tuple[ProcessKey, SegmentsOf]] = deque()
+        self._left_alone: set[LogKey] = set()
+        """Logs that cleaners have died of."""
+
+    def __bool__(self) -> bool:
+        """Whether some wait."""
+        return bool(self._waiting)
+
+    def add(self, worker: ProcessKey, logs: Sequence[SegmentsOf]) -> None:
+        self._waiting.extend((worker, described) for described in logs)
+
+    def work(self, config: BrokerConfig) -> None:
+        """Plan for at least one."""
+        end_ms = monotonic_ms() + STEP_MS
+        while self._waiting:
+            worker, described = self._waiting.popleft()
+            if not self._is_left_alone(described.slot):
+                self._unfinished.begin(described.slot, Work.PLANNING)
+                self._plan(worker, described, config)
+                self._unfinished.end(described.slot, Work.PLANNING)
+            if monotonic_ms() >= end_ms:
+                return
+
+    def _plan(self, worker: ProcessKey, described: SegmentsOf, config: BrokerConfig) -> None:
+        for order in self._planner.plan(described, config, wall_clock_ms()):
+            if isinstance(order, PlannedRewrite):
+                self._compactor.plan(order)
+            elif isinstance(order, PlannedHandOver):
+                self._hand_overs.begin(order)
+            elif isinstance(order, SeenLog):
+                key = LogKey(order.topic.id, order.partition.index, order.partition.log_dir)
+                self._compactor.states.seen(key, order.found)
+            else:
+                self._send(worker, pack_control(order))
+
+    def _is_left_alone(self, slot: int) -> bool:
+        """Whether cleaners have died of this log, and it is not yet time to try again."""
+        asked = self._planner.asked(slot)
+        if asked is None:
+            return False
+        topic, partition = asked
+        key = LogKey(topic.id, partition.index, partition.log_dir)
+        states, now_ms = self._compactor.states, monotonic_ms()
+        deaths = self._unfinished.take_blame(slot)
+        if deaths:
+            reason = f"a cleaner has ended {deaths} times while it was at it"
+            # Each one more doubles the pause.
+            pauses_ms = [states.failed(key, reason, now_ms) for _ in range(deaths - 1)]
+            self._left_alone.add(key)
+            log.error(_LEFT_ALONE, topic.name, partition.index, pauses_ms[-1] // 1000, reason)
+        return key in self._left_alone and states.is_quarantined(key, now_ms)

@@ -1,0 +1,50 @@
+"""Who is asked again, and when, after a call that did not return?"""
+
+from uuid import UUID
+
+from kafkad.processes.cleaner.slow_policies import MOST_IN_A_ROW, Question, SlowPolicies
+
+ONE, OTHER = UUID(int=1), UUID(int=2)
+MINUTE_MS = 60_000
+
+
+def test_the_partition_waits_and_others_do_not() -> None:
+    slow = SlowPolicies()
+    assert slow.did_not_return(Question(ONE, 0, "p"), 0) == MINUTE_MS
+    assert slow.leave_alone("p", 0) is None
+    assert not slow.may_be_asked(Question(ONE, 0, "p"), 1)
+    assert slow.may_be_asked(Question(ONE, 1, "p"), 1)
+    assert slow.may_be_asked(Question(ONE, 0, "delete"), 1)
+    assert slow.may_be_asked(Question(ONE, 0, "p"), MINUTE_MS)
+    assert slow.did_not_return(Question(ONE, 0, "p"), MINUTE_MS) == 2 * MINUTE_MS
+
+
+def test_a_policy_that_never_returns_is_left_alone() -> None:
+    slow = SlowPolicies()
+    for partition in range(MOST_IN_A_ROW):
+        assert slow.leave_alone("p", 0) is None
+        slow.did_not_return(Question(ONE, partition, "p"), 0)
+    assert slow.leave_alone("p", 0) == MINUTE_MS
+    assert not slow.may_be_asked(Question(OTHER, 0, "p"), 1)
+    assert slow.may_be_asked(Question(OTHER, 0, "delete"), 1)
+    # The first call after the pause decides.
+    assert slow.may_be_asked(Question(OTHER, 0, "p"), MINUTE_MS)
+    slow.did_not_return(Question(OTHER, 0, "p"), MINUTE_MS)
+    assert slow.leave_alone("p", MINUTE_MS) == 2 * MINUTE_MS
+
+
+def test_a_policy_that_returns_in_between_is_not_left_alone() -> None:
+    slow = SlowPolicies()
+    for partition in range(5 * MOST_IN_A_ROW):
+        slow.did_not_return(Question(ONE, partition, "p"), 0)
+        assert slow.leave_alone("p", 0) is None
+        slow.returned(Question(OTHER, 0, "p"))
+
+
+def test_a_changed_configuration_lets_it_be_asked() -> None:
+    slow = SlowPolicies()
+    slow.did_not_return(Question(ONE, 0, "p"), 0)
+    slow.release(lambda topic_id: topic_id == OTHER)
+    assert not slow.may_be_asked(Question(ONE, 0, "p"), 1)
+    slow.release(lambda topic_id: topic_id == ONE)
+    assert slow.may_be_asked(Question(ONE, 0, "p"), 1)
