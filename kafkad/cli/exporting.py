@@ -5,14 +5,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.configuring import WrongConfiguration
-from kafkad.client.broker_client import BrokerClient
+from kafkad.cli.export_rounds import repeat
+from kafkad.client.broker_client import BrokerClient, parse_bootstrap
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import ExportFailed, NotInstalled
@@ -32,19 +34,35 @@ from kafkad.export.task import Task, WrittenFile
 from kafkad.export.verification import verify as verify_table
 
 
-def run(*, engine: str, dry_run: bool, as_json: bool, metrics_file: Path | None, **asked: Any) -> None:
+def run(
+    *, engine: str, dry_run: bool, every: float | None, as_json: bool, metrics_file: Path | None, **asked: Any
+) -> None:
+    if dry_run and every is not None:
+        raise WrongConfiguration(["--dry-run and --every exclude each other"])
     with _failing():
         wanted = _wanted(**asked)
-        sink = open_sink(wanted)
-        prepared = prepare(wanted, sink)
+        parse_bootstrap(wanted.bootstrap)
         if dry_run:
-            _print_plan(prepared, as_json=as_json)
+            _print_plan(prepare(wanted, open_sink(wanted)), as_json=as_json)
             return
-        with _engine(engine, wanted) as run_tasks:
-            summary = _with_progress(prepared, lambda told: carry_out(prepared, sink, run_tasks, told))
-        if metrics_file is not None:
-            _write_metrics(metrics_file, wanted, summary)
-    _print_summary(summary, as_json=as_json)
+        with _engine(engine, wanted) as working:
+
+            def one_round() -> None:
+                summary = _run_once(working)
+                if metrics_file is not None:
+                    _write_metrics(metrics_file, wanted, summary)
+                _print_summary(summary, as_json=as_json)
+
+            if every is None:
+                one_round()
+            else:
+                repeat(one_round, every)
+
+
+def _run_once(engine: "_Engine") -> Summary:
+    sink = open_sink(engine.wanted)
+    prepared = prepare(engine.wanted, sink)
+    return _with_progress(prepared, lambda told: carry_out(prepared, sink, engine.run_tasks, told))
 
 
 def status(*, as_json: bool, **asked: Any) -> None:
@@ -164,13 +182,20 @@ def _broker(wanted: Wanted) -> Iterator[BrokerClient]:
         yield client
 
 
+class _Engine(NamedTuple):
+    """`wanted` knows how many tasks run at once."""
+
+    wanted: Wanted
+    run_tasks: RunTasks
+
+
 @contextmanager
-def _engine(engine: str, wanted: Wanted) -> Iterator[RunTasks]:
+def _engine(engine: str, wanted: Wanted) -> Iterator[_Engine]:
     if engine == "local":
         # Processes that wait for a file want nothing of Spark, and the other way round.
         from kafkad.export.engines.local import run_here  # noqa: PLC0415
 
-        yield lambda tasks: run_here(tasks, wanted.jobs)
+        yield _Engine(wanted, lambda tasks: run_here(tasks, wanted.jobs))
         return
     # The workers have to be this Python, which has pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -181,7 +206,7 @@ def _engine(engine: str, wanted: Wanted) -> Iterator[RunTasks]:
         def run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
             return run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
 
-        yield run_tasks
+        yield _Engine(replace(wanted, jobs=session.sparkContext.defaultParallelism), run_tasks)
 
 
 def _with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], None]], Summary]) -> Summary:

@@ -5,6 +5,7 @@ Each call about a group goes to its coordinator, and is repeated when the coordi
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from struct import Struct
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListGroupsResponse
+from kio.schema.offset_commit.v4 import request as v4
+from kio.schema.offset_commit.v4.response import OffsetCommitResponse as V4Response
 from kio.schema.offset_commit.v9.request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -36,7 +39,7 @@ from kio.schema.offset_fetch.v9.response import OffsetFetchResponse
 from kio.schema.types import GroupId, TopicName
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
-from kio.static.primitive import i8, i32, i64
+from kio.static.primitive import i8, i32, i64, i64Timedelta
 
 from kafkad.client.broker_client import BrokerClient, raise_for
 from kafkad.client.connection import BrokerConnection
@@ -46,6 +49,8 @@ _CONSUMER_TYPE = "consumer"
 _ASSIGNMENT_VERSION = Struct(">h")
 
 Partition = tuple[str, int]
+_Commits = dict[str, list[tuple[int, int]]]
+"""Partitions and offsets, by topic."""
 
 
 class ListedGroup(NamedTuple):
@@ -122,29 +127,74 @@ def committed_offsets(client: BrokerClient, group_id: str) -> dict[Partition, in
     return client.until_deadline(attempt)
 
 
-def commit_offsets(client: BrokerClient, group_id: str, offsets: Mapping[Partition, int]) -> None:
-    """Commit as a client that is no member of the group, which must have no members."""
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+def commit_offsets(
+    client: BrokerClient, group_id: str, offsets: Mapping[Partition, int], *, retention: timedelta | None = None
+) -> None:
+    """Commit as a client that is no member of the group, which must have no members.
+
+    They are kept for `retention`; without it as long as the broker keeps those of groups without members.
+    """
+    by_topic: _Commits = {}
     for (topic, partition), offset in sorted(offsets.items()):
-        row = OffsetCommitRequestPartition(
-            partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=""
-        )
-        by_topic.setdefault(topic, []).append(row)
-    request = OffsetCommitRequest(
-        group_id=GroupId(group_id),
-        member_id="",
-        topics=tuple(
-            OffsetCommitRequestTopic(name=TopicName(topic), partitions=tuple(rows)) for topic, rows in by_topic.items()
-        ),
-    )
+        by_topic.setdefault(topic, []).append((partition, offset))
 
     def attempt() -> None:
         coordinator, _ = _coordinator_of(client, group_id)
-        for topic in coordinator.call(request, OffsetCommitResponse).topics:
+        for topic in _commit(coordinator, group_id, by_topic, retention).topics:
             for row in topic.partitions:
                 raise_for(row.error_code, f"no offset was committed for {topic.name}-{row.partition_index}", None)
 
     client.until_deadline(attempt)
+
+
+def _commit(
+    coordinator: BrokerConnection, group_id: str, by_topic: _Commits, retention: timedelta | None
+) -> OffsetCommitResponse | V4Response:
+    if retention is None:
+        return coordinator.call(_commit_request(group_id, by_topic), OffsetCommitResponse)
+    return coordinator.call(_commit_request_for(retention, group_id, by_topic), V4Response)
+
+
+def _commit_request(group_id: str, by_topic: _Commits) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=GroupId(group_id),
+        member_id="",
+        topics=tuple(
+            OffsetCommitRequestTopic(
+                name=TopicName(topic),
+                partitions=tuple(
+                    OffsetCommitRequestPartition(
+                        partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=""
+                    )
+                    for partition, offset in rows
+                ),
+            )
+            for topic, rows in by_topic.items()
+        ),
+    )
+
+
+def _commit_request_for(
+    retention: timedelta, group_id: str, by_topic: _Commits
+) -> v4.OffsetCommitRequest:
+    """Version 4 is the last one with which a client says how long (KIP-211)."""
+    return v4.OffsetCommitRequest(
+        group_id=GroupId(group_id),
+        member_id="",
+        retention_time=i64Timedelta.parse(retention),
+        topics=tuple(
+            v4.OffsetCommitRequestTopic(
+                name=TopicName(topic),
+                partitions=tuple(
+                    v4.OffsetCommitRequestPartition(
+                        partition_index=i32(partition), committed_offset=i64(offset), committed_metadata=""
+                    )
+                    for partition, offset in rows
+                ),
+            )
+            for topic, rows in by_topic.items()
+        ),
+    )
 
 
 def delete_group(client: BrokerClient, group_id: str) -> None:

@@ -36,6 +36,8 @@ class FetchedPartition:
 
     partition: int
     high_watermark: int
+    last_stable_offset: int
+    """Only below it are there records for who reads committed ones; -1 from brokers that don't say."""
     records: bytes
     aborted: tuple[tuple[int, int], ...] = ()
     """Producer id and first offset of each aborted transaction, if only committed records are read."""
@@ -98,8 +100,25 @@ def offsets(
 
     With `is_committed`, LATEST is the last stable offset.
     """
+    return offsets_at(client, topic, dict.fromkeys(partitions, timestamp), is_committed=is_committed)
+
+
+def offsets_at(
+    client: BrokerClient, topic: str, times: Mapping[int, int], *, is_committed: bool = False
+) -> dict[int, int]:
+    """The same with a timestamp for each partition: one request to each leader."""
     isolation = _READ_COMMITTED if is_committed else _READ_UNCOMMITTED
-    return {partition: _offset_at(client, topic, partition, timestamp, isolation) for partition in partitions}
+
+    def attempt() -> dict[int, int]:
+        by_leader: dict[BrokerConnection, dict[int, int]] = {}
+        for partition, timestamp in times.items():
+            by_leader.setdefault(client.leader_of(topic, partition), {})[partition] = timestamp
+        found: dict[int, int] = {}
+        for leader, asked in by_leader.items():
+            found |= _offsets_from(leader, topic, asked, isolation)
+        return {partition: found[partition] for partition in times}
+
+    return client.until_deadline(attempt)
 
 
 def _fetch_from(
@@ -136,6 +155,7 @@ def _fetch_from(
             FetchedPartition(
                 partition=answer.partition_index,
                 high_watermark=answer.high_watermark,
+                last_stable_offset=answer.last_stable_offset,
                 records=answer.records or b"",
                 aborted=tuple(
                     (int(row.producer_id), int(row.first_offset)) for row in answer.aborted_transactions or ()
@@ -145,18 +165,18 @@ def _fetch_from(
     return fetched
 
 
-def _offset_at(client: BrokerClient, topic: str, partition: int, timestamp: int, isolation: i8) -> int:
-    asked = ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(timestamp))
+def _offsets_from(leader: BrokerConnection, topic: str, times: Mapping[int, int], isolation: i8) -> dict[int, int]:
+    rows = tuple(
+        ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(timestamp))
+        for partition, timestamp in times.items()
+    )
     request = ListOffsetsRequest(
         replica_id=_CONSUMER,
         isolation_level=isolation,
-        topics=(ListOffsetsTopic(name=TopicName(topic), partitions=(asked,)),),
+        topics=(ListOffsetsTopic(name=TopicName(topic), partitions=rows),),
     )
-
-    def attempt() -> int:
-        response = client.leader_of(topic, partition).call(request, ListOffsetsResponse)
-        answer = response.topics[0].partitions[0]
-        raise_for(answer.error_code, f"the offsets of {topic}-{partition} can't be read", None)
-        return answer.offset
-
-    return client.until_deadline(attempt)
+    found = {}
+    for answer in leader.call(request, ListOffsetsResponse).topics[0].partitions:
+        raise_for(answer.error_code, f"the offsets of {topic}-{answer.partition_index} can't be read", None)
+        found[int(answer.partition_index)] = int(answer.offset)
+    return found

@@ -1,5 +1,17 @@
 """What can't be exported, in one line for people."""
 
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.core.errors import ErrorCode
+
+_NOT_NOW = frozenset(
+    {
+        None,
+        *(ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR),
+        *(ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    }
+)
+"""Nobody answers, or who answers has just started."""
+
 
 class ExportFailed(Exception):
     """The export stops; what was committed before stays."""
@@ -7,6 +19,10 @@ class ExportFailed(Exception):
 
 class DataLost(ExportFailed):
     """Records that the table does not have are no longer in the log: `--on-data-loss skip` goes on behind them."""
+
+
+class BrokerAway(ExportFailed):
+    """The broker can't be asked now; later it may be there again."""
 
 
 class AnotherExport(ExportFailed):
@@ -18,3 +34,7 @@ class NotInstalled(ExportFailed):
 
     def __init__(self, extra: str, module: str) -> None:
         super().__init__(f"{module} is not installed: pip install 'kafkad[{extra}]'")
+
+
+def not_answered(failed: BrokerCallFailed) -> ExportFailed:
+    return BrokerAway(str(failed)) if failed.code in _NOT_NOW else ExportFailed(str(failed))

@@ -5,8 +5,10 @@ Files that were written by a run that does not reach its commit are invisible; `
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from kafkad.client.broker_client import BrokerClient
@@ -16,16 +18,18 @@ from kafkad.client.log_dirs import describe_log_dirs
 from kafkad.client.records import EARLIEST, LATEST, offsets
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 from kafkad.export.places import TableFolder
-from kafkad.export.problems import ExportFailed
-from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan, split_at, split_evenly
-from kafkad.export.reading.segments import SegmentReader
+from kafkad.export.problems import ExportFailed, not_answered
+from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
 from kafkad.export.reading.source import Source
 from kafkad.export.sinks.sink import Commit, Sink, TableState
+from kafkad.export.splitting import bytes_per_offset, divide
 from kafkad.export.task import Task, WrittenFile, check_coverage
 
 GROUP_PREFIX = "kafkad-export-"
-_PIECE_BYTES = 128 * 1024 * 1024
-_PIECE_OFFSETS = 2_000_000
+_KEPT = timedelta(days=36_500)
+"""The group of an export that rests must not expire: `delete-exported` would wait for it no more."""
+_PIECES_OF_A_JOB = 2
+"""So that a process which is through early has something left to do."""
 
 RunTasks = Callable[[Sequence[Task]], Iterable[WrittenFile]]
 
@@ -117,11 +121,13 @@ def prepare(wanted: Wanted, sink: Sink) -> Prepared:
                 bootstrap=wanted.bootstrap,
                 directories=_directories(client, wanted, partitions) if wanted.source == "files" else {},
                 is_committed=wanted.is_committed,
-                max_bytes_per_sec=wanted.max_bytes_per_sec // max(wanted.jobs, 1),
+                max_bytes_per_sec=-(-wanted.max_bytes_per_sec // max(wanted.jobs, 1)),
                 timeout_s=wanted.timeout_s,
             )
+            average = {} if source.directories else bytes_per_offset(client, wanted.topic, facts.bounds)
     except BrokerCallFailed as failed:
-        raise ExportFailed(str(failed)) from failed
+        raise not_answered(failed) from failed
+    pieces = _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1
     run_id = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
     tasks = tuple(
         Task(
@@ -133,8 +139,7 @@ def prepare(wanted: Wanted, sink: Sink) -> Prepared:
             target_file_bytes=wanted.target_file_bytes,
             compression=wanted.compression,
         )
-        for whole in planned.ranges
-        for piece in _pieces(source, whole, wanted.jobs)
+        for piece in divide(source, planned.ranges, pieces, average)
     )
     lag = sum(each.end - each.start for each in planned.ranges)
     return Prepared(wanted=wanted, facts=facts, state=state, plan=planned, tasks=tasks, run_id=run_id, lag=lag)
@@ -144,10 +149,12 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
     """Run the tasks, then make one commit; `told` hears of each file. Raises `ExportFailed`."""
     wanted, planned = prepared.wanted, prepared.plan
     if not planned.ranges and not planned.lost:
+        if prepared.state.offsets:
+            # The run that made the last commit may have been killed before it told the group.
+            _show_progress(wanted, prepared.state.offsets)
         return Summary(topic=wanted.topic, version=None, ends=prepared.state.offsets)
     began_s = time.monotonic()
-    files = list(_telling(run_tasks(prepared.tasks), told))
-    check_coverage(planned.ranges, files)
+    files = _written(prepared, run_tasks, told)
     facts = prepared.facts
     commit = Commit(
         cluster_id=facts.cluster_id,
@@ -252,17 +259,22 @@ def _directories(client: BrokerClient, wanted: Wanted, partitions: Iterable[int]
     return found
 
 
-def _pieces(source: Source, whole: OffsetRange, jobs: int) -> list[OffsetRange]:
-    directory = source.directories.get(whole.partition)
-    if directory is not None:
-        return split_at(whole, SegmentReader(directory).cuts(whole.start, whole.end, _PIECE_BYTES))
-    return split_evenly(whole, max(1, min(jobs * 2, (whole.end - whole.start) // _PIECE_OFFSETS)))
-
-
-def _telling(files: Iterable[WrittenFile], told: Callable[[WrittenFile], None]) -> Iterator[WrittenFile]:
-    for file in files:
-        told(file)
-        yield file
+def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> list[WrittenFile]:
+    """The files of all tasks. Without all of them none is kept."""
+    files: list[WrittenFile] = []
+    try:
+        for file in run_tasks(prepared.tasks):
+            files.append(file)
+            told(file)
+        check_coverage(prepared.plan.ranges, files)
+    except BaseException:
+        with suppress(OSError, ExportFailed):
+            folder = TableFolder(prepared.wanted.out)
+            folder.remove_unfinished(prepared.run_id)
+            for file in files:
+                folder.remove(file.path)
+        raise
+    return files
 
 
 def _complete_until(facts: TopicFacts, files: Iterable[WrittenFile]) -> int | None:
@@ -282,8 +294,8 @@ def _show_progress(wanted: Wanted, ends: Mapping[int, int]) -> None:
     with_topic = {(wanted.topic, partition): end for partition, end in ends.items()}
     try:
         with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
-            commit_offsets(client, f"{GROUP_PREFIX}{wanted.name}", with_topic)
+            commit_offsets(client, f"{GROUP_PREFIX}{wanted.name}", with_topic, retention=_KEPT)
     except BrokerCallFailed as failed:
-        raise ExportFailed(
+        raise type(not_answered(failed))(
             f"the table has what was exported, but the group {GROUP_PREFIX}{wanted.name} could not be told: {failed}"
         ) from failed

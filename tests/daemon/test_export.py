@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,8 +18,9 @@ from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
 from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
-from kafkad.client.groups import committed_offsets
+from kafkad.client.groups import commit_offsets, committed_offsets
 
 WITHIN_S = 120.0
 PARTITIONS = 3
@@ -235,3 +238,82 @@ def test_a_damaged_batch_stops_the_export_with_its_place(broker: Kafkad, lake: L
     said = one_line(lake.run("run", "--source", "files", code=1))
     assert "a record batch is damaged" in said and log.name in said
     assert not list(lake.out.rglob("*.json"))
+
+
+def started(lake: Lake, *options: str) -> subprocess.Popen[str]:
+    command = lake.command("run", *options)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def next_line(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline()
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_rounds_go_on_until_sigterm(lake: Lake, jobs: str) -> None:
+    lake.produce(100)
+    running = started(lake, "--every", "1s", "--jobs", jobs, "--json")
+    try:
+        assert json.loads(next_line(running.stdout))["records"] == 100
+        lake.produce(30)
+        seen = 100
+        while seen < 130:
+            seen += json.loads(next_line(running.stdout))["records"]
+    finally:
+        running.terminate()
+        _, said = running.communicate(timeout=WITHIN_S)
+    assert (running.returncode, said) == (0, "")
+    assert values(lake.records()) == sorted(lake.sent)
+
+
+def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(lake: Lake) -> None:
+    lake.produce(3_000)
+    running = started(lake, "--every", "1h", "--max-bytes-per-sec", "1KiB", "--source", "files")
+    try:
+        eventually(lambda: list(lake.out.rglob("*.parquet")) != [], within=WITHIN_S, what="a file is being written")
+    finally:
+        running.terminate()
+        assert running.communicate(timeout=WITHIN_S) == ("", "")
+    assert running.returncode == 0
+    assert [path for path in lake.out.rglob("*") if path.is_file()] == []
+
+
+def test_rounds_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
+    with Kafkad(tmp_path / "broker", {"num.partitions": str(PARTITIONS)}) as broker:
+        lake = Lake(broker, tmp_path, "away")
+        lake.produce(100)
+        broker.kill()
+        running = started(lake, "--every", "2s", "--json")
+        try:
+            said = next_line(running.stderr)
+            assert "no broker answers" in said and said.endswith("; again in 1 s\n")
+            broker.start()
+            assert json.loads(next_line(running.stdout))["records"] == 100
+        finally:
+            running.terminate()
+            running.communicate(timeout=WITHIN_S)
+        assert running.returncode == 0
+
+
+def test_rounds_end_when_only_people_can_help(lake: Lake) -> None:
+    lake.produce(30)
+    lake.run("run")
+    delete_all(lake)
+    lake.produce(30)
+    delete_all(lake)
+    assert "are no longer in the log" in one_line(lake.run("run", "--every", "1h", code=1))
+
+
+def test_the_group_of_an_export_does_not_expire_and_is_told_again(tmp_path: Path) -> None:
+    settings = {"offsets.retention.check.interval.ms": "50", "num.partitions": str(PARTITIONS)}
+    with Kafkad(tmp_path / "broker", settings) as broker, BrokerClient(broker.bootstrap) as client:
+        lake = Lake(broker, tmp_path, "rests")
+        lake.produce(30)
+        ends = json.loads(lake.run("run", "--json"))["ends"]
+        group = f"kafkad-export-{lake.topic}"
+        told = {(lake.topic, int(partition)): end for partition, end in ends.items()}
+        commit_offsets(client, group, dict.fromkeys(told, 0), retention=timedelta(milliseconds=1))
+        eventually(lambda: committed_offsets(client, group) == {}, within=WITHIN_S, what="what was committed expires")
+        assert "nothing new" in lake.run("run")
+        assert committed_offsets(client, group) == told

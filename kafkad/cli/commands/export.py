@@ -15,6 +15,7 @@ from kafkad.cli.options import json_option
 
 _MB = 1 << 20
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _OPTIONAL = ("pyarrow",)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,6 +35,19 @@ class _Size(click.ParamType[int]):
         if not digits.isascii() or not digits.isdigit() or unit not in _UNITS:
             self.fail(f"expected a size such as 256MiB, found {value!r}", param, ctx)
         return int(digits) * _UNITS[unit]
+
+
+class _Duration(click.ParamType[float]):
+    """90s, 5m, 1h, 1d or seconds."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip().lower()
+        digits = text.rstrip("smhd")
+        if not digits.isascii() or not digits.isdigit() or text[len(digits) :] not in _SECONDS or int(digits) == 0:
+            self.fail(f"expected a time such as 5m, found {value!r}", param, ctx)
+        return float(int(digits) * _SECONDS[text[len(digits) :]])
 
 
 def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
@@ -136,6 +150,7 @@ Example:
   kafkad export run --topic orders --out /lake/orders --partition-by day --source files
   kafkad export run --topic orders --out s3://lake/orders --format delta --jobs 4
   kafkad export run --topic orders --out /lake/orders --dry-run
+  kafkad export run --topic orders --out /lake/orders --every 5m
   spark-submit spark/export.py --conf-file orders.toml
 """
 
@@ -202,6 +217,12 @@ Example:
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Write the result for Prometheus' node exporter (textfile collector).",
+)
+@click.option(
+    "--every",
+    type=_Duration(),
+    metavar="DURATION",
+    help="Go on: a run each 5m, 90s or 1h, with a line for each, until SIGTERM. A broker that is away is waited for.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be exported.")
 @json_option

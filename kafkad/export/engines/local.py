@@ -24,6 +24,11 @@ def run_here(tasks: Sequence[Task], jobs: int) -> Iterator[WrittenFile]:
                 yield from done.result()
         except BrokenProcessPool as error:
             raise ExportFailed("a process of the export was killed; nothing of this run is in the table") from error
+        except BaseException:
+            # Told to stop: what they write is nobody's.
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 

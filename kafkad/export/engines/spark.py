@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from kafkad.export.problems import ExportFailed, NotInstalled
+from kafkad.export import problems
+from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, NotInstalled
 from kafkad.export.task import Task, WrittenFile, run_task
 
 try:
@@ -42,7 +43,7 @@ def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Ite
         for row in frame.mapInArrow(_write, _FILE).collect():
             yield WrittenFile.from_json(row.file)
     except PySparkException as error:
-        raise ExportFailed(_sentence(str(error))) from error
+        raise _failure(str(error)) from error
 
 
 def _write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -52,10 +53,11 @@ def _write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays([pa.array(written, pa.string())], ["file"])
 
 
-def _sentence(said: str) -> str:
-    """The line of the task's own exception in Spark's stack traces."""
+def _failure(said: str) -> ExportFailed:
+    """The task's own exception, from a line of Spark's stack traces."""
     for line in said.splitlines():
         name, colon, rest = line.strip().partition(": ")
-        if colon and name.startswith("kafkad.export.problems."):
-            return rest
-    return f"a task failed in Spark: {said.splitlines()[0] if said else 'no reason given'}"
+        if colon and name.startswith(f"{problems.__name__}."):
+            kind = getattr(problems, name.rpartition(".")[2], ExportFailed)
+            return kind(rest) if kind in (BrokerAway, DataLost) else ExportFailed(rest)
+    return ExportFailed(f"a task failed in Spark: {said.splitlines()[0] if said else 'no reason given'}")

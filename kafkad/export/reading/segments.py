@@ -6,6 +6,7 @@ Nothing is written into the directory, and what was not in memory before is drop
 """
 
 import os
+import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from kafkad.adapters.files.segment_files import SegmentFile
 from kafkad.core.columns.window import BatchWindow, read_window
 from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, read_header_within
 from kafkad.core.log.segments.index import OFFSET_ENTRY
-from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, TXN_INDEX, file_name, parse_file_name
+from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, SWAP, TXN_INDEX, file_name, parse_file_name
 from kafkad.core.log.segments.transaction_index import unpack_entries
 from kafkad.core.ports import StorageFailed
 from kafkad.export.problems import ExportFailed
@@ -25,6 +26,8 @@ from kafkad.export.reading.transactions import Aborted
 
 WINDOW_BYTES = 8 * 1024 * 1024
 _OPEN_FILES = 8
+_SWAP_S = 10.0
+_PAUSE_S = 0.005
 
 
 class OffsetGone(Exception):
@@ -50,13 +53,25 @@ class SegmentReader:
         self._store = CacheNeutralFiles(directory, FileCache(_OPEN_FILES, read_only=True))
 
     def bases(self) -> list[int]:
-        """The first offsets of the segments that are there now."""
+        """The first offsets of the segments that are there now.
+
+        While some are replaced (`.swap`), those have no names: it waits for the moment to pass.
+        """
+        deadline_s = time.monotonic() + _SWAP_S
+        while True:
+            names = self._names()
+            if not any(name.endswith(f"{LOG}{SWAP}") for name in names):
+                parsed = (parse_file_name(name) for name in names)
+                return sorted(each.base_offset for each in parsed if each and each.kind == LOG and not each.suffix)
+            if time.monotonic() > deadline_s:
+                raise ExportFailed(f"{self.directory}: segments are being replaced, which only their broker ends")
+            time.sleep(_PAUSE_S)
+
+    def _names(self) -> list[str]:
         try:
-            names = os.listdir(self.directory)
+            return os.listdir(self.directory)
         except OSError as error:
             raise ExportFailed(f"{self.directory} can't be read: {error.strerror}") from error
-        parsed = (parse_file_name(name) for name in names)
-        return sorted(each.base_offset for each in parsed if each and each.kind == LOG and not each.suffix)
 
     def windows(self, start: int, end: int) -> Iterator[BatchWindow]:
         """Whole batches with the offsets from `start` to below `end`, some megabytes at a time, in their order."""
@@ -79,6 +94,14 @@ class SegmentReader:
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
         """The aborted transactions with records in the range, which ends at the last stable offset or before it."""
+        while True:
+            # Segments that are replaced meanwhile have their indexes for a moment under no name.
+            before = self._inodes()
+            found = self._aborted(start, end)
+            if self._inodes() == before:
+                return found
+
+    def _aborted(self, start: int, end: int) -> list[Aborted]:
         found: list[Aborted] = []
         for base in self._segments_from(start):
             name = file_name(base, TXN_INDEX)
@@ -94,13 +117,17 @@ class SegmentReader:
                 finally:
                     file.close()
             found += [
-                Aborted(entry.producer_id, entry.first_offset)
+                Aborted(entry.producer_id, entry.first_offset, entry.last_offset)
                 for entry in entries
                 if entry.last_offset >= start and entry.first_offset < end
             ]
             if entries and entries[-1].last_stable_offset >= end:
                 break
         return found
+
+    def _inodes(self) -> dict[int, int]:
+        """Of the sealed segments: who reads does not care whether the active one is sealed meanwhile."""
+        return {base: self._inode(base) for base in self.bases()[:-1]}
 
     def cuts(self, start: int, end: int, piece_bytes: int) -> list[int]:
         """Offsets that divide the range into pieces of about so many bytes, at batches that the indexes name."""
@@ -124,6 +151,19 @@ class SegmentReader:
                 continue
         return found
 
+    def size(self, start: int, end: int) -> int:
+        """About how many bytes the range takes, as the indexes say."""
+        total = 0
+        for base in self._segments_from(start):
+            if base >= end:
+                break
+            with self._opened(base, base) as log:
+                size = log.size()
+            entries = self._index(base, size)
+            first = max((each.position for each in entries if each.offset <= start), default=0)
+            total += min((each.position for each in entries if each.offset >= end), default=size) - first
+        return total
+
     def _segments_from(self, offset: int) -> list[int]:
         bases = self.bases()
         return bases[max(bisect_right(bases, offset) - 1, 0) :]
@@ -136,6 +176,9 @@ class SegmentReader:
             raise OffsetGone(self.directory, offset)
         if last is not None and bases[at] == last[0] and self._inode(bases[at]) == last[1]:
             at += 1
+            if at < len(bases) and bases[at] > offset and self.bases() != bases:
+                # A list of a folder that changes at that moment may lack a name.
+                return self._segment_of(offset, last)
         return bases[at] if at < len(bases) else None
 
     def _inode(self, base: int) -> int:

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
-from kafkad.client.records import fetch
+from kafkad.client.records import EARLIEST, fetch, offsets
 from kafkad.core.columns.window import BatchWindow, split_window
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import CorruptBatch
-from kafkad.export.problems import DataLost, ExportFailed
+from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.decoding import arrow_batches
 from kafkad.export.reading.segments import OffsetGone, SegmentReader
@@ -33,6 +33,8 @@ class Source:
     directories: Mapping[int, str] = field(default_factory=dict)
     is_committed: bool = True
     with_headers: bool = True
+    skips_lost: bool = False
+    """What is no longer in the log when it is read is left out, and nobody is told."""
     max_bytes_per_sec: int = 0
     """0: no limit; otherwise for each task."""
     timeout_s: float = 30.0
@@ -73,6 +75,7 @@ def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) ->
         except OffsetGone as gone:
             if source.bootstrap is None:
                 raise DataLost(f"{gone}, and there is no broker to ask") from gone
+            start = max(start, gone.offset)
         else:
             return
     yield from _fetched(source, OffsetRange(wanted.partition, start, wanted.end), committed)
@@ -82,33 +85,58 @@ def _fetched(source: Source, wanted: OffsetRange, committed: CommittedFilter) ->
     """Through the broker: a response has whole batches, and a part of one behind them."""
     if source.bootstrap is None:
         raise ExportFailed(f"{source.topic}-{wanted.partition} is in no directory here, and no broker is named")
-    topic, partition, start, end = source.topic, *wanted
-    size = FETCH_BYTES
+    start = wanted.start
     try:
         with BrokerClient(source.bootstrap, source.timeout_s) as client:
-            while start < end:
-                (answer,) = fetch(
-                    client,
-                    topic,
-                    {partition: start},
-                    max_wait_ms=_WAIT_MS,
-                    max_bytes=size,
-                    is_committed=source.is_committed,
-                )
-                committed.learn(Aborted(*row) for row in answer.aborted)
-                window = split_window(answer.records, 0, 1 << 62)
-                if len(window) == 0:
-                    if not answer.records:
-                        # Compacted away up to the end.
-                        return
-                    size *= 2
-                    continue
-                start = int(window.last_offset[-1]) + 1
-                yield window
+            while True:
+                try:
+                    yield from _fetched_from(client, source, wanted._replace(start=start), committed)
+                except DataLost:
+                    earliest = offsets(client, source.topic, [wanted.partition], EARLIEST)[wanted.partition]
+                    if not source.skips_lost or earliest <= start:
+                        raise
+                    start = earliest
+                else:
+                    return
     except BrokerCallFailed as failed:
-        if failed.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+        raise not_answered(failed) from failed
+
+
+def _fetched_from(
+    client: BrokerClient, source: Source, wanted: OffsetRange, committed: CommittedFilter
+) -> Iterator[BatchWindow]:
+    topic, partition, start, end = source.topic, *wanted
+    size = FETCH_BYTES
+    # A new leader may not know yet how far its log is committed.
+    deadline_s = time.monotonic() + source.timeout_s
+    while start < end:
+        try:
+            (answer,) = fetch(
+                client,
+                topic,
+                {partition: start},
+                max_wait_ms=_WAIT_MS,
+                max_bytes=size,
+                is_committed=source.is_committed,
+            )
+        except BrokerCallFailed as failed:
+            if failed.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
             raise DataLost(f"{topic}-{partition}: offset {start} is no longer in the log") from failed
-        raise ExportFailed(str(failed)) from failed
+        committed.learn(Aborted(*row) for row in answer.aborted)
+        window = split_window(answer.records, 0, 1 << 62)
+        if len(window) == 0:
+            if answer.records:
+                size *= 2
+            elif (answer.last_stable_offset if source.is_committed else answer.high_watermark) >= end:
+                # Compacted away up to the end.
+                return
+            elif time.monotonic() > deadline_s:
+                raise BrokerAway(f"{topic}-{partition}: the broker has records only up to {answer.high_watermark} now")
+            continue
+        deadline_s = time.monotonic() + source.timeout_s
+        start = int(window.last_offset[-1]) + 1
+        yield window
 
 
 class _Pace:

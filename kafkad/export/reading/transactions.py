@@ -18,6 +18,8 @@ class Aborted(NamedTuple):
 
     producer_id: int
     first_offset: int
+    last_offset: int = (1 << 63) - 1
+    """That of its marker. Fetch responses don't say: there it ends with the marker, which compaction may remove."""
 
 
 class CommittedFilter:
@@ -25,7 +27,7 @@ class CommittedFilter:
 
     def __init__(self, aborted: Iterable[Aborted] = ()) -> None:
         self._ahead: list[Aborted] = []
-        self._open: set[int] = set()
+        self._open: dict[int, int] = {}
         self.learn(aborted)
 
     def learn(self, aborted: Iterable[Aborted]) -> None:
@@ -44,9 +46,10 @@ class CommittedFilter:
         fields = (window.last_offset[rows], window.column("producer_id")[rows], attributes[rows])
         for row, last, producer_id, bits in zip(rows.tolist(), *(field.tolist() for field in fields), strict=True):
             while self._ahead and self._ahead[-1].first_offset <= last:
-                self._open.add(self._ahead.pop().producer_id)
+                begun = self._ahead.pop()
+                self._open[begun.producer_id] = begun.last_offset
             if bits & CONTROL_FLAG:
-                self._open.discard(producer_id)
-            elif producer_id in self._open:
+                self._open.pop(producer_id, None)
+            elif last <= self._open.get(producer_id, -1):
                 flags[row] = False
         return flags

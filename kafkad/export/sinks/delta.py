@@ -108,6 +108,10 @@ class DeltaSink:
         return pa.schema([*RECORDS, *(pa.field(name, pa.string()) for name in self._partition_by)])
 
 
+def is_of_export(table: DeltaTable) -> bool:
+    return _IDENTITY in table.metadata().configuration
+
+
 def app_id(cluster_id: str, topic_id: UUID, partition: int) -> str:
     return f"kafkad:{cluster_id}:{topic_id}:{partition}"
 

@@ -107,3 +107,8 @@ def test_markers_and_aborted_transactions_are_left_out() -> None:
 def test_a_range_may_begin_in_the_middle_of_an_aborted_transaction() -> None:
     data = b"".join((written(3, 7), marker(4, 7), written(5, 7)))
     assert [row["offset"] for row in exported(data, start=3, aborted=[Aborted(7, 1)])] == [5]
+
+
+def test_an_aborted_transaction_ends_where_the_index_says_when_compaction_has_removed_its_marker() -> None:
+    data = b"".join((written(1, 7), written(5, 7), marker(6, 7)))
+    assert [row["offset"] for row in exported(data, aborted=[Aborted(7, 1, last_offset=3)])] == [5]

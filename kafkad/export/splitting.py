@@ -1,0 +1,66 @@
+"""Into which pieces is a range divided? So that every core has work, and no file or task becomes too large."""
+
+from collections.abc import Mapping, Sequence
+
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.client.log_dirs import describe_log_dirs
+from kafkad.export.ranges import Bounds, OffsetRange, split_at, split_evenly
+from kafkad.export.reading.segments import OffsetGone, SegmentReader
+from kafkad.export.reading.source import Source
+
+_LARGEST_BYTES = 128 << 20
+SMALLEST_BYTES = 8 << 20
+_GUESSED_BYTES = 1_000
+"""Of a record, where nobody knows."""
+
+
+def divide(
+    source: Source,
+    ranges: Sequence[OffsetRange],
+    tasks: int,
+    bytes_per_offset: Mapping[int, float],
+    *,
+    smallest_bytes: int = SMALLEST_BYTES,
+) -> list[OffsetRange]:
+    """About `tasks` pieces of similar size; more of them where they would be too large, fewer where too small.
+
+    Files are cut at batches that their indexes name. Raises `ExportFailed`.
+    """
+    sizes = [_size(source, whole, bytes_per_offset) for whole in ranges]
+    most = min(max(sum(sizes) // max(tasks, 1), smallest_bytes), _LARGEST_BYTES)
+    found: list[OffsetRange] = []
+    for whole, size in zip(ranges, sizes, strict=True):
+        directory = source.directories.get(whole.partition)
+        if directory is not None:
+            found += split_at(whole, SegmentReader(directory).cuts(whole.start, whole.end, most))
+        else:
+            found += split_evenly(whole, -(-size // most))
+    return found
+
+
+def bytes_per_offset(client: BrokerClient, topic: str, bounds: Mapping[int, Bounds]) -> dict[int, float]:
+    """On average, as the brokers say; nothing where they don't tell us. Raises `BrokerCallFailed`."""
+    try:
+        directories = describe_log_dirs(client, {topic: list(bounds)})
+    except BrokerCallFailed as failed:
+        if failed.code is None:
+            raise
+        return {}
+    found = {}
+    for replica in (each for directory in directories for each in directory.replicas if not each.is_future):
+        earliest, end = bounds[replica.partition]
+        if end > earliest:
+            found[replica.partition] = replica.size_bytes / (end - earliest)
+    return found
+
+
+def _size(source: Source, whole: OffsetRange, average: Mapping[int, float]) -> int:
+    directory = source.directories.get(whole.partition)
+    if directory is not None:
+        try:
+            return SegmentReader(directory).size(whole.start, whole.end)
+        except OffsetGone:
+            # The broker has the rest, or nobody.
+            return 0
+    return int((whole.end - whole.start) * average.get(whole.partition, _GUESSED_BYTES))
