@@ -1,33 +1,34 @@
-"""The options of the data source, in the spelling of Spark's Kafka source, and the ranges that they name."""
+"""The options of the data source, in the spelling of Spark's Kafka source, and the ranges that a batch reads."""
 
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
-from kafkad.client.records import offsets
+from kafkad.client.records import offsets_at
 from kafkad.core.types import TopicPartition
-from kafkad.export.problems import DataLost, ExportFailed
-from kafkad.export.ranges import OffsetRange, TopicFacts, split_at, split_evenly
-from kafkad.export.reading.segments import SegmentReader
+from kafkad.export.problems import DataLost, ExportFailed, not_answered
+from kafkad.export.ranges import OffsetRange, TopicFacts
 from kafkad.export.reading.source import Source
 from kafkad.export.run import topic_facts
+from kafkad.export.splitting import SMALLEST_BYTES, bytes_per_offset, divide
+from pyspark_kafkad.offsets import Partition
 
 _EARLIEST, _LATEST = -2, -1
-_PIECE_BYTES = 128 * 1024 * 1024
+_ENDING = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"})
+_OF_STREAMS = frozenset({"maxoffsetspertrigger", "startingtable"})
 _KNOWN = frozenset(
     {
         *("path", "kafka.bootstrap.servers", "subscribe", "subscribepattern", "assign", "startingoffsets"),
-        *("endingoffsets", "startingtimestamp", "endingtimestamp", "startingoffsetsbytimestamp"),
-        *("endingoffsetsbytimestamp", "minpartitions", "includeheaders", "failondataloss", "kafka.isolation.level"),
+        *("startingtimestamp", "startingoffsetsbytimestamp"),
+        *("minpartitions", "includeheaders", "failondataloss", "kafka.isolation.level", *_ENDING, *_OF_STREAMS),
     }
 )
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
-Partition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,64 +38,98 @@ class ReadOptions:
     values: Mapping[str, str]
     bootstrap: str
     min_partitions: int
+    most_offsets: int | None
+    """Of each batch of a stream."""
     fails_on_loss: bool
     is_committed: bool
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> Self:
+    def parse(cls, given: Mapping[str, str], *, is_stream: bool = False) -> Self:
         """Raises `ExportFailed`."""
         values = {name.lower(): value for name, value in given.items()}
         for name in values:
             if name not in _KNOWN and not name.startswith("kafka."):
                 raise ExportFailed(f"kafkad has no option {name}")
+            if name in (_ENDING if is_stream else _OF_STREAMS):
+                raise ExportFailed(f"{name} is no option of {'streams' if is_stream else 'batches'}")
         if sum(name in values for name in _CHOOSING) != 1:
             raise ExportFailed("one of the options subscribe, subscribePattern and assign has to be set")
         if "kafka.bootstrap.servers" not in values:
             raise ExportFailed("the option kafka.bootstrap.servers has to be set")
-        least = values.get("minpartitions", "0")
-        if not least.isdigit():
-            raise ExportFailed(f"minPartitions: expected a number, found {least!r}")
         return cls(
             values=values,
             bootstrap=values["kafka.bootstrap.servers"],
-            min_partitions=int(least),
+            min_partitions=_number(values, "minPartitions") or 0,
+            most_offsets=_number(values, "maxOffsetsPerTrigger"),
             fails_on_loss=values.get("failondataloss", "true").lower() != "false",
             is_committed=values.get("kafka.isolation.level", "read_committed") != "read_uncommitted",
         )
 
 
 def plan_read(options: ReadOptions, *, with_headers: bool) -> list[tuple[Source, OffsetRange]]:
-    """What the tasks read. Raises `ExportFailed`."""
+    """What the tasks of a batch read. Raises `ExportFailed`."""
     try:
         with BrokerClient(options.bootstrap, 30.0) as client:
-            chosen = _chosen(client, options.values)
-            facts = {topic: topic_facts(client, topic, is_committed=options.is_committed) for topic in chosen}
-            rows = [(topic, each) for topic, partitions in chosen.items() for each in partitions or facts[topic].bounds]
-            starts = _places(client, options.values, "starting", rows, facts)
-            ends = _places(client, options.values, "ending", rows, facts)
+            facts, rows = look_up(client, options)
+            starts = places(client, options.values, "starting", rows, facts, "earliest")
+            ends = places(client, options.values, "ending", rows, facts, "latest")
+            wanted = [_checked(row, starts[row], ends[row], facts[row[0]], options) for row in rows]
+            return divide_read(client, options, wanted, facts, with_headers=with_headers)
     except BrokerCallFailed as failed:
-        raise ExportFailed(str(failed)) from failed
-    wanted = [_checked(row, starts[row], ends[row], facts[row[0]], options) for row in rows]
-    total = sum(each.end - each.start for _, each in wanted)
-    found = []
+        raise not_answered(failed) from failed
+
+
+def look_up(client: BrokerClient, options: ReadOptions) -> tuple[dict[str, TopicFacts], list[Partition]]:
+    """The topics as they are now, and the partitions that are chosen. Raises `BrokerCallFailed`."""
+    chosen = _chosen(client, options.values)
+    facts = {topic: topic_facts(client, topic, is_committed=options.is_committed) for topic in chosen}
+    rows = [(topic, each) for topic, partitions in chosen.items() for each in partitions or facts[topic].bounds]
+    for topic, partition in rows:
+        if partition not in facts[topic].bounds:
+            raise ExportFailed(f"there is no partition {topic}-{partition}")
+    return facts, rows
+
+
+def divide_read(
+    client: BrokerClient,
+    options: ReadOptions,
+    wanted: Sequence[tuple[str, OffsetRange]],
+    facts: Mapping[str, TopicFacts],
+    *,
+    with_headers: bool,
+) -> list[tuple[Source, OffsetRange]]:
+    """Pieces for tasks: `minPartitions` of them or more, as long as they are not small."""
+    by_topic: dict[str, list[OffsetRange]] = {}
     for topic, whole in wanted:
-        if whole.start >= whole.end:
-            continue
-        directory = _directory(options.values.get("path", ""), topic, whole.partition)
+        if whole.start < whole.end:
+            by_topic.setdefault(topic, []).append(whole)
+    total = sum(each.end - each.start for ranges in by_topic.values() for each in ranges)
+    found = []
+    for topic, ranges in by_topic.items():
+        paths = {each.partition: _directory(options.values.get("path", ""), topic, each.partition) for each in ranges}
         source = Source(
             topic=topic,
             bootstrap=options.bootstrap,
-            directories={} if directory is None else {whole.partition: directory},
+            directories={partition: path for partition, path in paths.items() if path is not None},
             is_committed=options.is_committed,
             with_headers=with_headers,
+            skips_lost=not options.fails_on_loss,
         )
-        if directory is None:
-            share = -(-options.min_partitions * (whole.end - whole.start) // max(total, 1))
-            pieces = split_evenly(whole, max(1, share))
-        else:
-            pieces = split_at(whole, SegmentReader(directory).cuts(whole.start, whole.end, _PIECE_BYTES))
+        average = {} if source.directories else bytes_per_offset(client, topic, facts[topic].bounds)
+        share = -(-options.min_partitions * sum(each.end - each.start for each in ranges) // total)
+        smallest = 1 if options.min_partitions else SMALLEST_BYTES
+        pieces = divide(source, ranges, share, average, smallest_bytes=smallest)
         found += [(source, piece) for piece in pieces]
     return found
+
+
+def _number(values: Mapping[str, str], name: str) -> int | None:
+    text = values.get(name.lower())
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit():
+        raise ExportFailed(f"{name}: expected a number, found {text!r}")
+    return int(text)
 
 
 def _chosen(client: BrokerClient, values: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
@@ -110,21 +145,25 @@ def _chosen(client: BrokerClient, values: Mapping[str, str]) -> dict[str, tuple[
     return {each.name: () for each in client.topics() if not each.is_internal and pattern.fullmatch(each.name)}
 
 
-def _places(
+def places(
     client: BrokerClient,
     values: Mapping[str, str],
     side: str,
     rows: list[Partition],
     facts: Mapping[str, TopicFacts],
+    by_default: str,
 ) -> dict[Partition, int]:
-    """The offsets at which each partition starts, or ends."""
+    """The offsets at which each partition starts, or ends (`side`). Raises `ExportFailed`, `BrokerCallFailed`."""
     is_start = side == "starting"
     by_time = values.get(f"{side}offsetsbytimestamp")
     if f"{side}timestamp" in values or by_time is not None:
         times = _times(values, side, by_time, rows)
-        found = {row: offsets(client, row[0], [row[1]], times[row])[row[1]] for row in rows if row in times}
+        found: dict[Partition, int] = {}
+        for topic in facts:
+            asked = {row[1]: times[row] for row in rows if row[0] == topic and row in times}
+            found |= {(topic, each): offset for each, offset in offsets_at(client, topic, asked).items()}
         return {row: _or_end(found.get(row, _LATEST), facts[row[0]].bounds[row[1]].end) for row in rows}
-    given = values.get(f"{side}offsets", "earliest" if is_start else "latest")
+    given = values.get(f"{side}offsets", by_default)
     if given.lower() in ("earliest", "latest"):
         if given.lower() == "earliest" and not is_start:
             raise ExportFailed("endingOffsets can't be earliest")
@@ -162,9 +201,7 @@ def _checked(
     row: Partition, start: int, end: int, facts: TopicFacts, options: ReadOptions
 ) -> tuple[str, OffsetRange]:
     topic, partition = row
-    bounds = facts.bounds.get(partition)
-    if bounds is None:
-        raise ExportFailed(f"there is no partition {topic}-{partition}")
+    bounds = facts.bounds[partition]
     if options.fails_on_loss and (start < bounds.earliest or end > bounds.end):
         raise DataLost(
             f"{topic}-{partition} has offsets {bounds.earliest} to {bounds.end - 1}, not all of {start} to {end - 1};"

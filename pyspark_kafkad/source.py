@@ -1,30 +1,19 @@
 """The data source: plans in the driver, reads Arrow batches in the workers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kafkad.export.problems import ExportFailed
-from kafkad.export.ranges import OffsetRange
-from kafkad.export.reading.source import Source, read_range
-from kafkad.export.schema import RECORDS
 from pyspark_kafkad.options import ReadOptions, plan_read
+from pyspark_kafkad.pieces import TopicRange, check_columns, read_piece
+from pyspark_kafkad.stream import TopicStreamReader
 
 _COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
 _HEADERS = "headers array<struct<key:string,value:binary>>"
-
-
-@dataclass
-class TopicRange(InputPartition):
-    """What one task reads."""
-
-    source: Source
-    wanted: OffsetRange
 
 
 class DefaultSource(DataSource):
@@ -41,14 +30,15 @@ class DefaultSource(DataSource):
     def reader(self, schema: StructType) -> "TopicReader":
         return TopicReader(ReadOptions.parse(dict(self.options)), schema.names)
 
+    def streamReader(self, schema: StructType) -> TopicStreamReader:
+        return TopicStreamReader(ReadOptions.parse(dict(self.options), is_stream=True), schema.names)
+
 
 class TopicReader(DataSourceReader):
     """A batch: what is there when it is planned."""
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
-        unknown = [name for name in columns if name not in RECORDS.names]
-        if unknown:
-            raise ExportFailed(f"there is no column {unknown[0]!r}: {', '.join(RECORDS.names)}")
+        check_columns(columns)
         self._options = options
         self._columns = list(columns)
 
@@ -57,8 +47,4 @@ class TopicReader(DataSourceReader):
         return [TopicRange(source, wanted) for source, wanted in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, TopicRange)
-        for batch in read_range(partition.source, partition.wanted):
-            yield batch.select(self._columns)
-
-
+        return read_piece(partition, self._columns)

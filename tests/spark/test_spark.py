@@ -53,20 +53,6 @@ def fill(broker: Kafkad) -> None:
     aborted.abort_transaction(WITHIN_S)
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    local: dict[str, bool | float | int | str | None] = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-    }
-    builder = SparkSession.builder.master("local[2]").config(map=local)
-    session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    yield session
-    session.stop()
-
-
 @pytest.fixture
 def load(broker: Kafkad, spark: SparkSession) -> "Load":
     return Load(broker, spark)

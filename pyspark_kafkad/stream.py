@@ -1,0 +1,111 @@
+"""`spark.readStream.format("kafkad")`: the batches of a query follow each other without a gap.
+
+Spark keeps where they end in the query's checkpoint. Without one the query begins at `startingOffsets`, or behind what
+the table of `startingTable` has. It is one object in a process of the driver; `read` runs in the workers.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.export.problems import not_answered
+from kafkad.export.ranges import Bounds
+from pyspark_kafkad.offsets import Offsets, Partition, Spelled, next_end, ranges_between, read_offsets, spelled, up_to
+from pyspark_kafkad.options import ReadOptions, divide_read, look_up, places
+from pyspark_kafkad.pieces import TopicRange, check_columns, read_piece
+from pyspark_kafkad.table_ends import ends_of_table
+
+_PAUSE_S = 0.1
+_TIMEOUT_S = 30.0
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Every method may raise `ExportFailed`, which ends the query; it can be started again from its checkpoint."""
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        check_columns(columns)
+        self._options = options
+        self._columns = list(columns)
+        self._asked_s = 0.0
+        self._known: Offsets = {}
+        """The newest ends that a broker has told."""
+        self._target: Offsets | None = None
+        """Where a query with `Trigger.AvailableNow` ends."""
+
+    def initialOffset(self) -> Spelled:
+        values = self._options.values
+        try:
+            with self._client() as client:
+                facts, rows = look_up(client, self._options)
+                start = places(client, values, "starting", rows, facts, "latest")
+                if "startingtable" in values:
+                    of_table = ends_of_table(values["startingtable"], facts)
+                    start = {row: of_table.get(row, facts[row[0]].bounds[row[1]].earliest) for row in rows}
+        except BrokerCallFailed as failed:
+            raise not_answered(failed) from failed
+        return spelled(start)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._options.most_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = {row: each.end for row, each in self._bounds().items()}
+
+    def latestOffset(self, start: Spelled, limit: ReadLimit) -> Spelled:
+        begun = read_offsets(start)
+        bounds = self._bounds()
+        if self._target is not None:
+            bounds = up_to(bounds, self._target, begun)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return spelled(next_end(begun, bounds, most, fails_on_loss=self._options.fails_on_loss))
+
+    def reportLatestOffset(self) -> Spelled | None:
+        return spelled(self._known) if self._known else None
+
+    def partitions(self, start: Spelled, end: Spelled) -> Sequence[InputPartition]:
+        try:
+            with self._client() as client:
+                facts, _ = look_up(client, self._options)
+                earliest = {
+                    (topic, partition): bounds.earliest
+                    for topic, each in facts.items()
+                    for partition, bounds in each.bounds.items()
+                }
+                wanted = ranges_between(
+                    read_offsets(start), read_offsets(end), earliest, fails_on_loss=self._options.fails_on_loss
+                )
+                with_headers = "headers" in self._columns
+                planned = divide_read(client, self._options, wanted, facts, with_headers=with_headers)
+        except BrokerCallFailed as failed:
+            raise not_answered(failed) from failed
+        return [TopicRange(source, each) for source, each in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_piece(partition, self._columns)
+
+    def _bounds(self) -> dict[Partition, Bounds]:
+        """Spark asks without a pause while there is nothing new."""
+        time.sleep(max(0.0, self._asked_s + _PAUSE_S - time.monotonic()))
+        self._asked_s = time.monotonic()
+        try:
+            with self._client() as client:
+                facts, rows = look_up(client, self._options)
+        except BrokerCallFailed as failed:
+            raise not_answered(failed) from failed
+        found = {(topic, partition): facts[topic].bounds[partition] for topic, partition in rows}
+        self._known = {row: each.end for row, each in found.items()}
+        return found
+
+    def _client(self) -> BrokerClient:
+        return BrokerClient(self._options.bootstrap, _TIMEOUT_S)
