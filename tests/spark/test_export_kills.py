@@ -1,0 +1,23 @@
+"""Exactly once under kill -9; `python -m tests.spark.export_kills` makes longer runs."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark.export_kills import run
+
+
+@pytest.mark.parametrize(
+    ("engine", "source", "table", "kills"),
+    [
+        ("local", "broker", "delta", 6),
+        ("local", "files", "parquet", 6),
+        ("spark", "files", "delta", 4),
+        ("spark", "broker", "parquet", 4),
+    ],
+)
+def test_each_committed_record_is_there_once_whoever_is_killed(
+    tmp_path: Path, engine: str, source: str, table: str, kills: int
+) -> None:
+    done = run(tmp_path, engine=engine, source=source, table=table, kills=kills, seed=kills)
+    assert done.committed and done.aborted
