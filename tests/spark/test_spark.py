@@ -98,6 +98,13 @@ def test_options_narrow_what_is_read(load: Load, source: str) -> None:
     ]
 
 
+@SOURCES
+def test_a_range_without_records_is_an_empty_frame(load: Load, source: str) -> None:
+    nothing = json.dumps({TOPIC: {"0": -2, "1": -2, "2": -2}})
+    frame = load(source, endingOffsets=nothing.replace("-2", "0"), startingOffsets=nothing)
+    assert frame.columns[:2] == ["key", "value"] and frame.collect() == []
+
+
 def test_a_schema_of_fewer_columns_reads_these(load: Load) -> None:
     frame = load(columns="offset bigint, value binary")
     assert frame.columns == ["offset", "value"] and frame.count() == COUNT
