@@ -11,6 +11,9 @@
 # configuration, certificates, and the environment variables of pip and proxies.
 set -euo pipefail
 
+# The mounts live in a mount namespace of this script's own: however it ends, none is left for whoever removes the folder.
+if [ -z "${FRESH_NAMESPACE:-}" ]; then FRESH_NAMESPACE=1 exec unshare --mount --propagation private "$0" "$@"; fi
+
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
 port=${PORT:-19092}
 suite=${FRESH_SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
@@ -28,7 +31,7 @@ enter() { exec ${2:-} chroot "$tree" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/
 clean_up() {
     if [ -n "$running" ]; then kill -TERM -- "-$running" 2>/dev/null && wait "$running" || true; fi
     for mounted in wheels dev proc; do mountpoint -q "$tree/$mounted" && umount "$tree/$mounted"; done
-    if [ -z "${FRESH_FOLDER:-}" ]; then rm -rf "$folder"; fi
+    if [ -z "${FRESH_FOLDER:-}" ]; then rm -rf --one-file-system "$folder"; fi
 }
 trap clean_up EXIT
 
