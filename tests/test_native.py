@@ -111,6 +111,19 @@ def test_classes_of_others_are_not_derived_in_compiled_modules() -> None:
     assert derived == set()
 
 
+def test_no_dataclass_is_generic_in_compiled_modules() -> None:
+    """The compiler can't make one: its module could not be imported."""
+    generic = {
+        (module, node.name)
+        for module in compiled_modules()
+        for node in ast.walk(ast.parse(file_of(module).read_text()))
+        if isinstance(node, ast.ClassDef)
+        if any(ast.unparse(base).startswith("Generic[") for base in node.bases)
+        if any(ast.unparse(decorator).startswith("dataclass") for decorator in node.decorator_list)
+    }
+    assert generic == set()
+
+
 def test_what_plugins_see_is_interpreted() -> None:
     """They subclass it, copy it and look into it as they like."""
     kafkad = CHECKOUT / "kafkad"
