@@ -18,7 +18,7 @@ from kafkad.core.partition_slot import (
 from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession, PartitionKey
 from kafkad.core.types import LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.partitions.fetch_access import refusal, role_refusal
-from kafkad.handlers.partitions.partition_routes import Routing
+from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 
@@ -194,11 +194,11 @@ class FetchEvaluator:
             )
 
     def _look(self, session: FetchSession, row: CachedPartition, room: int, measure: Measure) -> Finding:
-        slot, error = self._resolve(session, row)
+        route = self._routing.find(row.key[0])
+        slot, error = self._resolve(session, row, route)
         if error:
             return Finding(row, error, None, None, None)
         published = self._slots.read(slot)
-        route = self._routing.find(row.key[0])
         error = refusal(row, published, route)
         if not error and (published.role != ROLE_LEADER or session.isolation == LOG_END):
             error = role_refusal(session, row, published, route, self._broker_id)
@@ -249,9 +249,8 @@ class FetchEvaluator:
             measure.needs_manifest = True
         return place
 
-    def _resolve(self, session: FetchSession, row: CachedPartition) -> tuple[int, int]:
+    def _resolve(self, session: FetchSession, row: CachedPartition, route: TopicRoute | None) -> tuple[int, int]:
         topic, partition = row.key
-        route = self._routing.find(topic)
         if route is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return UNKNOWN, unknown

@@ -46,7 +46,10 @@ def full_fence() -> None:
 
 
 class Doorbell:
-    """Wakes a process: an eventfd, and the word with which the process says that it sleeps."""
+    """Wakes a process: an eventfd, and the word with which the process says that it sleeps.
+
+    The eventfd is waited for edge-triggered and never read: each write is an edge, whatever its counter holds.
+    """
 
     __slots__ = ("_index", "_words", "fd")
 
@@ -69,13 +72,6 @@ class Doorbell:
         if self._words[self._index]:
             self._words[self._index] = 0
             os.eventfd_write(self.fd, 1)
-
-    def silence(self) -> None:
-        """The process is awake: reset the eventfd."""
-        try:
-            os.eventfd_read(self.fd)
-        except BlockingIOError:
-            return
 
 
 class _Ring:

@@ -23,7 +23,7 @@ class Inbox(Protocol):
     """A source of messages without a descriptor of its own: the rings in shared memory."""
 
     fd: int
-    """Readable when a sender has woken the sleeping process."""
+    """An edge when a sender wakes the sleeping process; nobody reads it."""
 
     def flush(self) -> bool:
         """Before sleeping: send queued messages; False when some must be tried again soon."""
@@ -32,9 +32,6 @@ class Inbox(Protocol):
         """Announce the sleep, then check once more: True when no message has come, so the process may sleep."""
 
     def wakes_up(self) -> None: ...
-
-    def rung(self, _events: int) -> None:
-        """`fd` is readable."""
 
     def serve(self) -> int:
         """Call back with the received messages; returns the number of callbacks made."""
@@ -53,6 +50,10 @@ _RETRY_MS = 1
 """How often a full ring is checked for room while messages wait for it, as its reader does not wake the writer."""
 _FOREVER_S = float("inf")
 _NOBODYS_BLOCK: CounterBlock = memoryview(bytearray(8 * BLOCK_WORDS)).cast("Q")
+
+
+def _look_at_inbox(_events: int) -> None:
+    """Every pass looks at the inbox: the edge only ends the wait."""
 
 
 class EventLoop:
@@ -87,7 +88,7 @@ class EventLoop:
     def attach(self, inbox: Inbox) -> None:
         """Check `inbox` in each pass."""
         self._inbox = inbox
-        self.watch(inbox.fd, inbox.rung)
+        self.watch(inbox.fd, _look_at_inbox, select.EPOLLIN | select.EPOLLET)
 
     def watch(self, fd: int, callback: Callable[[int], None], events: int = select.EPOLLIN) -> None:
         """Call `callback(events)` whenever `fd` has some of them (level-triggered unless asked otherwise)."""

@@ -95,10 +95,6 @@ class Rings:
     def wakes_up(self) -> None:
         self._doorbell.wakes_up()
 
-    def rung(self, _events: int) -> None:
-        """The process was woken: reset the doorbell; the messages are found by checking all rings."""
-        self._doorbell.silence()
-
     def serve(self) -> int:
         calls = 0
         for peer, reader in self._inputs:
