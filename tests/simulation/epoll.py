@@ -39,10 +39,15 @@ class SimulatedEpoll:
         self._descriptors = descriptors
         self._real = select.epoll()
         self._virtual: dict[int, int] = {}
+        self._edge_triggered: set[int] = set()
+        self._edges: dict[int, int] = {}
+        """Seen by who asked whether there are events, and not told yet."""
 
     def register(self, fd: int, eventmask: int = select.EPOLLIN) -> None:
         if fd < FIRST_VIRTUAL:
             self._real.register(fd, eventmask)
+            if eventmask & select.EPOLLET:
+                self._edge_triggered.add(fd)
         else:
             assert fd not in self._virtual, "registered twice"
             self._virtual[fd] = eventmask
@@ -54,6 +59,8 @@ class SimulatedEpoll:
     def unregister(self, fd: int) -> None:
         if fd < FIRST_VIRTUAL:
             self._real.unregister(fd)
+            self._edge_triggered.discard(fd)
+            self._edges.pop(fd, None)
         else:
             del self._virtual[fd]
 
@@ -61,12 +68,19 @@ class SimulatedEpoll:
         sources = self._descriptors.sources
         return [(fd, select.EPOLLIN) for fd in self._virtual if fd in sources and sources[fd].has_events()]
 
-    def has_events(self) -> bool:
-        return bool(self._virtual_events()) or bool(self._real.poll(0))
+    def _real_events(self) -> list[tuple[int, int]]:
+        found = dict(self._real.poll(0))
+        self._edges |= {fd: events for fd, events in found.items() if fd in self._edge_triggered}
+        return list((found | self._edges).items())
 
-    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
+    def has_events(self) -> bool:
+        return bool(self._virtual_events()) or bool(self._real_events())
+
+    def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
         self._scheduler.sleep(self, timeout)
-        return self._real.poll(0) + self._virtual_events()
+        events = self._real_events()
+        self._edges.clear()
+        return events + self._virtual_events()
 
     def close(self) -> None:
         self._real.close()

@@ -274,7 +274,7 @@ class Ports:
             *_everywhere("monotonic_ns", time.monotonic_ns, virtual_time.monotonic_ns),
             *_everywhere("uuid4", uuid4, self._uuid4),
             *_everywhere("random", sys.modules["random"], self._random),
-            (event_loop, "select", SimpleNamespace(epoll=self._epoll, EPOLLIN=1)),
+            (event_loop, "select", SimpleNamespace(epoll=self._epoll, EPOLLIN=1, EPOLLET=1 << 31)),
             (graceful_close, "select", SimpleNamespace(poll=lambda: SimulatedPoll(self.scheduler), POLLIN=1)),
             (messaging, "Link", SimulatedLink),
             (SimulatedLink, "exchange", self.exchange),

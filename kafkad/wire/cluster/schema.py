@@ -55,13 +55,23 @@ def _always(form: Form) -> FormOf:
 
 
 _INT16 = number("h")
-_BOOL = number("?")
 _CODES = {int(code): code for code in ErrorCode}
 
 int8, int32, int64 = _always(INT8), _always(INT32), _always(INT64)
 int16 = _always(_INT16)
-boolean = _always(_BOOL)
 uuid = _always(UUID_FORM)
+
+
+def _read_boolean(data: memoryview, at: int) -> tuple[bool, int]:
+    value, at = INT8.read(data, at)
+    return value != 0, at
+
+
+def _write_boolean(value: bool) -> bytes:
+    return b"\1" if value else b"\0"
+
+
+boolean = _always(Form(_read_boolean, _write_boolean))
 
 
 def _read_code(data: memoryview, at: int) -> tuple[ErrorCode, int]:
