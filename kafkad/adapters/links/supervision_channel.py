@@ -50,6 +50,10 @@ class Stopped(msgspec.Struct, frozen=True, tag=True):
     is_clean: bool = True
 
 
+class LeadershipMoved(msgspec.Struct, frozen=True, tag=True):
+    """The controlled shutdown is over: as far as possible, other brokers lead in this one's place."""
+
+
 class Status(msgspec.Struct, frozen=True, tag=True):
     """One line about what the child does, for the log."""
 
@@ -64,7 +68,7 @@ class Fatal(msgspec.Struct, frozen=True, tag=True):
 
 
 ToChild: TypeAlias = ProcessesChanged | BrokerStateChanged | Stop | Reload
-ToSupervisor: TypeAlias = Ready | Stopped | Status | Fatal
+ToSupervisor: TypeAlias = Ready | Stopped | Status | Fatal | LeadershipMoved
 Message: TypeAlias = ToChild | ToSupervisor
 
 _encoder = msgspec.msgpack.Encoder()

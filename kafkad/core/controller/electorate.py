@@ -5,23 +5,30 @@ unless unclean election is allowed.
 """
 
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from typing import cast
 
 from kafkad.core.controller.image import NO_LEADER, Broker
 from kafkad.core.controller.store.tree import PartitionState
 from kafkad.core.controller.topics.assignment import Assignment
-from kafkad.core.election import ElectionContext, LeaderElectionStrategy, elect
+from kafkad.core.election import ElectionContext, ElectionReason, LeaderElectionStrategy, elect
 from kafkad.core.types import BrokerId, TopicPartition
 
 FIRST_LEADER_EPOCH = 0
 
 
 class Electorate:
-    """The strategy with the brokers that may be elected at this moment."""
+    """The strategy with the brokers that may be elected at this moment: not those that are shutting down."""
 
-    def __init__(self, strategy: LeaderElectionStrategy, brokers: Mapping[int, Broker]) -> None:
+    def __init__(
+        self,
+        strategy: LeaderElectionStrategy,
+        brokers: Mapping[int, Broker],
+        shutting_down: AbstractSet[int] = frozenset(),
+    ) -> None:
         self._strategy = strategy
-        self._live = frozenset(BrokerId(broker) for broker in brokers)
+        self._shutting_down = frozenset(BrokerId(broker) for broker in shutting_down)
+        self._live = frozenset(BrokerId(broker) for broker in brokers) - self._shutting_down
         self._racks = {BrokerId(broker.id): broker.rack for broker in brokers.values() if broker.rack is not None}
 
     def without(self, broker_id: int) -> "Electorate":
@@ -43,7 +50,7 @@ class Electorate:
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
     ) -> PartitionState | None:
         """The state after brokers or directories came or went, to replace `state`; None: unchanged."""
-        if state.leader in self._live:
+        if state.leader in self._live or state.leader in self._shutting_down:
             return None
         leader = self._elect(partition, assignment, state.isr)
         if leader == NO_LEADER and state.leader == NO_LEADER:
@@ -56,12 +63,38 @@ class Electorate:
             partition_epoch=state.partition_epoch,
         )
 
-    def _elect(self, partition: TopicPartition, assignment: Assignment, isr: Collection[int]) -> int:
+    def state_after_leaving(
+        self, partition: TopicPartition, assignment: Assignment, state: PartitionState
+    ) -> PartitionState | None:
+        """The state with another leader than one that shuts down; None: no in-sync replica can take over."""
+        leader = self._elect(partition, assignment, state.isr, ElectionReason.CONTROLLED_SHUTDOWN)
+        if leader == NO_LEADER:
+            return None
+        return PartitionState(
+            leader=leader,
+            leader_epoch=state.leader_epoch + 1,
+            isr=tuple(replica for replica in state.isr if replica not in self._shutting_down),
+            partition_epoch=state.partition_epoch,
+        )
+
+    def _elect(
+        self,
+        partition: TopicPartition,
+        assignment: Assignment,
+        isr: Collection[int],
+        reason: ElectionReason = ElectionReason.OFFLINE,
+    ) -> int:
         leader = elect(
             self._strategy,
             assignment=cast("tuple[BrokerId, ...]", assignment),
             isr=frozenset(cast("Collection[BrokerId]", isr)),
             live=self._live,
-            context=ElectionContext(topic=partition.topic, partition=partition.partition, racks=self._racks),
+            context=ElectionContext(
+                topic=partition.topic,
+                partition=partition.partition,
+                reason=reason,
+                shutting_down=self._shutting_down,
+                racks=self._racks,
+            ),
         )
         return NO_LEADER if leader is None else leader

@@ -73,3 +73,14 @@ def move_ended(row: Partition, log_dir: int, target: int) -> Partition:
     """The partition in `log_dir`; if another move was asked for meanwhile, that has yet to be made."""
     future_dir = NO_LOG_DIR if row.future_dir in (target, log_dir) else row.future_dir
     return structs.replace(row, log_dir=log_dir, future_dir=future_dir)
+
+
+def in_state(row: Partition, state: PartitionState) -> Partition:
+    """`row` after `state` was stored: each write makes the partition epoch one greater."""
+    return structs.replace(
+        row,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        partition_epoch=state.partition_epoch + 1,
+    )

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable
 from kafkad.adapters.links.messaging import PeerGone, PeerReplaced
 from kafkad.adapters.links.supervision_channel import (
+    BrokerStateChanged,
     ChannelClosed,
     Fatal,
+    LeadershipMoved,
     ProcessesChanged,
     Ready,
     Reload,
@@ -20,6 +22,7 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
 from kafkad.core.controller.startup.startup import StartRefused
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
+from kafkad.core.supervision.broker_state import BrokerState
 from kafkad.core.supervision.exit_codes import FAILED, REFUSED
 from kafkad.processes.controller.cluster.beginning import ClusterOpening
 from kafkad.processes.controller.cluster.events import HostEvents
@@ -148,11 +151,17 @@ class ControllerProcess:
                     self._follow_registry()
                 case Stop():
                     self._is_stopping = True
+                case BrokerStateChanged(BrokerState.PENDING_CONTROLLED_SHUTDOWN):
+                    self._begin_controlled_shutdown()
                 case Reload(static):
                     self._reread = static
                     self._apply_reread()
                 case _:
                     continue
+
+    def _begin_controlled_shutdown(self) -> None:
+        if isinstance(self._events, HostEvents):
+            self._events.begin_controlled_shutdown(lambda: self._context.channel.send(LeadershipMoved()))
 
     def _apply_reread(self) -> None:
         if self._events is not None and self._reread is not None:

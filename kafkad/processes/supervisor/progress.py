@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
 from kafkad.core.supervision.stop_sequence import StopRole
 
+LEAVING = "stopping: other brokers take over the leadership"
 STOPPING: Mapping[str, str] = {
     "network": "stopping: answering what is under way",
     "fetcher": "stopping: leaving the leaders",

@@ -103,6 +103,10 @@ def load_roles() -> Mapping[str, RoleMain]:
     return mains
 
 
+CONTROLLED_SHUTDOWN_TRY_MS = 20_000
+"""The supervisor's patience with each request of the controller process, which gives up before."""
+
+
 class _Broker:
     """The state that start, reload and end share: the present configuration and the resources."""
 
@@ -147,6 +151,7 @@ class _Broker:
                 on_stopping=resources.stop_listening,
                 reread=self._reload,
                 stage_ms=self._patience.stage_ms,
+                controlled_shutdown_ms=_controlled_shutdown_ms(self._config),
             )
             try:
                 code = supervision.run()
@@ -217,3 +222,13 @@ class _Broker:
             return None
         self._config = found.config
         return Reload(static=dict(found.config.texts.static))
+
+
+def _controlled_shutdown_ms(config: BrokerConfig) -> int:
+    """The longest that the controlled shutdown may take; 0: there is none."""
+    tries = config.values["controlled.shutdown.max.retries"]
+    pause_ms = config.values["controlled.shutdown.retry.backoff.ms"]
+    assert isinstance(tries, int) and isinstance(pause_ms, int), "they are integer options"
+    if config.cluster is None or not config.values["controlled.shutdown.enable"]:
+        return 0
+    return max(0, tries) * (pause_ms + CONTROLLED_SHUTDOWN_TRY_MS)

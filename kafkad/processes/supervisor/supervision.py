@@ -13,6 +13,7 @@ from kafkad.adapters.links.supervision_channel import (
     BrokerStateChanged,
     ChannelClosed,
     Fatal,
+    LeadershipMoved,
     Message,
     ProcessesChanged,
     Ready,
@@ -25,7 +26,12 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.operating_system.service_manager import ServiceManager
 from kafkad.adapters.operating_system.terminal import has_hung_up
 from kafkad.adapters.shared_memory.counters import Counters
-from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessRegistry, ProcessState
+from kafkad.adapters.shared_memory.process_registry import (
+    CONTROLLER,
+    FIRST_INCARNATION,
+    ProcessRegistry,
+    ProcessState,
+)
 from kafkad.core.supervision.broker_state import BrokerState, enter, leaving
 from kafkad.core.supervision.exit_codes import FAILED, OK, REFUSED
 from kafkad.core.supervision.restart_backoff import CrashLoop
@@ -57,6 +63,7 @@ class Supervision:
         on_stopping: Callable[[], None],
         reread: Callable[[], Reload | None],
         stage_ms: Mapping[str, int],
+        controlled_shutdown_ms: int = 0,
     ) -> None:
         self._children = children
         self._registry = registry
@@ -68,6 +75,10 @@ class Supervision:
         self._on_stopping = on_stopping
         self._reread = reread
         self._stage_ms = stage_ms
+        self._controlled_shutdown_ms = controlled_shutdown_ms
+        """The longest time for others to take over the leadership; 0: nobody could."""
+        self._leaves_by_ms: int | None = None
+        """While others take over; processes go on as before."""
         self._on_event: dict[int, Callable[[], None]] = {}
         self._stopping: StopSequence | None = None
         self._was_ready = False
@@ -103,6 +114,8 @@ class Supervision:
     def _wait_s(self) -> float:
         """Until the next deadline."""
         deadlines = [self._watching.next_ms]
+        if self._leaves_by_ms is not None:
+            deadlines.append(self._leaves_by_ms)
         deadlines += [child.restart_at_ms for child in self._children if child.restart_at_ms is not None]
         stage = self._stopping.current if self._stopping is not None else None
         if stage is not None and any(self._unkilled(stage)):
@@ -116,6 +129,9 @@ class Supervision:
                 started = self._start_again(child) or started
         if started:
             self._tell_registry()
+        if self._leaves_by_ms is not None and self._leaves_by_ms <= now_ms:
+            log.error("the controlled shutdown takes too long: the broker stops although it leads partitions")
+            self._end_processes()
         stage = self._stopping.current if self._stopping is not None else None
         if stage is not None and stage.deadline_ms <= now_ms:
             for incarnation in self._unkilled(stage):
@@ -176,7 +192,10 @@ class Supervision:
         incarnation, code = self._children.reap(child)
         if child.key.role == "worker" and not (incarnation.is_clean and code == 0):
             self.unclean_workers += self._stopping is not None
-        if self._stopping is None:
+        if self._leaves_by_ms is not None and child.key == CONTROLLER:
+            log.error("the controller process has ended in the controlled shutdown, which ends with it")
+            self._end_processes()
+        elif self._stopping is None:
             self._replace(child, code)
         self._tell_registry()
         self._go_on_stopping()
@@ -213,6 +232,9 @@ class Supervision:
                 incarnation.is_clean = is_clean
             case Status(text=text):
                 log.info("%s: %s", child.key, text)
+            case LeadershipMoved():
+                if self._leaves_by_ms is not None:
+                    self._end_processes()
             case Fatal(text=text, exit_code=exit_code):
                 self._give_up(f"{child.key}: {text}", exit_code)
             case _:
@@ -239,6 +261,9 @@ class Supervision:
                 self._reload()
             elif self._stopping is not None:
                 log.info("%s: the broker is stopping already", number.name)
+            elif self._leaves_by_ms is not None:
+                log.warning("%s again: the broker stops although it leads partitions", number.name)
+                self._end_processes()
             else:
                 log.info("%s: the broker stops", number.name)
                 self._stop()
@@ -256,6 +281,16 @@ class Supervision:
             self._stop()
 
     def _stop(self) -> None:
+        """In a cluster others take over the leadership first, while clients are still answered."""
+        if self._leaves_by_ms is None and self._was_ready and self._controlled_shutdown_ms and self.exit_code == OK:
+            self._leaves_by_ms = monotonic_ms() + self._controlled_shutdown_ms
+            self._service.stopping(progress.LEAVING)
+            self._enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+        else:
+            self._end_processes()
+
+    def _end_processes(self) -> None:
+        self._leaves_by_ms = None
         self._service.stopping(progress.STOPPING["network"])
         self._on_stopping()
         for state in leaving(self._registry.broker_state):

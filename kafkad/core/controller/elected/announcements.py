@@ -128,31 +128,49 @@ class Announcer:
             offline_replicas=tuple(each for each in row.replicas if each not in self.brokers),
         )
 
+    def stops(self, broker: int, rows: Rows) -> list[tuple[int, Request]]:
+        """StopReplica without deletion: the broker follows these no more."""
+        if not rows:
+            return []
+        topics = tuple(
+            StopReplicaTopic(
+                topic_name=topic.name,
+                partition_states=tuple(
+                    StopReplicaPartition(
+                        partition_index=row.index, leader_epoch=row.leader_epoch, delete_partition=False
+                    )
+                    for row in partitions
+                ),
+            )
+            for topic, partitions in rows
+        )
+        return [(broker, self._stop(broker, topics))]
+
+    def _stop(self, broker: int, topics: tuple[StopReplicaTopic, ...]) -> StopReplicaRequest:
+        return StopReplicaRequest(
+            controller_id=self.controller_id,
+            controller_epoch=self.controller_epoch,
+            broker_epoch=self.brokers[broker].epoch,
+            topic_states=topics,
+        )
+
     def deletions(self, name: str, replicas: Mapping[int, Sequence[int]]) -> list[tuple[int, Request]]:
         """StopReplica with deletion; `replicas` are the partitions of each broker."""
         return [
-            (
-                broker,
-                StopReplicaRequest(
-                    controller_id=self.controller_id,
-                    controller_epoch=self.controller_epoch,
-                    broker_epoch=self.brokers[broker].epoch,
-                    topic_states=(
-                        StopReplicaTopic(
-                            topic_name=name,
-                            partition_states=tuple(
-                                StopReplicaPartition(
-                                    partition_index=index, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True
-                                )
-                                for index in partitions
-                            ),
-                        ),
-                    ),
-                ),
-            )
+            (broker, self._stop(broker, (_deletion(name, partitions),)))
             for broker, partitions in sorted(replicas.items())
             if broker in self.brokers
         ]
+
+
+def _deletion(name: str, partitions: Sequence[int]) -> StopReplicaTopic:
+    return StopReplicaTopic(
+        topic_name=name,
+        partition_states=tuple(
+            StopReplicaPartition(partition_index=index, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True)
+            for index in partitions
+        ),
+    )
 
 
 def _live(broker: Broker) -> LiveBroker:

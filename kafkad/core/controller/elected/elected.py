@@ -7,21 +7,24 @@ what. When a broker goes, it leaves every in-sync set but the last member's; whe
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
-from msgspec import structs
-
 from kafkad.core.cluster.control_requests import (
+    NO_BROKER_EPOCH,
     AlteredPartition,
     AlteredTopic,
     AlterPartitionPartition,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
 )
 from kafkad.core.controller import deltas
 from kafkad.core.controller.controller import Controller, ControllerSettings, PendingDeletion
 from kafkad.core.controller.elected.announcements import Announcer, Request, Rows
+from kafkad.core.controller.elected.shutting_down import led_by_others, not_in_sync, partitions_of
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
-from kafkad.core.controller.partition_rows import state_of
+from kafkad.core.controller.partition_rows import in_state, state_of
 from kafkad.core.controller.store.storing import stored_or_refused
 from kafkad.core.controller.store.tree import MetadataTree, PartitionState
 from kafkad.core.controller.topics.placement import Placement, SlotTable
@@ -57,6 +60,8 @@ class ElectedController(Controller):
         self._requests: list[tuple[int, Request]] = []
         self._dying: dict[str, dict[int, list[int]]] = {}
         """Topics that are being deleted: which brokers still have which partitions."""
+        self._shutting_down: frozenset[int] = frozenset()
+        """They are not elected, and are no in-sync replicas any more where others are."""
 
     def take_requests(self) -> list[tuple[int, Request]]:
         """(broker, request) in the order in which each broker is to get them; empties the list."""
@@ -105,6 +110,7 @@ class ElectedController(Controller):
         before = self.image.brokers
         new = [each for each, broker in live.items() if each not in before or before[each].epoch != broker.epoch]
         staying = {each: broker for each, broker in live.items() if each not in new}
+        self._shutting_down &= staying.keys()
         if staying.keys() != before.keys():
             self._set_brokers(staying)
             self._elect_around()
@@ -158,12 +164,47 @@ class ElectedController(Controller):
                 state = following(at, row)
                 if state is not None:
                     states[at] = state
-                    changed.append(_in_state(row, state))
+                    changed.append(in_state(row, state))
             if changed:
                 changes.append(deltas.PartitionsChanged(topic.name, tuple(changed)))
         if changes:
             self._tree.set_states(states)
             self._publish(tuple(changes))
+
+    def controlled_shutdown(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+        """A broker is about to stop: others lead in its place, and it leaves the in-sync replicas where others are.
+
+        It may ask again: what it still leads is in the answer.
+        """
+        broker = self.image.brokers.get(request.broker_id)
+        if broker is None:
+            return ControlledShutdownResponse(error_code=ErrorCode.BROKER_NOT_AVAILABLE)
+        if request.broker_epoch != NO_BROKER_EPOCH and request.broker_epoch < broker.epoch:
+            return ControlledShutdownResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        self._announce()
+        self._shutting_down |= {broker.id}
+        electorate = self._electorate()
+        self._change_states(lambda at, row: led_by_others(electorate, broker.id, at, row))
+        self._announce()
+        self._change_states(lambda _at, row: not_in_sync(broker.id, row))
+        self._tell_of_the_rest(broker.id)
+        followed, remaining = partitions_of(broker.id, self.image.topics.values())
+        self._requests += self._announcer.stops(broker.id, followed)
+        rows = tuple(RemainingPartition(topic_name=at.topic, partition_index=at.partition) for at in remaining)
+        return ControlledShutdownResponse(error_code=ErrorCode.NONE, remaining_partitions=rows)
+
+    def _tell_of_the_rest(self, leaving: int) -> None:
+        """The broker that leaves gets no role any more."""
+        others = self.image.brokers.keys() - {leaving}
+        for delta in self.take_deltas():
+            for change in delta.changes:
+                if isinstance(change, deltas.PartitionsChanged):
+                    rows = [(self.image.topics[change.name], change.partitions)]
+                    self._requests += self._announcer.roles(rows, is_new=False, only=others)
+                    self._requests += self._announcer.metadata(rows)
+
+    def _electorate(self) -> Electorate:
+        return Electorate(self._election, self.image.brokers, self._shutting_down)
 
     # In-sync replicas.
 
@@ -225,7 +266,8 @@ class ElectedController(Controller):
             return ErrorCode.INVALID_UPDATE_VERSION
         if sender not in isr or not set(isr) <= set(row.replicas) or len(set(isr)) < len(isr):
             return ErrorCode.INVALID_REQUEST
-        return ErrorCode.NONE if set(isr) <= self.image.brokers.keys() else ErrorCode.INELIGIBLE_REPLICA
+        eligible = (self.image.brokers.keys() - self._shutting_down) | {sender}
+        return ErrorCode.NONE if set(isr) <= eligible else ErrorCode.INELIGIBLE_REPLICA
 
     def _alter(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Of the in-sync replicas everybody hears by UpdateMetadata; no role changes."""
@@ -235,7 +277,7 @@ class ElectedController(Controller):
         by_topic: dict[str, list[Partition]] = {}
         for at, state in states.items():
             by_topic.setdefault(at.topic, []).append(
-                _in_state(self.image.topics[at.topic].partitions[at.partition], state)
+                in_state(self.image.topics[at.topic].partitions[at.partition], state)
             )
         self._publish(tuple(deltas.PartitionsChanged(name, tuple(rows)) for name, rows in by_topic.items()))
         self.take_deltas()
@@ -296,13 +338,3 @@ class ElectedController(Controller):
         if name in self.deletions and self.partitions_deleted(name, [broker]):
             self._dying.pop(name, None)
             self.finish_deletions()
-
-
-def _in_state(row: Partition, state: PartitionState) -> Partition:
-    return structs.replace(
-        row,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        isr=state.isr,
-        partition_epoch=state.partition_epoch + 1,
-    )

@@ -14,6 +14,8 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cluster.control_requests import (
     AlterPartitionRequest,
     AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
     StopReplicaRequest,
     StopReplicaResponse,
 )
@@ -23,12 +25,13 @@ from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
 from kafkad.core.errors import ErrorCode
+from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
+from kafkad.processes.controller.cluster.asking.isr_changes import IsrChanges
+from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
 from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
-from kafkad.processes.controller.cluster.isr_changes import IsrChanges
 from kafkad.processes.controller.cluster.joint import ControlResponse, Host
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.office import Addresses, Office, Outcome, Work
-from kafkad.processes.controller.cluster.passing_on import PassingOn
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
 from kafkad.processes.runtime.broker_connections import Request as Sending
@@ -63,6 +66,7 @@ class ElectedPart:
         self._destinations: dict[int, Destination] = {}
         self._passing_on = PassingOn(loop, host, send)
         self._isr_changes = IsrChanges(send, self._passing_on, self._alter_here)
+        self._controlled_shutdown: ControlledShutdown | None = None
 
     @property
     def is_elected(self) -> bool:
@@ -265,7 +269,31 @@ class ElectedPart:
         self._membership.read(lambda _store: self._office.alter_partitions(request), done)
         return True
 
+    def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
+        """`done` is called when others lead in this broker's place, or after the last try."""
+        self._controlled_shutdown = ControlledShutdown(
+            self._host, self._passing_on, self._broker, self._shut_down_here, tries, pause_ms, done
+        )
+
+    def _shut_down_here(
+        self, request: ControlledShutdownRequest, answered: Callable[[ControlledShutdownResponse | None], None]
+    ) -> bool:
+        if not self.is_elected:
+            return False
+
+        def done(future: "Future[tuple[Outcome, ControlledShutdownResponse]]") -> None:
+            result = self._result(future)
+            if result is None:
+                answered(None)
+            else:
+                self._left(result[0], partial(answered, result[1]))
+
+        self._membership.read(lambda _store: self._office.controlled_shutdown(request), done)
+        return True
+
     def finish_pass(self, now_ms: int) -> None:
+        if self._controlled_shutdown is not None:
+            self._controlled_shutdown.turn(now_ms)
         self._connections.turn()
         self._passing_on.turn()
         self._isr_changes.turn(now_ms)
@@ -276,6 +304,7 @@ class ElectedPart:
             self._connections.next_deadline_ms,
             self._passing_on.next_deadline_ms,
             self._isr_changes.next_deadline_ms,
+            None if self._controlled_shutdown is None else self._controlled_shutdown.next_deadline_ms,
         )
         return min((each for each in deadlines if each is not None), default=None)
 

@@ -248,6 +248,16 @@ class HostEvents:
         if self._elected is not None:
             self._elected.store_event(event, self._now_ms)
 
+    def begin_controlled_shutdown(self, done: Callable[[], None]) -> None:
+        """`done` is called when others lead in this broker's place, as far as that is possible."""
+        if self._elected is None:
+            done()
+            return
+        values = self._config.values
+        tries, pause_ms = values["controlled.shutdown.max.retries"], values["controlled.shutdown.retry.backoff.ms"]
+        assert isinstance(tries, int) and isinstance(pause_ms, int), "they are integer options"
+        self._elected.begin_controlled_shutdown(tries, pause_ms, done)
+
     # Log directories.
 
     def _directory_failed(self, log_dir: int, cause: str) -> None:

@@ -60,6 +60,9 @@ class Elected(Protocol):
     def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
         """A message of another local process that the host does not know; False if nobody does."""
 
+    def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
+        """The broker is about to stop: let others lead in its place, then call `done`."""
+
     def finish_pass(self, now_ms: int) -> None: ...
 
     @property

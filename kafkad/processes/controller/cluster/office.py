@@ -14,6 +14,8 @@ from kafkad.core.cluster.control_requests import (
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
 )
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.controller import RandomSource
@@ -36,7 +38,7 @@ from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.wire import api_table
 from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
-from kafkad.wire.cluster.broker_requests import ALLOCATE_PRODUCER_IDS
+from kafkad.wire.cluster.broker_requests import ALLOCATE_PRODUCER_IDS, CONTROLLED_SHUTDOWN
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import AdminRequest
 
@@ -163,6 +165,14 @@ class Office:
         response = self._controller.alter_partitions(request)
         return self._outcome(), response
 
+    def controlled_shutdown(self, request: ControlledShutdownRequest) -> tuple[Outcome, ControlledShutdownResponse]:
+        if self._controller is None:
+            return Outcome(), ControlledShutdownResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        response = self._controller.controlled_shutdown(request)
+        left = [f"{each.topic_name}-{each.partition_index}" for each in response.remaining_partitions]
+        log.info("broker %d is shutting down; partitions that it still leads: %s", request.broker_id, left or "none")
+        return self._outcome(), response
+
     def answer(self, request: AdminRequest) -> tuple[Outcome, Answer | None]:
         """None: this broker is not the controller. Raises MalformedRequest."""
         if self._view is None:
@@ -178,6 +188,10 @@ class Office:
             wanted = ALTER_PARTITION.decode_request(memoryview(request.body), context.version)
             outcome, response = self.alter_partitions(wanted)
             return outcome, ALTER_PARTITION.encode_response(response, context.version)
+        if context.api_key == api_table.CONTROLLED_SHUTDOWN:
+            leaving = CONTROLLED_SHUTDOWN.decode_request(memoryview(request.body), context.version)
+            outcome, answer = self.controlled_shutdown(leaving)
+            return outcome, CONTROLLED_SHUTDOWN.encode_response(answer, context.version)
         if context.api_key == api_table.ALLOCATE_PRODUCER_IDS and self._view is not None:
             block = self._view.producer_ids.allocate_block()
             given = AllocateProducerIdsResponse(
@@ -186,8 +200,8 @@ class Office:
             return self._outcome(), ALLOCATE_PRODUCER_IDS.encode_response(given, context.version)
         if context.api_key not in DISPATCH:
             raise MalformedRequest("the controller does not answer it yet")
-        outcome, answer = self.answer(request)
-        return outcome, answer.body if isinstance(answer, ReplyAfter) else answer
+        outcome, reply = self.answer(request)
+        return outcome, reply.body if isinstance(reply, ReplyAfter) else reply
 
     def auto_create(self, names: list[str]) -> tuple[Outcome, dict[str, int] | None]:
         if self._view is None or self._controller is None:

@@ -8,9 +8,12 @@ import pytest
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.cluster.control_requests import (
     LEADER_DURING_DELETE,
+    NO_BROKER_EPOCH,
     AlterPartitionPartition,
     AlterPartitionRequest,
     AlterPartitionTopic,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
     IsrMember,
     LeaderAndIsrRequest,
     StopReplicaRequest,
@@ -268,3 +271,77 @@ def test_the_writes_of_an_earlier_term_are_fenced(world: World) -> None:
     with pytest.raises(BadVersion):
         earlier.brokers_changed(brokers(2, 3))
     assert world.stored().leader == 1
+
+
+def shut_down(world: World, broker: int, epoch: int = NO_BROKER_EPOCH) -> ControlledShutdownResponse:
+    request = ControlledShutdownRequest(broker_id=broker, broker_epoch=epoch)
+    return world.controller.controlled_shutdown(request)
+
+
+def left(response: ControlledShutdownResponse) -> list[int]:
+    assert response.error_code is ErrorCode.NONE
+    return [each.partition_index for each in response.remaining_partitions]
+
+
+def test_others_lead_in_the_place_of_a_broker_that_shuts_down(world: World) -> None:
+    world.create((1, 2, 3), (2, 1), (3, 2), (1,))
+    world.sent()
+    assert left(shut_down(world, 1)) == []
+    rows = [world.row(index) for index in range(4)]
+    assert [(row.leader, row.isr, row.leader_epoch) for row in rows] == [
+        (2, (2, 3), 1),
+        (2, (2,), 1),
+        (3, (3, 2), 0),
+        (1, (1,), 0),
+    ]
+    assert [(world.stored(index).leader, tuple(world.stored(index).isr)) for index in range(2)] == [
+        (2, (2, 3)),
+        (2, (2,)),
+    ]
+    sent = world.sent()
+    told = [request for broker, request in sent if broker == 1 and isinstance(request, LeaderAndIsrRequest)]
+    roles = [row.partition_index for each in told for topic in each.topic_states for row in topic.partition_states]
+    assert roles == [0], "it follows nothing anew"
+    (stop,) = [request for broker, request in sent if isinstance(request, StopReplicaRequest)]
+    assert [
+        (row.partition_index, row.delete_partition) for topic in stop.topic_states for row in topic.partition_states
+    ] == [(0, False), (1, False)]
+    assert [broker for broker, request in sent if isinstance(request, StopReplicaRequest)] == [1]
+
+
+def test_a_partition_that_nobody_else_has_in_sync_remains_and_is_led_on(world: World) -> None:
+    world.create((1, 2))
+    assert world.alter((1,)) is ErrorCode.NONE
+    world.sent()
+    assert left(shut_down(world, 1)) == [0]
+    assert left(shut_down(world, 1)) == [0]
+    assert world.row().leader == 1
+    assert world.alter((1, 2)) is ErrorCode.NONE, "the other one has caught up"
+    assert left(shut_down(world, 1)) == []
+    assert (world.row().leader, world.row().isr) == (2, (2,))
+
+
+def test_a_broker_that_shuts_down_is_elected_and_comes_into_sync_no_more(world: World) -> None:
+    world.create((2, 1, 3))
+    assert left(shut_down(world, 1)) == []
+    assert world.alter((2, 3, 1)) is ErrorCode.INELIGIBLE_REPLICA
+    world.controller.brokers_changed(brokers(1, 3))
+    assert (world.row().leader, world.row().isr) == (3, (3,))
+    world.controller.brokers_changed(brokers(1))
+    assert world.row().leader == NO_LEADER
+
+
+def test_a_broker_that_has_come_back_is_a_broker_like_any_other(world: World) -> None:
+    world.create((1, 2))
+    shut_down(world, 1)
+    world.controller.brokers_changed(brokers(2, 3))
+    world.controller.brokers_changed({**brokers(2, 3), 1: a_broker(1, 500)})
+    assert world.alter((2, 1)) is ErrorCode.NONE
+    assert left(shut_down(world, 2)) == []
+    assert world.row().leader == 1
+
+
+def test_a_controlled_shutdown_is_refused_to_whom_it_does_not_concern(world: World) -> None:
+    assert shut_down(world, 4).error_code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert shut_down(world, 1, 100).error_code is ErrorCode.STALE_BROKER_EPOCH
+    assert shut_down(world, 1, 101).error_code is ErrorCode.NONE

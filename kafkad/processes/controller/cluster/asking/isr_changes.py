@@ -18,7 +18,7 @@ from kafkad.core.cluster.control_requests import (
 )
 from kafkad.core.controller.image import Broker
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.passing_on import PassingOn
+from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import Request
 from kafkad.wire.api_table import ALTER_PARTITION as API_KEY

@@ -1,0 +1,46 @@
+"""What becomes of the partitions of a broker that is about to stop (Apache Kafka: doControlledShutdown).
+
+A partition with one replica stays as it is: it has nowhere to go.
+"""
+
+from collections.abc import Iterable
+
+from kafkad.core.controller.electorate import Electorate
+from kafkad.core.controller.image import Partition, Topic
+from kafkad.core.controller.partition_rows import state_of
+from kafkad.core.controller.store.tree import PartitionState
+from kafkad.core.types import TopicPartition
+
+
+def led_by_others(electorate: Electorate, leaving: int, at: TopicPartition, row: Partition) -> PartitionState | None:
+    """The state with another leader; None: it does not lead, or nobody else can."""
+    if row.leader != leaving or len(row.replicas) < 2:
+        return None
+    return electorate.state_after_leaving(at, row.replicas, state_of(row))
+
+
+def not_in_sync(leaving: int, row: Partition) -> PartitionState | None:
+    """The state without a follower in the in-sync replicas; None: it is none of them."""
+    if row.leader == leaving or leaving not in row.isr or len(row.isr) < 2:
+        return None
+    return PartitionState(
+        leader=row.leader,
+        leader_epoch=row.leader_epoch + 1,
+        isr=tuple(replica for replica in row.isr if replica != leaving),
+        partition_epoch=row.partition_epoch,
+    )
+
+
+def partitions_of(
+    leaving: int, topics: Iterable[Topic]
+) -> tuple[list[tuple[Topic, list[Partition]]], list[TopicPartition]]:
+    """(what it follows, what it still leads though there are other replicas)."""
+    followed: list[tuple[Topic, list[Partition]]] = []
+    remaining: list[TopicPartition] = []
+    for topic in topics:
+        rows = [row for row in topic.partitions if leaving in row.replicas and len(row.replicas) > 1]
+        remaining += [TopicPartition(topic.name, row.index) for row in rows if row.leader == leaving]
+        follows = [row for row in rows if row.leader != leaving]
+        if follows:
+            followed.append((topic, follows))
+    return followed, remaining

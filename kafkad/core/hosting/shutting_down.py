@@ -1,0 +1,73 @@
+"""When has a broker that is about to stop done what it can for the partitions that it leads?
+
+As in Apache Kafka (KafkaServer.controlledShutdown) it asks the controller a few times; soon again where no controller
+answers. It waits for no partition whose other replicas are all gone.
+"""
+
+from collections.abc import Sequence
+
+from kafkad.core.cluster.control_requests import ControlledShutdownResponse, RemainingPartition
+from kafkad.core.controller.image import MetadataImage
+from kafkad.core.errors import ErrorCode
+
+NOBODY_PAUSE_MS = 500
+"""Before the next try when no controller answers: one may just be elected."""
+
+
+class ShuttingDown:
+    """`tries` and `pause_ms` as controlled.shutdown.max.retries and .retry.backoff.ms."""
+
+    def __init__(self, tries: int, pause_ms: int, now_ms: int) -> None:
+        self.is_over = tries <= 0
+        self.outcome = "no try is allowed" if self.is_over else ""
+        """For the log, when it is over."""
+        self.next_try_ms: int | None = None if self.is_over else now_ms
+        """None while a request is under way, and when it is over."""
+        self._tries = tries
+        self._pause_ms = pause_ms
+        self._gives_up_ms = now_ms + tries * pause_ms
+
+    def began_try(self) -> None:
+        self.next_try_ms = None
+
+    def answered(
+        self, response: ControlledShutdownResponse | None, image: MetadataImage, broker_id: int, now_ms: int
+    ) -> None:
+        """None: the controller did not answer."""
+        if response is None:
+            self._go_on("no controller answers", now_ms, min(self._pause_ms, NOBODY_PAUSE_MS))
+            return
+        self._tries -= 1
+        if response.error_code is not ErrorCode.NONE:
+            self._go_on(f"the controller refuses: {response.error_code.name}", now_ms, self._pause_ms)
+        elif not response.remaining_partitions:
+            self._end("others lead in its place")
+        else:
+            remaining = response.remaining_partitions
+            stuck = [each for each in remaining if _has_nowhere_to_go(each, image, broker_id)]
+            if len(stuck) == len(remaining):
+                self._end(f"it leads until it ends, as no other replica lives: {_names(stuck)}")
+            else:
+                self._go_on(f"no in-sync replica can take over yet: {_names(remaining)}", now_ms, self._pause_ms)
+
+    def _go_on(self, why: str, now_ms: int, pause_ms: int) -> None:
+        if self._tries <= 0 or now_ms >= self._gives_up_ms:
+            self._end(f"given up: {why}")
+        else:
+            self.next_try_ms = now_ms + pause_ms
+
+    def _end(self, outcome: str) -> None:
+        self.is_over, self.outcome = True, outcome
+
+
+def _has_nowhere_to_go(at: RemainingPartition, image: MetadataImage, broker_id: int) -> bool:
+    topic = image.topics.get(at.topic_name)
+    if topic is None or not 0 <= at.partition_index < len(topic.partitions):
+        return True
+    replicas = topic.partitions[at.partition_index].replicas
+    return not any(each in image.brokers for each in replicas if each != broker_id)
+
+
+def _names(partitions: Sequence[RemainingPartition]) -> str:
+    shown = ", ".join(f"{each.topic_name}-{each.partition_index}" for each in partitions[:5])
+    return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

@@ -1,0 +1,1 @@
+"""What this broker asks of the controller, whichever broker that is."""

@@ -1,0 +1,83 @@
+"""Asks the controller, whichever broker it is, to let others lead before this broker stops."""
+
+import logging
+from collections.abc import Callable
+
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.core.cluster.control_requests import ControlledShutdownRequest, ControlledShutdownResponse
+from kafkad.core.controller.image import Broker
+from kafkad.core.hosting.shutting_down import ShuttingDown
+from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
+from kafkad.processes.controller.cluster.joint import Host
+from kafkad.processes.runtime.broker_connections import Request
+from kafkad.wire.api_table import CONTROLLED_SHUTDOWN as API_KEY
+from kafkad.wire.cluster.broker_requests import CONTROLLED_SHUTDOWN
+from kafkad.wire.primitives import MalformedRequest
+
+log = logging.getLogger(__name__)
+
+VERSION = 3
+TIMEOUT_MS = 15_000
+Answered = Callable[[ControlledShutdownResponse | None], None]
+
+
+class ControlledShutdown:
+    """`here` takes the request if this broker is the controller. Without a registration there is nothing to move."""
+
+    def __init__(
+        self,
+        host: Host,
+        passing_on: PassingOn,
+        broker: Broker | None,
+        here: Callable[[ControlledShutdownRequest, Answered], bool],
+        tries: int,
+        pause_ms: int,
+        done: Callable[[], None],
+    ) -> None:
+        self._host = host
+        self._passing_on = passing_on
+        self._broker = broker
+        self._here = here
+        self._done = done
+        self._state = ShuttingDown(tries, pause_ms, monotonic_ms())
+        self._is_told = False
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        return None if self._is_told else self._state.next_try_ms
+
+    def turn(self, now_ms: int) -> None:
+        if self._is_told:
+            return
+        if self._broker is None or self._state.is_over:
+            log.info("controlled shutdown: %s", self._state.outcome or "the broker is not registered")
+            self._is_told = True
+            self._done()
+        elif self._state.next_try_ms is not None and self._state.next_try_ms <= now_ms:
+            self._try(self._broker)
+
+    def _try(self, broker: Broker) -> None:
+        self._state.began_try()
+        request = ControlledShutdownRequest(broker_id=broker.id, broker_epoch=broker.epoch)
+        if self._here(request, self._answered):
+            return
+        self._passing_on.send(
+            Request(
+                api_key=API_KEY,
+                version=VERSION,
+                is_flexible=True,
+                body=CONTROLLED_SHUTDOWN.encode_request(request, VERSION),
+                on_reply=self._replied,
+                on_failure=lambda _reason: self._answered(None),
+                timeout_ms=TIMEOUT_MS,
+            )
+        )
+
+    def _replied(self, body: memoryview) -> None:
+        try:
+            self._answered(CONTROLLED_SHUTDOWN.decode_response(body, VERSION))
+        except MalformedRequest:
+            self._answered(None)
+
+    def _answered(self, response: ControlledShutdownResponse | None) -> None:
+        self._state.answered(response, self._host.image, self._host.broker_id, monotonic_ms())
