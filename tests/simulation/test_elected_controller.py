@@ -21,6 +21,7 @@ from kafkad.core.cluster.control_requests import (
     AlterPartitionPartition,
     AlterPartitionRequest,
     AlterPartitionTopic,
+    ControlledShutdownRequest,
     IsrMember,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
@@ -121,7 +122,8 @@ class HostingBroker:
                 for stopped in request.topic_states:
                     for each in stopped.partition_states:
                         self.roles.pop((stopped.topic_name, each.partition_index), None)
-                        self.held.pop((stopped.topic_name, each.partition_index), None)
+                        if each.delete_partition:
+                            self.held.pop((stopped.topic_name, each.partition_index), None)
         return True
 
     def _take_roles(self, request: LeaderAndIsrRequest) -> None:
@@ -155,6 +157,8 @@ class ClusterRun:
         self.known: dict[tuple[UUID, int], Stored] = {}
         self.earlier: list[tuple[int, ElectedController]] = []
         self.asked: list[AlterPartitionRequest] = []
+        self.leaving: set[tuple[int, int]] = set()
+        """(broker, its epoch) of those that want to shut down."""
         self.isr_may_grow = False
         self.elect(1)
 
@@ -215,6 +219,7 @@ class ClusterRun:
         events = (
             self.broker_goes_or_comes,
             self.brokers_are_seen,
+            self.broker_asks_to_shut_down,
             self.topic_is_made_or_deleted,
             self.leader_asks,
             self.leader_asks,
@@ -237,6 +242,24 @@ class ClusterRun:
             broker.is_alive = False
         else:
             broker.restart(self._new_epoch())
+
+    def broker_asks_to_shut_down(self) -> None:
+        """It lives on for a while, and asks whoever is in office."""
+        broker = self.random.choice([each for each in self.brokers.values() if each.is_alive] or [None])
+        if broker is None:
+            return
+        self.leaving.add((broker.id, broker.epoch))
+        request = ControlledShutdownRequest(broker_id=broker.id, broker_epoch=broker.epoch)
+        response = self.controller.controlled_shutdown(request)
+        if response.error_code is ErrorCode.NONE:
+            remaining = {(each.topic_name, each.partition_index) for each in response.remaining_partitions}
+            for name, topic in self.controller.image.topics.items():
+                for row in topic.partitions:
+                    others = set(row.isr) & self.controller.image.brokers.keys()
+                    others -= {each for each, epoch in self.leaving if epoch == self.brokers[each].epoch}
+                    if row.leader == broker.id and len(row.replicas) > 1:
+                        assert (name, row.index) in remaining, f"{name}-{row.index} is led on, and nobody says so"
+                        assert not others, f"{name}-{row.index} is led on, though {others} could"
 
     def brokers_are_seen(self) -> None:
         self.controller.brokers_changed(self.live())
@@ -330,7 +353,8 @@ class ClusterRun:
         applied = broker.is_alive and broker.apply(request)
         if applied and isinstance(request, StopReplicaRequest) and controller_id == self.controller_id:
             for topic in request.topic_states:
-                self.controller.replica_deleted(topic.topic_name, broker_id)
+                if any(each.delete_partition for each in topic.partition_states):
+                    self.controller.replica_deleted(topic.topic_name, broker_id)
 
     # What must hold.
 
@@ -368,7 +392,7 @@ class ClusterRun:
         """All brokers are back and everything arrives."""
         self.store.writes_left, self.isr_may_grow = None, False
         for broker in self.brokers.values():
-            if not broker.is_alive:
+            if not broker.is_alive or (broker.id, broker.epoch) in self.leaving:
                 broker.restart(self._new_epoch())
         self.brokers_are_seen()
         self.send()

@@ -179,6 +179,8 @@ class ElectedPart:
     def _answered(self, broker: int, request: Request, response: ControlResponse) -> None:
         if not (isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse)):
             return
+        if not any(each.delete_partition for topic in request.topic_states for each in topic.partition_states):
+            return
         failed = {each.topic_name for each in response.partition_errors if each.error_code is not ErrorCode.NONE}
         if response.error_code is not ErrorCode.NONE:
             return
