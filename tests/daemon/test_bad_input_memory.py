@@ -1,6 +1,7 @@
 """Clients that make the broker hold much for them and go no further: others are served, and memory stays bounded."""
 
 import socket
+import subprocess
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -169,3 +170,24 @@ def test_replies_that_nobody_reads_are_not_made(tmp_path: Path, count: int, size
         for sock in socks:
             sock.close()
         eventually(lambda: _memory(served) - before < 32 << 20, within=PATIENCE_S, what="memory is given back")
+
+
+def test_requests_for_which_the_machine_has_no_memory_cost_their_own_connections(tmp_path: Path) -> None:
+    """As with `ulimit -d`, or a container without swap and overcommit."""
+    with Served(tmp_path) as served, ExitStack() as stack:
+        network = next(process for process in served.broker.tree() if process.name.startswith("network"))
+        status = Path(f"/proc/{network.pid}/status").read_text()
+        data = next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:"))
+        subprocess.run(["prlimit", "--pid", str(network.pid), f"--data={data + (2 << 20)}:"], check=True)
+        request = metadata([f"nobody-{number}" for number in range(100_000)])
+        strangers = [stack.enter_context(served.connect()) for _ in range(20)]
+        for stranger in strangers:
+            stranger.sock.setblocking(False)
+            with suppress(BlockingIOError, ConnectionError):
+                stranger.send(request)
+        eventually(lambda: served.lines("there is no memory"), within=PATIENCE_S, what="a connection is closed")
+        for stranger in strangers:
+            stranger.sock.close()
+        with served.connect() as client:
+            client.ask(api_versions())
+        assert network.pid in {process.pid for process in served.broker.tree()}

@@ -134,6 +134,10 @@ class Answers:
         except MalformedRequest:
             self._ended(request)
             raise
+        except MemoryError:
+            # Handlers only read what others share, so the request costs its own connection alone.
+            self._ended(request)
+            raise MalformedRequest(f"there is no memory to answer its {request.size} bytes") from None
         except StopIteration as finished:
             self._ended(request)
             if finished.value is not None:

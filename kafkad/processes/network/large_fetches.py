@@ -119,6 +119,8 @@ class LargeFetches:
         except MalformedRequest as error:
             header = request.reply.context
             self._refused(connection, malformed(header.api_key, header.version, error))
+        except MemoryError:
+            self._refused(connection, f"there is no memory to read a Fetch of {request.size} bytes")
         self.ended(connection)
 
     def ended(self, connection: Connection) -> None:

@@ -282,8 +282,11 @@ class Clients:
         reader = self.reader
         while reader.space.crowded:
             connection = next(iter(reader.space.crowded))
-            if not (self._resume(connection) if connection.filling is None else reader.grow(connection)):
-                return
+            try:
+                if not (self._resume(connection) if connection.filling is None else reader.grow(connection)):
+                    return
+            except Unacceptable as problem:
+                self._refuse(connection, str(problem))
             self._ready.add(connection)
 
     def unmute(self) -> None:
@@ -309,10 +312,7 @@ class Clients:
                 self.close(connection, unread)
 
     def stop_reading(self) -> None:
-        """Take no further requests.
-
-        A client that has all its replies sees the end at once, whatever other clients do.
-        """
+        """Take no further requests: a client that has all its replies sees the end at once, whatever others do."""
         self.is_closing = True
         for connection in self._by_fd.values():
             self._ready.add(connection)

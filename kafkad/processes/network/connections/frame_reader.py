@@ -9,11 +9,12 @@ the back-pressure. Idle connections hold nothing, and neither does a request tha
 from collections.abc import Generator, Iterator
 
 from kafkad.adapters.shared_memory.arena import Arena
+from kafkad.processes.network.connections import request_memory
 from kafkad.processes.network.connections.arena_places import ArenaPlaces
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.connections.frames import SMALLEST_FRAME, Filling, Frame, Unacceptable, request_class_of
 from kafkad.processes.network.connections.loop_pass import PASS_BYTES, has_had_its_turn
-from kafkad.processes.network.connections.request_memory import COUNTED_HEAD_BYTES, RequestMemory, next_step
+from kafkad.processes.network.connections.request_memory import RequestMemory, memory_for, next_step
 from kafkad.processes.network.connections.unread_replies import UnreadReplies
 from kafkad.wire.api_table import PRODUCE
 from kafkad.wire.framing import LENGTH, describe_stranger, read_header
@@ -108,7 +109,7 @@ class FrameReader:
 
     def _keep_head(self, connection: Connection, head: bytes) -> None:
         connection.head = head
-        if len(head) > COUNTED_HEAD_BYTES:
+        if len(head) > request_memory.COUNTED_HEAD_BYTES:
             self.space.hold(connection, len(head))
 
     def _keep_waiting(self, connection: Connection, head: bytes) -> None:
@@ -118,7 +119,7 @@ class FrameReader:
 
     def _take_head(self, connection: Connection) -> bytes:
         head, connection.head = connection.head, b""
-        if len(head) > COUNTED_HEAD_BYTES:
+        if len(head) > request_memory.COUNTED_HEAD_BYTES:
             self.space.let_go(connection)
         return head
 
@@ -267,7 +268,7 @@ class FrameReader:
             if not self.space.grow(connection, size):
                 self._keep_head(connection, bytes(rest))
                 return False
-            target = memoryview(bytearray(size))
+            target = memoryview(memory_for(size))
         target[:got] = rest
         connection.filling = Filling(target, extent, got, total)
         self.unfinished.add(connection)
@@ -314,10 +315,14 @@ class FrameReader:
         size = next_step(filling.got, filling.total)
         if not self.space.take(connection, size):
             return False
-        moved = bytearray(size)
+        try:
+            moved = memoryview(bytearray(size))
+        except MemoryError:
+            self.space.let_go(connection)
+            return False
         moved[: filling.got] = filling.view[: filling.got]
         self.places.abandon(filling.arena_extent, filling.total)
-        filling.view, filling.arena_extent = memoryview(moved), None
+        filling.view, filling.arena_extent = moved, None
         return True
 
     def grow(self, connection: Connection) -> bool:
@@ -327,9 +332,10 @@ class FrameReader:
         size = next_step(filling.got, filling.total)
         if not self.space.grow(connection, size):
             return False
-        grown = bytearray(size)
+        # Into a view, as a bytearray first makes a copy of what is assigned to a slice of it.
+        grown = memoryview(memory_for(size))
         grown[: filling.got] = filling.view
-        filling.view = memoryview(grown)
+        filling.view = grown
         return True
 
     def forget(self, connection: Connection) -> None:

@@ -8,6 +8,7 @@ wait in line, unread, and one at a time may go on: the total never exceeds the l
 from collections.abc import Callable, Iterable
 
 from kafkad.processes.network.connections.connection import Connection
+from kafkad.processes.network.connections.frames import Unacceptable
 
 FIRST_STEP_BYTES = 16 * 1024
 COUNTED_HEAD_BYTES = 1024
@@ -91,3 +92,11 @@ class RequestMemory:
 def next_step(got: int, total: int) -> int:
     """The memory for a request of which `got` of `total` bytes are here: at most twice what has arrived."""
     return min(total, max(FIRST_STEP_BYTES, 2 * got))
+
+
+def memory_for(size: int) -> bytearray:
+    """Where the machine has none, the request costs its own connection."""
+    try:
+        return bytearray(size)
+    except MemoryError:
+        raise Unacceptable(f"there is no memory for {size} bytes of a request") from None
