@@ -19,7 +19,8 @@ class PartitionSlot(NamedTuple):
     `generation` is bumped whenever files that readers may hold change. hw, lso and leo are high watermark, last stable
     offset and log end, each with its segment's base offset and byte position there. `cleaned_offset` is where the last
     compaction ended, -1 if there was none. `future_dir` is the log directory to which the partition is being moved, -1
-    for none; what was copied ends at `future_end`.
+    for none; what was copied ends at `future_end`. `epoch_start` is where the log of a leader with followers ended when
+    its leader epoch began: until the high watermark is there, the leader does not know what is committed.
     """
 
     topic_id: bytes = bytes(16)
@@ -47,6 +48,8 @@ class PartitionSlot(NamedTuple):
     future_dir: int = -1
     future_end: int = 0
     future_bytes: int = 0
+    epoch_start: int = 0
+    min_in_sync: int = 1
 
     def upper_bound(self, isolation: int) -> LogPosition:
         """The end of what a fetch may read."""

@@ -33,6 +33,8 @@ from kafkad.wire.messages.list_offsets import (
 
 CONSUMER, DEBUGGING_CONSUMER = -1, -2
 UNKNOWN = -1
+OFFSET_NOT_AVAILABLE_FROM = 5
+"""The first version whose clients know this error."""
 
 
 class Special(IntEnum):
@@ -126,8 +128,11 @@ def _find(asked: _Asked, question: _Question) -> Generator[Waits, Any, FoundOffs
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     slot, published = _leader(asked, question)
     upper = _upper_bound(asked.request, published)
+    is_behind = asked.request.replica_id == CONSUMER and published.hw_offset < published.epoch_start
     match timestamp:
         case Special.LATEST:
+            if is_behind:
+                raise _not_available(version)
             return FoundOffset(UNKNOWN, upper.offset, published.leader_epoch)
         case Special.EARLIEST | Special.EARLIEST_LOCAL:
             return FoundOffset(UNKNOWN, published.log_start, _first_epoch(slot, published, asked.view))
@@ -136,9 +141,20 @@ def _find(asked: _Asked, question: _Question) -> Generator[Waits, Any, FoundOffs
         case Special.MAX_TIMESTAMP:
             found = yield from _search(slot, published, asked.view, partial(_newest_record, published))
             # The newest of all records is looked up; a client that may not see it gets none (as in Apache Kafka).
-            return found if found is not None and found.offset < upper.offset else NOT_FOUND
-    by_time = partial(_first_from, timestamp, upper, published.log_start)
-    return (yield from _search(slot, published, asked.view, by_time)) or NOT_FOUND
+            if found is not None and found.offset >= upper.offset:
+                found = None
+        case _:
+            by_time = partial(_first_from, timestamp, upper, published.log_start)
+            found = yield from _search(slot, published, asked.view, by_time)
+    if found is None and is_behind:
+        raise _not_available(version)
+    return found or NOT_FOUND
+
+
+def _not_available(version: int) -> KafkaError:
+    """A leader that was just elected does not know yet what is committed: the end of the log would seem to go back."""
+    known = version >= OFFSET_NOT_AVAILABLE_FROM
+    return KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _newest_record(published: PartitionSlot, reader: LogReader) -> FoundOffset | None:

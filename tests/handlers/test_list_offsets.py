@@ -130,6 +130,27 @@ def test_read_committed_ends_at_the_last_stable_offset(version: int) -> None:
     assert ask(view, LATEST, version) == (0, -1, RECORDS)
 
 
+@pytest.mark.parametrize(
+    ("version", "error"), [(4, ErrorCode.leader_not_available), (5, ErrorCode.offset_not_available)]
+)
+def test_a_new_leader_tells_no_end_before_it_knows_what_is_committed(version: int, error: ErrorCode) -> None:
+    log = filled_log()
+    log.advance_high_watermark(30)
+    view = a_view_of_a_log(log)
+    slots = view.slots
+    assert isinstance(slots, Slots)
+    slots.published[0] = slots.published[0]._replace(epoch_start=31)
+    refused = (error.value, -1, -1)
+    assert ask(view, LATEST, version) == refused
+    assert ask(view, NOW + 100, version) == refused, "the first record from then on may be committed"
+    assert ask(view, NOW, version) == (0, NOW, 0), "what is found is committed"
+    assert ask(view, EARLIEST, version) == (0, -1, 0)
+    assert ask(view, LATEST, version, replica=FOLLOWER) == (0, -1, RECORDS)
+    assert ask(view, MAX_TIMESTAMP, 7) == (ErrorCode.offset_not_available.value, -1, -1)
+    slots.published[0] = slots.published[0]._replace(epoch_start=30)
+    assert ask(view, LATEST, version) == (0, -1, 30)
+
+
 def test_the_record_with_the_largest_timestamp_is_found() -> None:
     log = filled_log()
     log.advance_high_watermark(RECORDS)

@@ -31,7 +31,7 @@ TABLE_BYTES = _TRAFFIC_OFFSET + SLOTS * _TRAFFIC_WORDS * 8
 _READ_ATTEMPTS = 64
 
 
-_BODY = struct.Struct("<16sihhBBiqqqqqqqqqqqqiqqhqq")
+_BODY = struct.Struct("<16sihhBBiqqqqqqqqqqqqiqqhqqqh")
 _CHECKSUM = struct.Struct("<I")
 _HALF_BYTES = _BODY.size + _CHECKSUM.size
 _FREE_SLOT = PartitionSlot()

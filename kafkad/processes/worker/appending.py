@@ -315,7 +315,7 @@ class Appender:
         return replication_verdict(
             high_watermark=owned.log.high_watermark.offset,
             required_offset=required_offset,
-            in_sync=owned.in_sync,
+            in_sync=owned.maximal_in_sync,
             min_in_sync=owned.min_in_sync(owned.log),
         )
 

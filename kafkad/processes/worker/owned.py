@@ -128,6 +128,11 @@ class OwnedPartition:
         """`min.insync.replicas` of its `log`, but at most the number of its replicas (as in Apache Kafka 4.3)."""
         return min(log.config.min_insync_replicas, self.replicas)
 
+    @property
+    def maximal_in_sync(self) -> int:
+        """In-sync replicas, with those that a change under way would add."""
+        return self.in_sync if self.led is None else len(self.led.maximal_isr)
+
     def forget_watch(self, network: int, isolation: int) -> None:
         """This network process was answered, or watches anew: drop its watcher."""
         if self.watchers:
@@ -185,4 +190,6 @@ class OwnedPartition:
             self.future_dir,
             self.future_end,
             self.future_bytes,
+            0 if self.led is None else self.led.epoch_start,
+            1 if self.led is None else self.min_in_sync(log),
         )
