@@ -3,8 +3,7 @@
 Names are Apache Kafka's MBeans and what the common exporter rules make of them, so dashboards go on working. Each line
 is one metric; its constant is the index of its first word: `block[MESSAGES_IN] += count`. Where a metric has labels,
 functions such as `request_index` give the word. All blocks are summed, unless a row says otherwise. Metrics that no
-process counts yet (replicas out of sync, changes of the ISR, unclean elections) have no row: a 0 would say that all is
-well.
+process counts yet (unclean elections) have no row: a 0 would say that all is well.
 """
 
 from bisect import bisect_left
@@ -33,6 +32,7 @@ LATENCY_LIMITS_MS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 
 REBALANCE_LIMITS_MS = (10.0, 100.0, 1_000.0, 3_000.0, 10_000.0, 30_000.0, 60_000.0, 300_000.0)
 
 _CONTROLLER = "kafka.controller:type=KafkaController,name="
+_REPLICAS = "kafka.server:type=ReplicaManager,name="
 _SOCKETS = "kafka.server:type=socket-server-metrics,name="
 _SESSIONS = "kafka.server:type=FetchSessionCache,name="
 _REQUESTS = "kafka.network:type=RequestMetrics,name="
@@ -56,6 +56,23 @@ INVALID_SEQUENCE = _block.topic_counter(
 )
 NO_KEY_COMPACTED = _block.topic_counter(
     "NoKeyCompactedTopicRecordsPerSec", "Records without a key refused by a compacted topic."
+)
+
+REPLICATION_BYTES_IN = _block.topic_counter("ReplicationBytesInPerSec", "Bytes of records fetched from leaders.")
+REPLICATION_BYTES_OUT = _block.topic_counter("ReplicationBytesOutPerSec", "Bytes of records sent to followers.")
+
+ISR_SHRINKS = _block.counter(
+    "kafka_server_replicamanager_isrshrinks",
+    _REPLICAS + "IsrShrinksPerSec",
+    "Changes that removed replicas from an ISR.",
+)
+ISR_EXPANDS = _block.counter(
+    "kafka_server_replicamanager_isrexpands", _REPLICAS + "IsrExpandsPerSec", "Changes that added a replica to an ISR."
+)
+FAILED_ISR_UPDATES = _block.counter(
+    "kafka_server_replicamanager_failedisrupdates",
+    _REPLICAS + "FailedIsrUpdatesPerSec",
+    "Changes of an ISR that the controller refused.",
 )
 
 PURGATORY_PRODUCE = _block.purgatory("Produce")

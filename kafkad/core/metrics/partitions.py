@@ -9,13 +9,40 @@ from kafkad.core.partition_slot import ROLE_LEADER, STATE_OFFLINE, PartitionSlot
 
 
 class PartitionReading(NamedTuple):
-    """One hosted partition: its slot and its traffic since it got the slot."""
+    """One hosted partition: its slot, its traffic since it got the slot, all replicas and those in sync."""
 
     topic: str
     slot: PartitionSlot
     messages_in: int
     bytes_in: int
     bytes_out: int
+    replicas: int = 1
+    in_sync: int = 1
+
+
+class _Led:
+    """Counts of the partitions that this broker leads."""
+
+    __slots__ = ("at_min_isr", "count", "under_min_isr", "under_replicated")
+
+    def __init__(self) -> None:
+        self.count = self.under_replicated = self.under_min_isr = self.at_min_isr = 0
+
+    def add(self, partition: PartitionReading) -> None:
+        self.count += 1
+        self.under_replicated += partition.in_sync < partition.replicas
+        self.under_min_isr += partition.in_sync < partition.slot.min_in_sync
+        self.at_min_isr += partition.in_sync == partition.slot.min_in_sync
+
+    def families(self) -> Iterator[MetricFamily]:
+        yield _gauge("LeaderCount", "Partitions that this broker leads.", self.count)
+        yield _gauge("UnderReplicatedPartitions", "Of these: some replica is not in sync.", self.under_replicated)
+        yield _gauge(
+            "UnderMinIsrPartitionCount", "Of these: fewer in-sync replicas than acks=all needs.", self.under_min_isr
+        )
+        yield _gauge(
+            "AtMinIsrPartitionCount", "Of these: just as many in-sync replicas as acks=all needs.", self.at_min_isr
+        )
 
 
 class _Totals:
@@ -38,19 +65,21 @@ def partition_families(
     """Traffic by topic, size by topic or by partition, and the number of replicas by state."""
     totals: dict[Labels, _Totals] = defaultdict(_Totals)
     sizes: dict[Labels, _Totals] = defaultdict(_Totals) if per_partition else totals
-    hosted = leaders = offline = 0
+    led = _Led()
+    hosted = offline = 0
     offsets: list[tuple[Labels, PartitionSlot]] = []
     for partition in partitions:
         labels: Labels = (("topic", partition.topic),)
         totals[labels].add(partition)
         hosted += 1
-        leaders += partition.slot.role == ROLE_LEADER
+        if partition.slot.role == ROLE_LEADER:
+            led.add(partition)
         offline += partition.slot.state == STATE_OFFLINE
         if per_partition:
             own: Labels = (*labels, ("partition", str(partition.slot.partition)))
             sizes[own].add(partition)
             offsets.append((own, partition.slot))
-    yield _gauge("LeaderCount", "Partitions that this broker leads.", leaders)
+    yield from led.families()
     yield _gauge("PartitionCount", "Partitions that this broker hosts.", hosted)
     yield _gauge("OfflineReplicaCount", "Partitions in a log directory that is out of use.", offline)
     yield from _traffic(totals)

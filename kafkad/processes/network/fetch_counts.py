@@ -5,7 +5,8 @@ from typing import Protocol
 
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.errors import ErrorCode
-from kafkad.core.metrics.catalogue import BYTES_OUT, FAILED_FETCH, TOTAL_FETCH, error_index
+from kafkad.core.metrics.catalogue import BYTES_OUT, FAILED_FETCH, REPLICATION_BYTES_OUT, TOTAL_FETCH, error_index
+from kafkad.core.types import LOG_END
 from kafkad.handlers.fetch import Finding, Measure
 
 
@@ -27,7 +28,11 @@ class FetchCounts:
         """Count these findings of `measure`, which are answered."""
         block = self._block
         block[TOTAL_FETCH] += len(findings)
-        if measure.bytes_found:
+        if measure.bytes_found and measure.isolation == LOG_END:
+            # The traffic of a topic is that of its clients.
+            places = [finding.place for finding in findings]
+            block[REPLICATION_BYTES_OUT] += sum(place.length for place in places if place is not None)
+        elif measure.bytes_found:
             bytes_out = 0
             for finding in findings:
                 if finding.place is not None:

@@ -68,4 +68,7 @@ class MetricsView:
                     slot = row.slot
                     messages_in = table.traffic(slot, MESSAGES_IN)
                     bytes_in, bytes_out = table.traffic(slot, BYTES_IN), table.bytes_out(slot)
-                    yield PartitionReading(topic.name, table.read(slot), messages_in, bytes_in, bytes_out)
+                    replicas, in_sync = len(row.replicas), len(row.isr)
+                    yield PartitionReading(
+                        topic.name, table.read(slot), messages_in, bytes_in, bytes_out, replicas, in_sync
+                    )

@@ -144,6 +144,7 @@ class Assembly:
             live=lambda: self.partitions.image.brokers,
             touched=shell.touched,
             tell=shell.tell,
+            block=context.block,
         )
 
     def _assemble_cleanings(
@@ -173,6 +174,7 @@ class Assembly:
             remove_later=shell.remove_later,
             failed=failed_partitions.failed,
             room=self.room,
+            block=context.block,
         )
 
     def _assemble_partitions(self, shell: Shell, context: ChildContext) -> None:

@@ -181,6 +181,19 @@ def test_replica_counts_follow_role_and_state() -> None:
     assert snapshot.value("kafka_server_replicamanager_offlinereplicacount") == 1
 
 
+def test_leaders_count_their_partitions_by_replicas_in_sync() -> None:
+    def led(in_sync: int, *, role: int = ROLE_LEADER) -> PartitionReading:
+        slot = PartitionSlot(role=role, state=STATE_ONLINE, min_in_sync=2)
+        return PartitionReading("t", slot, 0, 0, 0, replicas=3, in_sync=in_sync)
+
+    snapshot = snapshot_of(partitions=(led(3), led(2), led(1), led(1, role=ROLE_FOLLOWER), reading("single", 0)))
+    name = "kafka_server_replicamanager_"
+    assert snapshot.value(name + "leadercount") == 4
+    assert snapshot.value(name + "underreplicatedpartitions") == 2
+    assert snapshot.value(name + "underminisrpartitioncount") == 1
+    assert snapshot.value(name + "atminisrpartitioncount") == 2, "a single replica is at its minimum"
+
+
 def test_partitions_have_series_of_their_own_only_when_asked_for() -> None:
     snapshot = snapshot_of(partitions=(reading("t", 4),), per_partition=True)
     assert snapshot.value("kafka_log_log_logendoffset", topic="t", partition="4") == 70

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from time import monotonic_ns
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
+from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessKey, ProcessRegistry
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.metrics.catalogue import REPLICATION_BYTES_IN
 from kafkad.core.partition_slot import ROLE_FOLLOWER, STATE_OFFLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.replication.following.following_log import (
@@ -67,6 +69,7 @@ class Following:
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
         failed: Callable[[OwnedPartition, Failure], None],
         room: DiskRoom,
+        block: CounterBlock,
     ) -> None:
         self._by_slot = by_slot
         self._registry = registry
@@ -77,6 +80,7 @@ class Following:
         self._remove_later = remove_later
         self._failed = failed
         self._room = room
+        self._block = block
         self._orders: deque[tuple[ProcessKey, FollowOrder]] = deque()
         self._early: dict[int, tuple[ProcessKey, FollowOrder]] = {}
         """Questions about logs that are not loaded, or in a leader epoch that this worker has not heard of, by slot."""
@@ -164,6 +168,8 @@ class Following:
         try:
             records = self._arenas[peer.index][order.records_at : order.records_at + order.length]
             error = append_fetched(log, order, records, wall_clock_ms())
+            if error == ErrorCode.NONE:
+                self._block[REPLICATION_BYTES_IN] += order.length
             for effect in follow_log_start(log, order):
                 self._remove_later(owned, effect)
         except NoSpaceLeft as no_room:

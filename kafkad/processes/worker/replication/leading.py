@@ -9,9 +9,11 @@ from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.controller.image import Partition
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.partition_log import PartitionLog
+from kafkad.core.metrics.catalogue import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, IsrChangeDone, IsrChangeWanted
@@ -30,6 +32,7 @@ class Leading:
         live: Callable[[], Collection[int]],
         touched: Callable[[OwnedPartition], None],
         tell: Callable[[ControllerMessage], None],
+        block: CounterBlock,
     ) -> None:
         self._by_slot = by_slot
         self._broker_id = broker_id
@@ -37,6 +40,7 @@ class Leading:
         self._live = live
         self._touched = touched
         self._tell = tell
+        self._block = block
         self._looks: list[tuple[int, int]] = []
         """A heap of (when, slot): when to look whether a follower is behind for too long."""
         self._due_ms: dict[int, int] = {}
@@ -61,8 +65,16 @@ class Leading:
                 self._broker_id, state, log_end=log.log_end_offset, now_ms=now_ms, max_lag_ms=self._max_lag_ms
             )
         else:
-            led.update(state, now_ms)
+            before, wanted = led.state.isr, led.wanted
+            if led.update(state, now_ms) and state.isr == wanted:
+                self._count_change(before, wanted)
         self._look(owned, now_ms)
+
+    def reconfigured(self) -> None:
+        """What is committed, and what the slots say, depends on `min.insync.replicas`."""
+        for owned in self._by_slot.values():
+            if owned.led is not None and not owned.is_dirty:
+                self._touched(owned)
 
     def look_at_all(self) -> None:
         """Brokers have come or gone: who may join the ISR may be another."""
@@ -165,8 +177,16 @@ class Leading:
             # The metadata will say who leads.
             return
         state = PartitionState(message.leader_epoch, message.partition_epoch, (), tuple(message.isr))
-        owned.led.answered(message.code, state, now_ms)
+        before = owned.led.state.isr
+        if owned.led.answered(message.code, state, now_ms):
+            self._count_change(before, state.isr)
+        self._block[FAILED_ISR_UPDATES] += message.code != ErrorCode.NONE
         self._look(owned, now_ms)
+
+    def _count_change(self, before: tuple[int, ...], isr: tuple[int, ...]) -> None:
+        """The ISR was changed as this leader wished, whoever said so first."""
+        self._block[ISR_EXPANDS] += len(isr) > len(before)
+        self._block[ISR_SHRINKS] += len(isr) < len(before)
 
 
 def _state_of(row: Partition) -> PartitionState:

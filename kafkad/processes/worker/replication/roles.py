@@ -5,7 +5,7 @@ Requests that wait for this leader hear at once that it is none. A coordinator b
 
 from collections.abc import Sequence
 
-from kafkad.core.controller.deltas import BrokersChanged, Change, Snapshot
+from kafkad.core.controller.deltas import BrokerConfigChanged, BrokersChanged, Change, Snapshot, TopicConfigChanged
 from kafkad.processes.worker.assembly import Assembly
 from kafkad.processes.worker.coordinators.metadata_changes import tell_coordinators
 from kafkad.processes.worker.owned import OwnedPartition
@@ -26,6 +26,8 @@ class Roles:
     def metadata_changed(self, changes: Sequence[Change]) -> None:
         """The partitions themselves are up to date already."""
         tell_coordinators(self._coordinator_shards, changes)
+        if any(isinstance(change, TopicConfigChanged | BrokerConfigChanged) for change in changes):
+            self._leading.reconfigured()
         if any(isinstance(change, BrokersChanged | Snapshot) for change in changes):
             self._leading.look_at_all()
             if self._other_brokers is not None:

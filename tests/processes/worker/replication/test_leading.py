@@ -6,9 +6,18 @@ from struct import Struct
 import pytest
 from msgspec.structs import replace
 
-from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged
+from kafkad.adapters.shared_memory.counters import CounterBlock
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.controller.deltas import BrokersChanged, PartitionsChanged, TopicConfigChanged
 from kafkad.core.controller.image import Broker, Partition
 from kafkad.core.errors import ErrorCode
+from kafkad.core.metrics.catalogue import (
+    BYTES_OUT,
+    FAILED_ISR_UPDATES,
+    ISR_EXPANDS,
+    ISR_SHRINKS,
+    REPLICATION_BYTES_OUT,
+)
 from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER
 from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeWanted, pack_message
 from tests.processes.pieces import NETWORK, TOPIC, WORKER, Client, Pieces
@@ -100,6 +109,10 @@ def grant(pieces: Pieces, wanted: IsrChangeWanted) -> None:
     pieces.run(lambda: led.state.partition_epoch == epoch, "the worker has the answer")
 
 
+def counted(pieces: Pieces, process: ProcessKey) -> CounterBlock:
+    return pieces.shared.counters.block(pieces.registry.slot(process))
+
+
 def test_the_high_watermark_follows_the_slowest_in_sync_replica(pieces: Pieces) -> None:
     client = pieces.connect()
     append(client)
@@ -156,6 +169,26 @@ def test_a_follower_that_has_everything_is_asked_into_the_isr_once(pieces: Piece
     assert len(wishes(pieces)) == 1
 
 
+def test_changes_of_the_isr_and_bytes_for_followers_are_counted(pieces: Pieces) -> None:
+    change(pieces, leader_epoch=2, partition_epoch=2, isr=(US, SECOND))
+    client = pieces.connect()
+    append(client)
+    records = fetched(client, SECOND, 0).records
+    fetched(client, SECOND, 1)
+    assert committed(pieces) == (1, 1)
+    assert fetched(client, -1, 0).records == records
+    fetched(client, THIRD, 1)
+    (wanted,) = wishes(pieces)
+    grant(pieces, wanted)
+    fetched(client, THIRD, 1)
+    worker = counted(pieces, WORKER)
+    assert (worker[ISR_EXPANDS], worker[ISR_SHRINKS], worker[FAILED_ISR_UPDATES]) == (1, 0, 0)
+    network = counted(pieces, NETWORK)
+    assert network[REPLICATION_BYTES_OUT] == len(records)
+    assert network[BYTES_OUT] == pieces.table.bytes_out(pieces.slot()) == len(records), "a topic's traffic is clients'"
+    assert pieces.published().min_in_sync == 1
+
+
 def test_a_wish_is_told_again_to_the_next_life_of_the_controller_process(pieces: Pieces) -> None:
     change(pieces, leader_epoch=2, partition_epoch=2, isr=(US, SECOND))
     fetched(pieces.connect(), THIRD, 0)
@@ -184,6 +217,43 @@ def test_too_few_in_sync_replicas_refuse_acks_all(make_pieces: Callable[..., Pie
     assert append(client, acks=-1)[0] == ErrorCode.NOT_ENOUGH_REPLICAS
     assert append(client, acks=1) == (0, 0)
     assert committed(pieces) == (0, 1)
+    assert pieces.published().min_in_sync == 2
+    pieces.publish(TopicConfigChanged(TOPIC, {"min.insync.replicas": "1"}))
+    pieces.run(lambda: committed(pieces) == (1, 1), "what one replica has is committed now")
+    assert pieces.published().min_in_sync == 1
+
+
+def test_a_member_that_the_isr_is_about_to_get_counts_for_what_is_appended_already(
+    make_pieces: Callable[..., Pieces],
+) -> None:
+    pieces = make_pieces(node_id=str(US), min_insync_replicas="2", replica_lag_time_max_ms="60000")
+    pieces.publish(BrokersChanged(tuple(Broker(id=broker, epoch=broker, listeners=(), rack=None) for broker in ALL)))
+    change(pieces, leader_epoch=1, partition_epoch=1, replicas=ALL, isr=(US, SECOND))
+    client = pieces.connect()
+    append(client)
+    fetched(client, SECOND, 1)
+    assert committed(pieces)[0] == 1
+    pieces.publish(BrokersChanged(tuple(Broker(id=each, epoch=each, listeners=(), rack=None) for each in (US, THIRD))))
+    change(pieces, leader_epoch=1, partition_epoch=2, replicas=ALL, isr=(US,))
+    appender, slot = pieces.worker.appender, pieces.slot()
+    assert appender.replication_of(slot, 1) == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    fetched(client, THIRD, 1)
+    wishes(pieces)
+    assert appender.replication_of(slot, 1) == ErrorCode.NONE
+
+
+def test_a_new_leader_says_where_its_epoch_began(pieces: Pieces) -> None:
+    client = pieces.connect()
+    append(client)
+    append(client)
+    change(pieces, leader_epoch=2, partition_epoch=2, replicas=ALL, isr=ALL)
+    published = pieces.published()
+    assert (published.hw_offset, published.epoch_start) == (0, 2)
+    for replica in (SECOND, THIRD):
+        fetched(client, replica, 2)
+    assert committed(pieces) == (2, 2)
+    change(pieces, leader_epoch=3, partition_epoch=3, leader=SECOND, replicas=ALL, isr=ALL)
+    assert pieces.published().epoch_start == 0
 
 
 def test_a_leader_that_is_deposed_answers_who_waits_and_refuses_the_rest(pieces: Pieces) -> None:
