@@ -1,5 +1,6 @@
-"""Controllers in office one after the other, with a store that fails in the middle of writes and brokers that lose
-their memory and hear late: whatever the order, no election loses a record, and in the end all agree.
+"""Controllers in office one after the other, with a store that fails in the middle of writes, brokers that lose their
+memory and hear late, and strangers who write nodes: whatever the order, no election loses a record, and in the end
+all agree.
 
 KAFKAD_SIMULATION_SEEDS says how many seeds are played, KAFKAD_SIMULATION_FIRST which is the first.
 """
@@ -57,6 +58,8 @@ STEPS = 60
 BROKERS = range(1, 5)
 TOPICS = ("a", "b")
 LISTENER = "PLAINTEXT"
+ODD = b"no JSON"
+ODD_TOPIC = "odd"
 
 
 class UnreliableStore(EmbeddedStore):
@@ -160,6 +163,8 @@ class ClusterRun:
         self.leaving: set[tuple[int, int]] = set()
         """(broker, its epoch) of those that want to shut down."""
         self.isr_may_grow = False
+        self.spoilt: dict[str, bytes] = {}
+        """What state nodes had before a stranger wrote them."""
         self.elect(1)
 
     def _new_epoch(self) -> int:
@@ -226,13 +231,14 @@ class ClusterRun:
             self.office_changes,
             self.earlier_controller_writes,
             self.store_will_fail,
+            self.stranger_writes,
             *[self.request_arrives] * 8,
         )
         self.isr_may_grow = False
         try:
             self.random.choice(events)()
             self.send()
-        except SessionSuspended:
+        except (SessionSuspended, BadVersion):
             self.elect(self.controller_id)
         self.check()
 
@@ -342,6 +348,27 @@ class ClusterRun:
         self.store.writes_left = self.random.randrange(6)
         self.store.last_is_done = self.random.random() < 0.5
 
+    def stranger_writes(self) -> None:
+        """A topic that is none, or the state of a partition; who is in office need not know it yet."""
+        if self.random.random() < 0.2 and self.store.exists(nodes.topic_path(ODD_TOPIC)) is None:
+            self.store.create(nodes.topic_path(ODD_TOPIC), ODD)
+        names = sorted(set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC})
+        if names:
+            path = nodes.state_path(self.random.choice(names), 0)
+            (node,) = self.store.get_many([path])
+            if node is not None and node.data != ODD:
+                self.spoilt[path] = node.data
+                self.store.set_data(path, ODD)
+
+    def strangers_writes_are_undone(self) -> None:
+        if self.store.exists(nodes.topic_path(ODD_TOPIC)) is not None:
+            self.store.delete(nodes.topic_path(ODD_TOPIC))
+        for path, data in self.spoilt.items():
+            (node,) = self.store.get_many([path])
+            if node is not None and node.data == ODD:
+                self.store.set_data(path, data)
+        self.elect(self.controller_id)
+
     def request_arrives(self) -> None:
         waiting = [at for at, queue in self.channels.items() if queue]
         if waiting:
@@ -360,12 +387,12 @@ class ClusterRun:
 
     def stored(self) -> dict[tuple[UUID, int], Stored]:
         found = {}
-        for name in self.store.children(nodes.TOPICS):
+        for name in set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC}:
             topic = nodes.decode_topic(self.store.get(nodes.topic_path(name)).data)
             assert topic.topic_id is not None, f"{name} has no id"
             for index in range(len(topic.partitions)):
                 (node,) = self.store.get_many([nodes.state_path(name, index)])
-                if node is not None:
+                if node is not None and node.data != ODD:
                     at = nodes.decode_id(topic.topic_id), index
                     found[at] = Stored(nodes.decode_state(node.data), node.version)
         return found
@@ -391,6 +418,7 @@ class ClusterRun:
     def settle(self) -> None:
         """All brokers are back and everything arrives."""
         self.store.writes_left, self.isr_may_grow = None, False
+        self.strangers_writes_are_undone()
         for broker in self.brokers.values():
             if not broker.is_alive or (broker.id, broker.epoch) in self.leaving:
                 broker.restart(self._new_epoch())

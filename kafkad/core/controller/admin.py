@@ -165,6 +165,8 @@ def _plan(controller: Controller, new: NewTopic, rules: ConfigRules, random_sour
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
     if new.name in controller.deletions:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' is marked for deletion.")
+    if new.name in controller.unreadable_topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' exists and can't be read.")
     check_topic_name(new.name)
     controller.collisions.check(new.name)
     configs = configs_to_set(new)

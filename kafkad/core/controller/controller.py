@@ -103,6 +103,8 @@ class Controller:
         self.image = image
         self.collisions = CollisionIndex(image.topics)
         self.deletions = dict(deletions)
+        self.unreadable_topics: frozenset[str] = frozenset()
+        """What the store has under these names is no topic that can be read, and none can be made there."""
         self._unfinished: dict[str, None] = {}
         """Deletions without remaining directories that the store still has."""
         self._names_of_deleted: dict[UUID, str] = {}

@@ -46,7 +46,8 @@ class Announcer:
         topics = []
         leaders: set[int] = set()
         for topic, partitions in rows:
-            mine = [row for row in partitions if broker in row.replicas]
+            # Without in-sync replicas: its state can't be read, and so nobody gets a role from it.
+            mine = [row for row in partitions if broker in row.replicas and row.isr]
             if mine:
                 leaders |= {row.leader for row in mine}
                 states = tuple(self._role(row, is_new) for row in mine)

@@ -8,34 +8,46 @@ from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore
 
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PORTS = range(1 << 16)
 
-def live_brokers(store: CoordinationStore) -> tuple[dict[int, Broker], list[str]]:
-    """The brokers by id, and the names of nodes that can't be read. Watches for changes."""
+
+def live_brokers(store: CoordinationStore, listener: str) -> tuple[dict[int, Broker], dict[str, str]]:
+    """The brokers by id, and by name why a node is left out. Watches for changes.
+
+    `listener` is the one between brokers: without it nobody reaches the broker.
+    """
     names = store.children(nodes.BROKER_IDS, watch=True)
     found = store.get_many([f"{nodes.BROKER_IDS}/{name}" for name in names])
     brokers: dict[int, Broker] = {}
-    odd = []
+    odd = {}
     for name, node in zip(names, found, strict=True):
         if node is None:
             continue
-        broker = _broker(name, node.data, node.stat.created_id)
-        if broker is None:
-            odd.append(name)
+        try:
+            broker = _broker(name, node.data, node.stat.created_id, listener)
+        except (MsgspecError, ValueError, RecursionError) as error:
+            odd[name] = str(error)
         else:
             brokers[broker.id] = broker
     return brokers, odd
 
 
-def _broker(name: str, data: bytes, epoch: int) -> Broker | None:
-    try:
-        node = nodes.decode_registration(data)
-        listeners = tuple(_listener(text, node.listener_security_protocol_map) for text in node.endpoints)
-        return Broker(id=int(name), epoch=epoch, listeners=listeners, rack=node.rack) if listeners else None
-    except (MsgspecError, ValueError):
-        return None
+def _broker(name: str, data: bytes, epoch: int, listener: str) -> Broker:
+    broker_id = int(name)
+    if name != str(broker_id) or not 0 <= broker_id <= nodes.INT32_MAX:
+        raise ValueError("this is no broker id")
+    node = nodes.decode_registration(data)
+    listeners = tuple(_listener(text, node.listener_security_protocol_map) for text in node.endpoints)
+    if not any(each.name == listener for each in listeners):
+        raise ValueError(f"it has no listener {listener}")
+    return Broker(id=broker_id, epoch=epoch, listeners=listeners, rack=node.rack)
 
 
 def _listener(text: str, protocols: Mapping[str, str]) -> Listener:
     name, _, address = text.partition("://")
     host, _, port = address.rpartition(":")
-    return Listener(name=name, host=host.strip("[]"), port=int(port), security_protocol=protocols.get(name, name))
+    protocol = protocols.get(name, name)
+    if int(port) not in _PORTS or protocol not in _PROTOCOLS:
+        raise ValueError(f"{text!r} is no endpoint of a protocol that is known")
+    return Listener(name=name, host=host.strip("[]"), port=int(port), security_protocol=protocol)

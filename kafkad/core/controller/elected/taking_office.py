@@ -10,6 +10,7 @@ from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
 from kafkad.core.controller.startup.repair import complete_states, identify
 from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.odd_nodes import OddNodes
 from kafkad.core.controller.store.tree import MetadataTree, PartitionState
 from kafkad.core.coordination_store import CoordinationStore, Node
 from kafkad.core.election import LeaderElectionStrategy
@@ -25,9 +26,14 @@ def take_office(
     announcer: Announcer,
     cluster_id: str,
     new_topic_id: Callable[[], UUID],
+    left_out: OddNodes | None = None,
 ) -> ElectedController:
-    """Load everything, elect where leaders are gone, and tell all brokers everything."""
-    stored = tree.load()
+    """Load everything, elect where leaders are gone, and tell all brokers everything.
+
+    `left_out` gets the nodes that can't be read: their topics and partitions have no part in this term.
+    """
+    odd = OddNodes() if left_out is None else left_out
+    stored = tree.load(odd)
     topics = identify(tree, stored.topics, new_topic_id)
     states = complete_states(tree, topics, {}, frozenset(), Electorate(election, announcer.brokers), NOWHERE)
     image = MetadataImage(
@@ -52,6 +58,7 @@ def take_office(
         controller_id=announcer.controller_id,
     )
     controller = ElectedController(settings=settings, tree=tree, election=election, image=image, announcer=announcer)
+    controller.unreadable_topics = frozenset(odd.topics)
     controller.begin()
     paths = [nodes.topic_path(name) for name in stored.deletions]
     for name, node in zip(stored.deletions, store.get_many(paths), strict=True):
@@ -63,7 +70,7 @@ def take_office(
 
 def _deleted_topic(name: str, node: Node | None) -> Topic:
     """As far as the store still has it."""
-    found = nodes.decode_topic(node.data) if node is not None and node.data else None
+    found = nodes.read_topic(node.data) if node is not None and node.data else None
     if found is None:
         return Topic(name=name, id=NO_TOPIC_ID, partitions=(), configs={})
     none = PartitionState(leader=NO_LEADER, leader_epoch=0, isr=())

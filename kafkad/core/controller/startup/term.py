@@ -62,12 +62,16 @@ def register_broker(
     return Broker(id=broker_id, epoch=stat.created_id, listeners=tuple(listeners.values()), rack=rack)
 
 
+class UnreadableEpoch(ValueError):
+    """/controller_epoch is no number that requests can carry: nobody can be the controller."""
+
+
 def claim(store: CoordinationStore, broker_id: int, now_ms: int) -> Term:
-    """Become the controller, or raise NOT_CONTROLLER."""
+    """Become the controller, or raise NOT_CONTROLLER, or `UnreadableEpoch`."""
     if store.exists(nodes.CONTROLLER_EPOCH) is None:
         store.create(nodes.CONTROLLER_EPOCH, b"0")
     node = store.get(nodes.CONTROLLER_EPOCH)
-    epoch = int(node.data) + 1
+    epoch = _epoch(node.data) + 1
     raise_epoch = SetData(nodes.CONTROLLER_EPOCH, str(epoch).encode(), node.version)
     current = store.exists(nodes.CONTROLLER)
     if current is None:
@@ -78,6 +82,12 @@ def claim(store: CoordinationStore, broker_id: int, now_ms: int) -> Term:
     else:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "another broker is the controller")
     return Term(epoch, Check(nodes.CONTROLLER_EPOCH, node.version + 1))
+
+
+def _epoch(data: bytes) -> int:
+    if not data.isdigit() or int(data) >= nodes.INT32_MAX:
+        raise UnreadableEpoch(f"{nodes.CONTROLLER_EPOCH} is {data[:40]!r}, and no epoch")
+    return int(data)
 
 
 def _registration(listeners: Mapping[str, Listener], rack: str | None, now_ms: int) -> nodes.BrokerNode:

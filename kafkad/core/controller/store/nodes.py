@@ -5,9 +5,10 @@ content of /admin/delete_topics/<topic>, which Kafka leaves empty and does not r
 """
 
 import base64
+from typing import Annotated
 from uuid import UUID
 
-from msgspec import Struct, field, json
+from msgspec import Meta, Struct, field, json
 
 TOPICS = "/brokers/topics"
 BROKER_IDS = "/brokers/ids"
@@ -85,8 +86,14 @@ def deletion_path(topic: str) -> str:
     return f"{DELETIONS}/{topic}"
 
 
+INT32_MAX = 2**31 - 1
+Number = Annotated[int, Meta(ge=0, le=INT32_MAX)]
+"""A broker id or an epoch, as requests can carry it."""
+Leader = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
+
+
 class TopicNode(Struct, frozen=True, kw_only=True):
-    partitions: dict[str, tuple[int, ...]]
+    partitions: dict[str, tuple[Number, ...]]
     topic_id: str | None = None
     adding_replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)
     removing_replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -95,10 +102,10 @@ class TopicNode(Struct, frozen=True, kw_only=True):
 
 class StateNode(Struct, frozen=True, kw_only=True):
     controller_epoch: int
-    leader: int
+    leader: Leader
     version: int = 1
-    leader_epoch: int
-    isr: tuple[int, ...]
+    leader_epoch: Number
+    isr: tuple[Number, ...]
 
 
 class ConfigNode(Struct, frozen=True, kw_only=True):
@@ -191,6 +198,24 @@ decode_cluster_id = json.Decoder(ClusterIdNode).decode
 decode_block = json.Decoder(ProducerIdBlockNode).decode
 decode_features = json.Decoder(FeatureNode).decode
 decode_deletion = json.Decoder(DeletionNode).decode
+
+
+def read_topic(data: bytes) -> TopicNode:
+    """A topic whose partitions are numbered from 0 on, and whose id is one if it has any; else raises ValueError."""
+    node = decode_topic(data)
+    if any(str(index) not in node.partitions for index in range(len(node.partitions))):
+        raise ValueError("its partitions are not numbered from 0 on")
+    if node.topic_id:
+        decode_id(node.topic_id)
+    return node
+
+
+def read_state(data: bytes) -> StateNode:
+    """A state with in-sync replicas, of which there always is one; else raises ValueError."""
+    node = decode_state(data)
+    if not node.isr:
+        raise ValueError("nobody is in sync")
+    return node
 
 
 def encode_id(topic_id: UUID) -> str:

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.odd_nodes import OddNodes
 from kafkad.core.controller.store.storing import PartlyStored
 from kafkad.core.controller.topics.assignment import Assignment
+from kafkad.core.controller.topics.names import is_legal
 from kafkad.core.coordination_store import (
     Change,
     CoordinationError,
@@ -24,7 +27,7 @@ from kafkad.core.coordination_store import (
     SetData,
 )
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.core.types import NO_TOPIC_ID, TopicPartition
+from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
 
 # ZooKeeper accepts 1 MB a request (jute.maxbuffer); a topic node of 100,000 partitions alone comes near it.
 _TRANSACTION_BYTES = 512 * 1024
@@ -39,6 +42,10 @@ class PartitionState:
     leader_epoch: int
     isr: tuple[int, ...]
     partition_epoch: int = 0
+
+
+UNREADABLE = PartitionState(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH, isr=(), partition_epoch=-1)
+"""Of a partition whose node can't be read: without in-sync replicas nobody is elected, and nothing is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +93,14 @@ class MetadataTree:
         self._store = store
         self._term = term
 
-    def load(self) -> StoredMetadata:
-        names = self._store.children(nodes.TOPICS)
-        found = dict(zip(names, self._read([nodes.topic_path(name) for name in names]), strict=True))
-        topic_nodes = {name: nodes.decode_topic(data) for name, data in found.items() if data}
-        deletions = self._load_deletions(topic_nodes)
+    def load(self, left_out: OddNodes | None = None) -> StoredMetadata:
+        """`left_out` gets the nodes that can't be read; without it they are errors."""
+        odd = OddNodes(are_errors=True) if left_out is None else left_out
+        topic_nodes = self._load_topics(odd)
+        deletions = self._load_deletions(topic_nodes, odd)
         live = {name: node for name, node in topic_nodes.items() if name not in deletions}
-        configs = self._load_configs([nodes.topic_config_path(name) for name in live])
-        states = self._load_states(live)
+        configs = self._load_configs([nodes.topic_config_path(name) for name in live], odd)
+        states = self._load_states(live, odd)
         topics = {
             name: StoredTopic(
                 name=name,
@@ -105,10 +112,10 @@ class MetadataTree:
             for (name, node), config in zip(live.items(), configs, strict=True)
         }
         brokers = self._store.children(nodes.BROKER_CONFIGS)
-        broker_configs = self._load_configs([f"{nodes.BROKER_CONFIGS}/{name}" for name in brokers])
+        broker_configs = self._load_configs([f"{nodes.BROKER_CONFIGS}/{name}" for name in brokers], odd)
         resource_names = ["" if name == nodes.DEFAULT_ENTITY else name for name in brokers]
-        groups = [nodes.group_of(name) for name in self._store.children(nodes.GROUP_CONFIGS)]
-        group_configs = self._load_configs([nodes.group_config_path(group) for group in groups])
+        groups = self._load_groups(odd)
+        group_configs = self._load_configs([nodes.group_config_path(group) for group in groups], odd)
         return StoredMetadata(
             topics,
             deletions,
@@ -213,37 +220,69 @@ class MetadataTree:
         self._pipeline(changes, NoNode)
         self._pipeline([Delete(nodes.deletion_path(name)) for name, _ in topics], NoNode)
 
-    def _load_deletions(self, topic_nodes: Mapping[str, nodes.TopicNode]) -> dict[str, RecordedDeletion]:
+    def _load_topics(self, odd: OddNodes) -> dict[str, nodes.TopicNode]:
+        names = self._store.children(nodes.TOPICS)
+        paths = [nodes.topic_path(name) for name in names]
+        topics: dict[str, nodes.TopicNode] = {}
+        ids: set[str] = set()
+        for name, path, found in zip(names, paths, self._store.get_many(paths), strict=True):
+            if found is None or (odd.are_errors and not found.data):
+                continue
+            node = odd.read(path, found.data, nodes.read_topic)
+            if node is None:
+                odd.leave_out(path, name, "it can't be read")
+            elif not odd.are_errors and not is_legal(name):
+                odd.leave_out(path, name, "no topic may have this name")
+            elif not odd.are_errors and node.topic_id in ids:
+                odd.leave_out(path, name, "another topic has its id")
+            else:
+                topics[name] = node
+                ids |= {node.topic_id} if node.topic_id else set()
+        return topics
+
+    def _load_groups(self, odd: OddNodes) -> list[str]:
+        names = self._store.children(nodes.GROUP_CONFIGS)
+        groups = [odd.read(f"{nodes.GROUP_CONFIGS}/{name}", name.encode(), _group_of) for name in names]
+        return [group for group in groups if group is not None]
+
+    def _load_deletions(self, topic_nodes: Mapping[str, nodes.TopicNode], odd: OddNodes) -> dict[str, RecordedDeletion]:
         names = self._store.children(nodes.DELETIONS)
         deletions = {}
-        for name, data in zip(names, self._read([nodes.deletion_path(name) for name in names]), strict=True):
+        paths = [nodes.deletion_path(name) for name in names]
+        for name, path, data in zip(names, paths, self._read(paths), strict=True):
             topic = topic_nodes.get(name)
-            if data:
-                record = nodes.decode_deletion(data)
-                deletions[name] = RecordedDeletion(nodes.decode_id(record.topic_id), record.partitions)
+            if name in odd.topics:
+                # Nobody knows which brokers have replicas.
+                odd.leave_out(path, name, "its topic can't be read")
+                continue
+            recorded = odd.read(path, data, _recorded_deletion) if data else None
+            if recorded is not None:
+                deletions[name] = recorded
             elif topic is not None and topic.topic_id:
                 deletions[name] = RecordedDeletion(nodes.decode_id(topic.topic_id), len(topic.partitions))
             else:
                 deletions[name] = RecordedDeletion(None, len(topic.partitions) if topic else 0)
         return deletions
 
-    def _load_states(self, topics: Mapping[str, nodes.TopicNode]) -> dict[str, dict[int, PartitionState]]:
+    def _load_states(
+        self, topics: Mapping[str, nodes.TopicNode], odd: OddNodes
+    ) -> dict[str, dict[int, PartitionState]]:
         wanted = [(name, index) for name, node in topics.items() for index in range(len(node.partitions))]
-        found = self._store.get_many([nodes.state_path(name, index) for name, index in wanted])
+        paths = [nodes.state_path(name, index) for name, index in wanted]
         states: dict[str, dict[int, PartitionState]] = {name: {} for name in topics}
-        for (name, index), node in zip(wanted, found, strict=True):
-            if node is not None and node.data:
-                state = nodes.decode_state(node.data)
-                states[name][index] = PartitionState(
-                    leader=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    isr=state.isr,
-                    partition_epoch=node.version,
-                )
+        for (name, index), path, node in zip(wanted, paths, self._store.get_many(paths), strict=True):
+            if not topics[name].partitions[str(index)] and not odd.are_errors:
+                odd.reasons[path] = "the partition has no replicas"
+                states[name][index] = UNREADABLE
+            elif node is not None and (node.data or not odd.are_errors):
+                state = odd.read(path, node.data, nodes.read_state)
+                states[name][index] = UNREADABLE if state is None else _state(state, node.version)
         return states
 
-    def _load_configs(self, paths: Sequence[str]) -> list[dict[str, str]]:
-        return [nodes.decode_config(data).config if data else {} for data in self._read(paths)]
+    def _load_configs(self, paths: Sequence[str], odd: OddNodes) -> list[dict[str, str]]:
+        rows = zip(paths, self._read(paths), strict=True)
+        read = [odd.read(path, data, nodes.decode_config) if data else None for path, data in rows]
+        return [{} if node is None else node.config for node in read]
 
     def _read(self, paths: Sequence[str]) -> list[bytes]:
         return [b"" if node is None else node.data for node in self._store.get_many(paths)]
@@ -279,6 +318,19 @@ class MetadataTree:
         for outcome in self._store.pipelined(list(changes), guard=self._term.guard):
             if isinstance(outcome, CoordinationError) and not (fine and isinstance(outcome, fine)):
                 raise outcome
+
+
+def _state(node: nodes.StateNode, version: int) -> PartitionState:
+    return PartitionState(leader=node.leader, leader_epoch=node.leader_epoch, isr=node.isr, partition_epoch=version)
+
+
+def _recorded_deletion(data: bytes) -> RecordedDeletion:
+    record = nodes.decode_deletion(data)
+    return RecordedDeletion(nodes.decode_id(record.topic_id), record.partitions)
+
+
+def _group_of(name: bytes) -> str:
+    return nodes.group_of(name.decode())
 
 
 def _topic_data(topic_id: UUID, assignments: Sequence[Assignment]) -> bytes:

@@ -85,7 +85,7 @@ class ElectedPart:
             case SessionChanged(SessionState.CONNECTED) if self._broker is not None:
                 # Every watch is gone: whatever happened meanwhile is read again.
                 self._run()
-            case WatchFired(path=nodes.CONTROLLER) if self._broker is not None:
+            case WatchFired(path=nodes.CONTROLLER | nodes.CONTROLLER_EPOCH) if self._broker is not None:
                 self._run_unless_elected()
             case WatchFired(path=nodes.BROKER_IDS):
                 self._do(self._office.brokers_changed)

@@ -25,10 +25,11 @@ from kafkad.core.controller.elected.registrations import live_brokers
 from kafkad.core.controller.elected.taking_office import take_office
 from kafkad.core.controller.image import Broker
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
-from kafkad.core.controller.startup.term import claim
+from kafkad.core.controller.startup.term import UnreadableEpoch, claim
 from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.odd_nodes import OddNodes
 from kafkad.core.controller.store.tree import MetadataTree
-from kafkad.core.coordination_store import BadVersion, NodeExists
+from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
@@ -70,7 +71,8 @@ class Office:
             "kafkad.leader.election.strategy",
         )
         self._random = RandomSource(lambda limit: random.randrange(limit), new_id)
-        self._odd: set[str] = set()
+        self._odd: dict[str, str] = {}
+        """By path what was said of a node."""
         self._controller: ElectedController | None = None
         self._view: ControllerView | None = None
 
@@ -84,8 +86,13 @@ class Office:
         try:
             holder = store.exists(nodes.CONTROLLER, watch=True)
             if holder is not None and holder.ephemeral_owner != store.session_id:
+                self._look_at(holder)
                 return Outcome()
             term = claim(store, self._broker_id, wall_clock_ms())
+        except UnreadableEpoch as error:
+            self._say({nodes.CONTROLLER_EPOCH: f"nobody can be the controller: {error}"})
+            store.exists(nodes.CONTROLLER_EPOCH, watch=True)
+            return Outcome()
         except (KafkaError, NodeExists, BadVersion):
             store.exists(nodes.CONTROLLER, watch=True)
             return Outcome()
@@ -93,6 +100,7 @@ class Office:
         brokers = self._live(store)
         self._watch_tree(store)
         config = self._context.config
+        left_out = OddNodes()
         self._controller = take_office(
             store,
             MetadataTree(store, term),
@@ -106,7 +114,9 @@ class Office:
             ),
             cluster_id=cluster_id,
             new_topic_id=new_id,
+            left_out=left_out,
         )
+        self._say(_left_out(left_out.reasons))
         self._view = self._new_view(store, self._controller)
         log.info("broker %d is the controller now, its epoch is %d", self._broker_id, term.epoch)
         return self._outcome()
@@ -133,11 +143,22 @@ class Office:
         )
 
     def _live(self, store: ZookeeperStore) -> dict[int, Broker]:
-        brokers, odd = live_brokers(store)
-        for name in set(odd) - self._odd:
-            log.error("the registration of broker %s can't be read, it is left out", name)
-        self._odd = set(odd)
+        brokers, odd = live_brokers(store, self._listener)
+        self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
         return brokers
+
+    def _look_at(self, holder: NodeStat) -> None:
+        """A node that ends with no session stays for ever."""
+        if not holder.ephemeral_owner:
+            what = f"{nodes.CONTROLLER} in ZooKeeper is no broker's: there is no controller until it is deleted"
+            self._say({nodes.CONTROLLER: what})
+
+    def _say(self, lines: Mapping[str, str]) -> None:
+        """Each once."""
+        for path, line in lines.items():
+            if self._odd.get(path) != line:
+                log.error("%s", line)
+            self._odd[path] = line
 
     def _watch_tree(self, store: ZookeeperStore) -> tuple[set[str], set[str]]:
         return set(store.children(nodes.TOPICS, watch=True)), set(store.children(nodes.DELETIONS, watch=True))
@@ -154,8 +175,8 @@ class Office:
         if controller is None:
             return Outcome()
         topics, deletions = self._watch_tree(store)
-        known = controller.image.topics.keys() | controller.deletions.keys()
-        if topics <= known and deletions <= controller.deletions.keys():
+        dying = controller.deletions.keys() | controller.unreadable_topics
+        if topics <= controller.image.topics.keys() | dying and deletions <= dying:
             return self._outcome()
         return self.run(store, cluster_id)
 
@@ -223,6 +244,10 @@ class Office:
             if at is not None:
                 addresses[broker.id] = (at.host, at.port)
         return Outcome(self._controller.take_requests(), addresses)
+
+
+def _left_out(reasons: Mapping[str, str]) -> dict[str, str]:
+    return {path: f"{path} in ZooKeeper is left out: {reason}" for path, reason in reasons.items()}
 
 
 Work = Callable[[ZookeeperStore], Outcome]

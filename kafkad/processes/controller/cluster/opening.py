@@ -88,8 +88,10 @@ def _opened(
         each.claim_in_cluster(cluster_id=cluster_id, node_id=config.node_id)
     changes = ConfigChanges()
     changes.watch(store)
-    topics = read_topics(store)
+    topics, unreadable = read_topics(store)
     found, offline = _scan(directories, frozenset(failed), topics)
+    # Their directories stay as they are: when the node is mended, the replica has its records.
+    found = [each for each in found if each.name.rpartition("-")[0] not in unreadable]
     is_first = context.incarnation == FIRST_INCARNATION
     found = without_sources(found, directories, is_first_incarnation=is_first)
     taken = None

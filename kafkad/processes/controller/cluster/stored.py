@@ -5,7 +5,6 @@ change is notified. A node that can't be read is left out, with one line; all el
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
-from uuid import UUID
 
 from msgspec import MsgspecError
 
@@ -19,20 +18,22 @@ Value = TypeVar("Value")
 Configs = dict[str, dict[str, str]]
 
 
-def read_topics(store: CoordinationStore) -> dict[str, AssignedTopic]:
+def read_topics(store: CoordinationStore) -> tuple[dict[str, AssignedTopic], frozenset[str]]:
+    """The topics by name, and the names of those that can't be read: nobody knows what of them belongs here."""
     names = store.children(nodes.TOPICS)
-    found = _read(store, [nodes.topic_path(name) for name in names], nodes.decode_topic)
+    found = _read(store, [nodes.topic_path(name) for name in names], nodes.read_topic)
     topics = {name: node for name, node in zip(names, found, strict=True) if node is not None}
     configs = topic_configs(store, topics)
-    return {
+    assigned = {
         name: AssignedTopic(
             name=name,
-            id=_id_of(name, node),
-            assignments=tuple(node.partitions.get(str(at), ()) for at in range(_count(node))),
+            id=nodes.decode_id(node.topic_id) if node.topic_id else NO_TOPIC_ID,
+            assignments=tuple(node.partitions[str(at)] for at in range(len(node.partitions))),
             configs=configs[name],
         )
         for name, node in topics.items()
     }
+    return assigned, frozenset(names) - topics.keys()
 
 
 def topic_configs(store: CoordinationStore, names: Iterable[str]) -> Configs:
@@ -78,20 +79,6 @@ def _entity(note: nodes.ReadConfigChange) -> tuple[str, str]:
     return (kind, name) if kind else (note.entity_type, note.entity_name)
 
 
-def _count(node: nodes.TopicNode) -> int:
-    return max((int(index) for index in node.partitions if index.isdecimal()), default=-1) + 1
-
-
-def _id_of(name: str, node: nodes.TopicNode) -> UUID:
-    if node.topic_id is None:
-        return NO_TOPIC_ID
-    try:
-        return nodes.decode_id(node.topic_id)
-    except ValueError:
-        log.error("topic %s has an id in ZooKeeper that is none: %s", name, node.topic_id)
-        return NO_TOPIC_ID
-
-
 def _read(store: CoordinationStore, paths: Sequence[str], decode: Callable[[bytes], Value]) -> list[Value | None]:
     values: list[Value | None] = []
     for path, node in zip(paths, store.get_many(paths), strict=True):
@@ -99,7 +86,7 @@ def _read(store: CoordinationStore, paths: Sequence[str], decode: Callable[[byte
         if node is not None and node.data:
             try:
                 value = decode(node.data)
-            except MsgspecError as error:
+            except (MsgspecError, ValueError, RecursionError) as error:
                 log.error("%s in ZooKeeper can't be read and is left out: %s", path, error)
         values.append(value)
     return values

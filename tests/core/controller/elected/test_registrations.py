@@ -17,10 +17,24 @@ def test_odd_registrations_are_left_out_alone() -> None:
     store = EmbeddedStore(Path(":memory:"), 7)
     ensure_paths(store)
     store.create("/brokers/ids/1", KAFKAS)
-    odd = {"2": b"no JSON", "3": b"", "4": b'{"version":1,"host":"h","port":1}', "5": b'{"endpoints":["X://h:p"]}'}
+    endpoint = b'{"endpoints":["%s"],"listener_security_protocol_map":{"INT":"%s"}}'
+    odd = {
+        "2": b"no JSON",
+        "3": b"",
+        "4": b'{"version":1,"host":"h","port":1}',
+        "5": endpoint % (b"INT://h:p", b"SSL"),
+        "6": endpoint % (b"INT://h:99999", b"SSL"),
+        "7": endpoint % (b"INT://h:1", b"QUIC"),
+        "8": endpoint % (b"EXT://h:1", b"SSL"),
+        "9": b"[" * 100_000,
+        "stranger": KAFKAS,
+        "-1": KAFKAS,
+        "01": KAFKAS,
+        "4294967296": KAFKAS,
+    }
     for name, data in odd.items():
         store.create(f"/brokers/ids/{name}", data)
-    brokers, left_out = live_brokers(store)
+    brokers, left_out = live_brokers(store, "INT")
     assert sorted(left_out) == sorted(odd)
     (broker,) = brokers.values()
     assert (broker.id, broker.rack) == (1, "rack1")

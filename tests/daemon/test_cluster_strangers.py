@@ -1,0 +1,57 @@
+"""Strangers write into ZooKeeper what no broker can read: that topic, partition or broker is left out, no more."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.test_cluster import Cluster
+
+ODD = {
+    "/brokers/topics/no-json": b"no JSON",
+    "/brokers/topics/nothing": b"",
+    "/brokers/topics/far": b'{"partitions":{"2000000000":[1]}}',
+    "/brokers/topics/no-id": b'{"partitions":{"0":[2]},"topic_id":"?"}',
+    "/brokers/topics/a b": b'{"partitions":{"0":[2]}}',
+    "/config/topics/t": b"no JSON",
+    "/brokers/ids/stranger": b"{}",
+    "/brokers/ids/9": b"no JSON",
+    "/admin/delete_topics/no-json": b"no JSON",
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as ends:
+        yield Cluster(tmp_path, ends)
+
+
+@pytest.mark.timeout(600)
+def test_a_new_controller_leaves_out_what_it_can_not_read(cluster: Cluster) -> None:
+    cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    cluster.create(1, "half", {0: [2, 3], 1: [3, 2]})
+    cluster.wait_until(lambda: cluster.leaders(3, "half") == [2, 3], "broker 3 knows the leaders")
+    cluster.produce(2, range(300))
+    for path, data in ODD.items():
+        if cluster.zookeeper.exists(path):
+            cluster.zookeeper.set(path, data)
+        else:
+            cluster.zookeeper.create(path, data)
+    cluster.zookeeper.set("/brokers/topics/half/partitions/0/state", b"no JSON")
+
+    cluster.brokers[1].kill()
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 3], "others lead in its place")
+    cluster.wait_until(lambda: cluster.controller(3) in (2, 3), "another broker is the controller")
+    cluster.produce(2, range(300, 600))
+    cluster.create(3, "after", {0: [3], 1: [2]})
+    cluster.wait_until(lambda: cluster.leaders(2, "after") == [3, 2], "the new controller makes topics")
+    cluster.brokers[1].start()
+    cluster.wait_until(lambda: cluster.in_sync(2, "t") == [{1, 2, 3}] * 3, "it has caught up when it is back")
+    assert cluster.known(1) == {1, 2, 3}
+    assert cluster.leaders(1, "half") == [-1, 3]
+    epoch = int(cluster.zookeeper.get("/controller_epoch")[0])
+    cluster.create(2, "later", {0: [1]})
+    cluster.wait_until(lambda: cluster.leaders(3, "later") == [1], "broker 3 knows the new topic")
+    assert int(cluster.zookeeper.get("/controller_epoch")[0]) == epoch
+    assert cluster.consume(1, "g", 600) == sorted(range(600))
