@@ -34,14 +34,13 @@ def live_brokers(store: CoordinationStore, listener: str) -> tuple[dict[int, Bro
 
 
 def _broker(name: str, data: bytes, epoch: int, listener: str) -> Broker:
-    broker_id = int(name)
-    if name != str(broker_id) or not 0 <= broker_id <= nodes.INT32_MAX:
+    if not name.isdecimal() or name != str(int(name)) or int(name) > nodes.INT32_MAX:
         raise ValueError("this is no broker id")
     node = nodes.decode_registration(data)
     listeners = tuple(_listener(text, node.listener_security_protocol_map) for text in node.endpoints)
     if not any(each.name == listener for each in listeners):
         raise ValueError(f"it has no listener {listener}")
-    return Broker(id=broker_id, epoch=epoch, listeners=listeners, rack=node.rack)
+    return Broker(id=int(name), epoch=epoch, listeners=listeners, rack=node.rack)
 
 
 def _listener(text: str, protocols: Mapping[str, str]) -> Listener:

@@ -205,8 +205,10 @@ def read_topic(data: bytes) -> TopicNode:
     node = decode_topic(data)
     if any(str(index) not in node.partitions for index in range(len(node.partitions))):
         raise ValueError("its partitions are not numbered from 0 on")
-    if node.topic_id:
-        decode_id(node.topic_id)
+    try:
+        decode_id(node.topic_id or encode_id(UUID(int=0)))
+    except ValueError as error:
+        raise ValueError(f"{node.topic_id!r} is no id") from error
     return node
 
 
