@@ -80,6 +80,8 @@ class Finding(NamedTuple):
     published: PartitionSlot | None
     place: Place | None
     diverging: tuple[int, int] | None
+    awaits_manifest: bool = False
+    """Whether the logs diverge is not known yet: no watch tells of this partition, so it is looked at again."""
 
 
 class Followed(NamedTuple):
@@ -208,7 +210,7 @@ class FetchEvaluator:
             end = self._epoch_end(slot, published, row.last_fetched_epoch)
             if end is None:
                 measure.needs_manifest = True
-                return Finding(row, 0, published, None, None)
+                return Finding(row, 0, published, None, None, awaits_manifest=True)
             if end[1] == UNKNOWN:
                 return Finding(row, ErrorCode.OFFSET_OUT_OF_RANGE, None, None, None)
             if end[0] < row.last_fetched_epoch or end[1] < row.fetch_offset:
@@ -289,7 +291,7 @@ class FetchEvaluator:
                 topics.setdefault(row.key[0], []).append(data)
             elif data.records is not None:
                 data.records.release()
-            is_open = data.error != 0 or finding.diverging is not None
+            is_open = data.error != 0 or finding.diverging is not None or finding.awaits_manifest
             has_more = has_records or is_open or published is None or _has_more(row, published, measure)
             session.served(row.key, has_more=has_more, has_records=has_records and not full)
 

@@ -253,6 +253,22 @@ def test_a_manifest_that_is_not_here_is_waited_for() -> None:
     assert look(world, a_row("one", 0, 104, last_fetched_epoch=3)).needs_manifest
 
 
+def test_a_follower_at_the_log_end_whose_epoch_is_not_known_yet_is_looked_at_again() -> None:
+    """Another partition of its fetch has records, so the answer does not wait: nothing else would say what is new."""
+    world = World()
+    world.logs.unknown = {0}
+    session = a_session(a_row("one", 0, 110, last_fetched_epoch=3), a_row("one", 1, 104))
+    measure = world.evaluator.measure(session, 10_000)
+    assert measure.quiet_slots == []
+    world.evaluator.answer(session, measure, full=False)
+    assert ("one", 0) in session.dirty
+    world.logs.unknown, world.logs.epoch_ends = set(), {3: (3, 110)}
+    measure = world.evaluator.measure(session, 10_000)
+    assert (0, 110) in measure.quiet_slots
+    world.evaluator.answer(session, measure, full=False)
+    assert ("one", 0) not in session.dirty, "its watch tells from now on"
+
+
 def test_a_file_that_is_gone_meanwhile_answers_nothing() -> None:
     world = World()
     world.logs.gone.add(0)
