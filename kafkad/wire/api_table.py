@@ -41,6 +41,7 @@ ALTER_REPLICA_LOG_DIRS = 34
 DESCRIBE_LOG_DIRS = 35
 CREATE_PARTITIONS = 37
 DELETE_GROUPS = 42
+ELECT_LEADERS = 43
 INCREMENTAL_ALTER_CONFIGS = 44
 ALTER_PARTITION_REASSIGNMENTS = 45
 LIST_PARTITION_REASSIGNMENTS = 46
@@ -124,6 +125,7 @@ APIS: dict[int, Api] = {
         _api(DESCRIBE_LOG_DIRS, "DescribeLogDirs", (1, 5), 2, Runs.NETWORK),
         _api(CREATE_PARTITIONS, "CreatePartitions", (0, 3), 2, Runs.CONTROLLER),
         _api(DELETE_GROUPS, "DeleteGroups", (0, 2), 2, Runs.COORDINATOR),
+        _api(ELECT_LEADERS, "ElectLeaders", (0, 2), 2, Runs.CONTROLLER),
         _api(INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", (0, 1), 1, Runs.CONTROLLER),
         _api(ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", (0, 1), 0, Runs.CONTROLLER),
         _api(LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", (0, 0), 0, Runs.CONTROLLER),

@@ -13,7 +13,7 @@ _SECURITY = (
 )
 _QUOTAS = "DescribeClientQuotas AlterClientQuotas"
 _CLUSTER = (
-    "ElectLeaders DescribeQuorum UnregisterBroker AddRaftVoter RemoveRaftVoter"
+    "DescribeQuorum UnregisterBroker AddRaftVoter RemoveRaftVoter"
 )
 _SHARE_AND_STREAMS = (
     "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState"

@@ -108,6 +108,13 @@ class Cluster:
         consumer.close()
         return sorted(found)
 
+    def elect_preferred_leaders(self, broker: int) -> None:
+        client = self.admin(broker)
+        try:
+            client.elect_leaders(0, {"t": [0, 1, 2]})
+        finally:
+            client.close()
+
     def create(self, broker: int, name: str, assignments: dict[int, list[int]]) -> None:
         client = self.admin(broker)
         try:
@@ -144,6 +151,8 @@ def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: Clust
     cluster.wait_until(lambda: cluster.leaders(2, "after") == [3, 2], "the new controller makes topics")
     cluster.brokers[1].start()
     cluster.wait_until(lambda: cluster.in_sync(2, "t") == [{1, 2, 3}] * 3, "it has caught up when it is back")
+    cluster.elect_preferred_leaders(1)
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "it leads again")
     cluster.brokers[2].kill()
     cluster.wait_until(lambda: 2 not in cluster.leaders(3, "t"), "the next one is killed, and others lead")
     cluster.produce(3, range(600, 900))

@@ -34,6 +34,7 @@ from kafkad.core.controller.controller import ControllerSettings, PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
 from kafkad.core.controller.elected.taking_office import take_office
+from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener
 from kafkad.core.controller.startup.term import claim, ensure_paths
 from kafkad.core.controller.store import nodes
@@ -230,6 +231,7 @@ class ClusterRun:
             self.leader_asks,
             self.office_changes,
             self.earlier_controller_writes,
+            self.preferred_replicas_are_elected,
             self.store_will_fail,
             self.stranger_writes,
             *[self.request_arrives] * 8,
@@ -281,6 +283,9 @@ class ClusterRun:
             self.controller.create_topics(
                 [PlannedTopic(name=name, id=self.new_id(), assignments=assignments, configs={})]
             )
+
+    def preferred_replicas_are_elected(self) -> None:
+        self.controller.elect_leaders(None, ElectionType.PREFERRED)
 
     def leader_asks(self) -> None:
         """A leader as it knows itself, perhaps no longer one; perhaps with what it asked for long ago."""

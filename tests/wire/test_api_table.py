@@ -39,6 +39,7 @@ KAFKA_4_3_0 = {
     "DescribeLogDirs": (1, 5),
     "CreatePartitions": (0, 3),
     "DeleteGroups": (0, 2),
+    "ElectLeaders": (0, 2),
     "IncrementalAlterConfigs": (0, 1),
     "OffsetDelete": (0, 0),
     "AlterReplicaLogDirs": (1, 2),

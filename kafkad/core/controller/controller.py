@@ -4,11 +4,12 @@ Each verb checks first, writes the coordination store second, and only then upda
 between, `startup` completes what the store has. Changes for the other processes are collected as deltas.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from kafkad.core.controller import deltas
+from kafkad.core.controller.elections import Elections, ElectionType, elections
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import (
     DEFAULT_BROKER,
@@ -20,6 +21,7 @@ from kafkad.core.controller.image import (
     Topic,
 )
 from kafkad.core.controller.partition_rows import (
+    in_state,
     make_partition,
     move_ended,
     moves_begun,
@@ -249,6 +251,19 @@ class Controller:
     def acknowledged(self, version: int) -> None:
         """Every live process has applied `version`: slots given back by then may be used again."""
         self._placement.acknowledged(version)
+
+    def elect_leaders(self, wanted: Iterable[TopicPartition] | None, kind: ElectionType) -> Elections:
+        """Elect where that is needed and possible; None: all partitions."""
+        results = elections(self.image, self._electorate(), wanted, kind)
+        states = {at: each for at, each in results.items() if isinstance(each, PartitionState)}
+        if states:
+            self._tree.set_states(states)
+            rows: dict[str, list[Partition]] = {}
+            for at, state in states.items():
+                row = self.image.topics[at.topic].partitions[at.partition]
+                rows.setdefault(at.topic, []).append(in_state(row, state))
+            self._publish(tuple(deltas.PartitionsChanged(name, tuple(each)) for name, each in rows.items()))
+        return results
 
     def set_topic_config(self, name: str, configs: dict[str, str]) -> None:
         self._set_config(nodes.topic_config_path(name), f"topics/{name}", configs)

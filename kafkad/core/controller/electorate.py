@@ -77,12 +77,43 @@ class Electorate:
             partition_epoch=state.partition_epoch,
         )
 
+    def preferred_state(
+        self, partition: TopicPartition, assignment: Assignment, state: PartitionState
+    ) -> PartitionState | None:
+        """The state with the preferred leader; None: it is not in sync, or away."""
+        leader = self._elect(partition, assignment, state.isr, ElectionReason.PREFERRED)
+        if leader in (NO_LEADER, state.leader):
+            return None
+        return PartitionState(
+            leader=leader,
+            leader_epoch=state.leader_epoch + 1,
+            isr=state.isr,
+            partition_epoch=state.partition_epoch,
+        )
+
+    def unclean_state(
+        self, partition: TopicPartition, assignment: Assignment, state: PartitionState
+    ) -> PartitionState | None:
+        """The state of a partition without leader, with one that need not have all records; None: all are away."""
+        leader = self._elect(partition, assignment, state.isr, unclean=True)
+        if leader == NO_LEADER:
+            return None
+        in_sync = tuple(replica for replica in state.isr if replica in self._live)
+        return PartitionState(
+            leader=leader,
+            leader_epoch=state.leader_epoch + 1,
+            isr=in_sync if leader in in_sync else (leader,),
+            partition_epoch=state.partition_epoch,
+        )
+
     def _elect(
         self,
         partition: TopicPartition,
         assignment: Assignment,
         isr: Collection[int],
         reason: ElectionReason = ElectionReason.OFFLINE,
+        *,
+        unclean: bool = False,
     ) -> int:
         leader = elect(
             self._strategy,
@@ -93,6 +124,7 @@ class Electorate:
                 topic=partition.topic,
                 partition=partition.partition,
                 reason=reason,
+                unclean=unclean,
                 shutting_down=self._shutting_down,
                 racks=self._racks,
             ),

@@ -31,6 +31,7 @@ NAMES = {
     37: "create_partitions",
     45: "alter_partition_reassignments",
     46: "list_partition_reassignments",
+    43: "elect_leaders",
     44: "incremental_alter_configs",
     57: "update_features",
     74: "list_config_resources",
@@ -517,3 +518,24 @@ def test_a_partition_keeps_the_replicas_that_it_has(client: Client, key: int, ve
 def test_no_reassignment_is_under_way(client: Client) -> None:
     answer = client.send(46, 0, topics=None, timeout=SECOND)
     assert (answer.error_code.name, answer.topics) == ("none", ())
+
+
+@pytest.mark.parametrize(("_", "version"), versions(43))
+def test_the_only_broker_needs_no_election(client: Client, _: int, version: int) -> None:
+    client.create("t")
+    named = client.message(43, version, "TopicPartitions", topic="t", partitions=(0, 1))
+    for kind in (0, 1) if version else (0,):
+        values = {"election_type": kind, "timeout": SECOND}
+        (topic,) = client.send(43, version, topic_partitions=(named,), **values).replica_election_results
+        assert [code(each) for each in topic.partition_result] == [
+            ErrorCode.ELECTION_NOT_NEEDED,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert client.send(43, version, topic_partitions=None, **values).replica_election_results == ()
+    assert client.waited is None
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_election_of_a_kind_that_nobody_knows_is_refused(client: Client, version: int) -> None:
+    response = client.send(43, version, election_type=2, topic_partitions=None, timeout=SECOND)
+    assert code(response) is ErrorCode.INVALID_REQUEST

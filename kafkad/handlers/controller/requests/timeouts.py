@@ -95,12 +95,25 @@ def _alter_configs(messages: Codec, request: Any) -> Fields:
     return {"responses": _rows(messages, "AlterConfigsResourceResponse", _resources(request))}
 
 
+def _elect_leaders(messages: Codec, request: Any) -> Fields:
+    rows = tuple(
+        messages.part(
+            "ReplicaElectionResult",
+            topic=topic.topic,
+            partition_result=_rows(messages, "PartitionResult", ({"partition_id": each} for each in topic.partitions)),
+        )
+        for topic in request.topic_partitions or ()
+    )
+    return {"error_code": _CODE, "replica_election_results": rows}
+
+
 _APIS: dict[int, tuple[str, Callable[[Codec, Any], Fields]]] = {
     api_table.CREATE_TOPICS: ("create_topics", _create_topics),
     api_table.DELETE_TOPICS: ("delete_topics", _delete_topics),
     api_table.CREATE_PARTITIONS: ("create_partitions", _create_partitions),
     api_table.ALTER_REPLICA_LOG_DIRS: ("alter_replica_log_dirs", _alter_replica_log_dirs),
     api_table.DESCRIBE_CONFIGS: ("describe_configs", _describe_configs),
+    api_table.ELECT_LEADERS: ("elect_leaders", _elect_leaders),
     api_table.ALTER_CONFIGS: ("alter_configs", _alter_configs),
     api_table.INCREMENTAL_ALTER_CONFIGS: ("incremental_alter_configs", _alter_configs),
     api_table.INIT_PRODUCER_ID: (

@@ -42,6 +42,9 @@ def _request(api: KioApi, name: str) -> Any:
             return api.request(timeout=SECONDS, topics=(), allow_replication_factor_change=True)
         case "list_partition_reassignments":
             return api.request(timeout=SECONDS, topics=None)
+        case "elect_leaders":
+            named = api.part("TopicPartitions", topic="t", partitions=(0,))
+            return api.request(election_type=0, topic_partitions=(named,), timeout=SECONDS)
         case "update_features":
             return api.request(timeout=SECONDS, feature_updates=())
     return api.request()
@@ -55,12 +58,13 @@ def test_everything_that_was_asked_for_has_timed_out(key: int, version: int) -> 
     api = KioApi(name, version)
     body = _request(api, name)
     response = api.read(timed_out(key, version, body))
-    rows = [row for field in ("topics", "responses", "results") for row in getattr(response, field, ())]
-    rows = [each for row in rows for each in getattr(row, "partitions", (row,))]
+    fields = ("topics", "responses", "results", "replica_election_results")
+    rows = [row for field in fields for row in getattr(response, field, ())]
+    rows = [each for row in rows for each in getattr(row, "partitions", getattr(row, "partition_result", (row,)))]
     codes = [int(row.error_code) for row in rows] or [int(response.error_code)]
     assert codes == [ErrorCode.REQUEST_TIMED_OUT]
     names_its_time = name in (
-        *("create_topics", "delete_topics", "create_partitions", "update_features"),
+        *("create_topics", "delete_topics", "create_partitions", "update_features", "elect_leaders"),
         *("alter_partition_reassignments", "list_partition_reassignments"),
     )
     assert patience_ms(key, version, body) == (7_000 if names_its_time else LONGEST_MS)
