@@ -11,10 +11,11 @@ from kafkad.adapters.files.storage_errors import storage_errors
 _ASIDE = ".tmp"
 
 
-def write_atomically(path: str, content: bytes) -> None:
+def write_atomically(path: str, content: bytes, mode: int = 0o666) -> None:
+    """`mode` as for open(2): less what the umask takes away."""
     aside = path + _ASIDE
     with storage_errors(path):
-        with open(aside, "wb") as file:
+        with open(aside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

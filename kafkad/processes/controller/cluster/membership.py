@@ -97,6 +97,7 @@ class Membership:
         self._store_thread.close()
         self._loop.unwatch(self._store.fileno())
         self._store.close()
+        self._sessions.ended()
 
     def _registered(self, future: "Future[Broker]") -> None:
         self._is_registering = False

@@ -1,0 +1,66 @@
+"""Sessions of a minute: who starts after a crash ends the one before, so nobody waits for that timeout."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from kafkad.adapters.stores.session_file import FILE_NAME
+from tests.daemon.test_cluster import Cluster
+
+A_MINUTE_MS = 60_000
+"""The most that the ensemble of these tests gives."""
+ENDED = "the session of this broker's process before was still alive; it is ended now"
+
+
+class LongSessions(Cluster):
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), "zookeeper.session.timeout.ms": str(A_MINUTE_MS)}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as ends:
+        made = LongSessions(tmp_path, ends)
+        made.create(3, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+        made.wait_until(lambda: made.leaders(3, "t") == [1, 2, 3], "the leaders are known")
+        yield made
+
+
+@pytest.mark.timeout(300)
+def test_a_broker_that_was_killed_is_back_as_soon_as_it_starts(cluster: Cluster) -> None:
+    cluster.produce(2, range(300))
+    cluster.brokers[1].kill()
+    cluster.brokers[1].start()
+    assert ENDED in cluster.brokers[1].output.read_text()
+    cluster.wait_until(lambda: cluster.in_sync(2, "t") == [{1, 2, 3}] * 3, "it has caught up")
+    cluster.wait_until(lambda: -1 not in cluster.leaders(2, "t"), "all is led")
+    cluster.produce(3, range(300, 600))
+    assert cluster.consume(2, "g", 600) == list(range(600))
+
+
+@pytest.mark.timeout(300)
+def test_a_controller_process_that_was_killed_costs_an_election_and_no_session(cluster: Cluster) -> None:
+    cluster.produce(1, range(300))
+    for broker in (2, 1):
+        (controller,) = [each.pid for each in cluster.brokers[broker].tree() if each.title.endswith("controller-0")]
+        os.kill(controller, signal.SIGKILL)
+        cluster.wait_until(
+            lambda broker=broker: ENDED in cluster.brokers[broker].output.read_text(),  # type: ignore[misc]
+            "its successor has ended the session",
+        )
+        cluster.wait_until(lambda: cluster.in_sync(3, "t") == [{1, 2, 3}] * 3, "it is back in sync")
+        cluster.wait_until(lambda: -1 not in cluster.leaders(3, "t"), "all is led")
+    cluster.produce(3, range(300, 600))
+    assert cluster.consume(2, "g", 600) == list(range(600))
+
+
+@pytest.mark.timeout(300)
+def test_a_stop_in_order_leaves_no_session_and_no_file(cluster: Cluster) -> None:
+    for broker in cluster.brokers.values():
+        assert broker.stop() == 0
+        assert not (broker.log_dir / FILE_NAME).exists()
+    cluster.wait_until(lambda: cluster.zookeeper.get_children("/brokers/ids") == [], "their sessions have ended")
