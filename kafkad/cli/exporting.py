@@ -30,8 +30,11 @@ from kafkad.export.run import (
     remove_orphans,
     topic_facts,
 )
+from kafkad.export.sinks.sink import Sink
 from kafkad.export.task import Task, WrittenFile
 from kafkad.export.verification import verify as verify_table
+
+NO_BROKER = "none"
 
 
 def run(
@@ -41,9 +44,8 @@ def run(
         raise WrongConfiguration(["--dry-run and --every exclude each other"])
     with _failing():
         wanted = _wanted(**asked)
-        parse_bootstrap(wanted.bootstrap)
         if dry_run:
-            _print_plan(prepare(wanted, open_sink(wanted)), as_json=as_json)
+            _print_plan(_prepared(wanted, open_sink(wanted)), as_json=as_json)
             return
         with _engine(engine, wanted) as working:
 
@@ -61,7 +63,7 @@ def run(
 
 def _run_once(engine: "_Engine") -> Summary:
     sink = open_sink(engine.wanted)
-    prepared = prepare(engine.wanted, sink)
+    prepared = _prepared(engine.wanted, sink)
     return _with_progress(prepared, lambda told: carry_out(prepared, sink, engine.run_tasks, told))
 
 
@@ -137,6 +139,7 @@ def _wanted(
     format_: str,
     name: str | None,
     log_dirs: str,
+    bootstrap: str,
     isolation: str = "read_committed",
     on_data_loss: str = "fail",
     recreated: str = "fail",
@@ -148,8 +151,13 @@ def _wanted(
     for option, value, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
         if value not in words and not (value.isascii() and value.isdigit()):
             raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {value!r}"])
+    if bootstrap == NO_BROKER:
+        bootstrap = ""
+    else:
+        parse_bootstrap(bootstrap)
     return Wanted(
         topic=topic,
+        bootstrap=bootstrap,
         out=out,
         format=format_,
         name=name or topic,
@@ -178,8 +186,17 @@ def _failing() -> Iterator[None]:
 
 @contextmanager
 def _broker(wanted: Wanted) -> Iterator[BrokerClient]:
+    if not wanted.bootstrap:
+        raise WrongConfiguration([f"this asks a broker: --bootstrap-server {NO_BROKER} is for runs"])
     with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
         yield client
+
+
+def _prepared(wanted: Wanted, sink: Sink) -> Prepared:
+    prepared = prepare(wanted, sink)
+    if wanted.bootstrap and not prepared.has_broker:
+        click.echo(f"kafkad: no broker answers at {wanted.bootstrap}: the log directories say where it ends", err=True)
+    return prepared
 
 
 class _Engine(NamedTuple):

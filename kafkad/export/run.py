@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
@@ -18,8 +17,9 @@ from kafkad.client.log_dirs import describe_log_dirs
 from kafkad.client.records import EARLIEST, LATEST, offsets
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 from kafkad.export.places import TableFolder
-from kafkad.export.problems import ExportFailed, not_answered
+from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
 from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
+from kafkad.export.reading.log_directories import check_folders, facts_without_broker
 from kafkad.export.reading.source import Source
 from kafkad.export.sinks.sink import Commit, Sink, TableState
 from kafkad.export.splitting import bytes_per_offset, divide
@@ -42,6 +42,7 @@ class Wanted:
     out: str
     name: str
     bootstrap: str
+    """Empty: there is no broker."""
     format: str = "parquet"
     source: str = "broker"
     log_dirs: tuple[str, ...] = ()
@@ -86,6 +87,8 @@ class Prepared:
     run_id: str
     lag: int
     """Offsets that the table does not have."""
+    has_broker: bool
+    """Without one the log directories said where the topic ends."""
 
 
 def open_sink(wanted: Wanted) -> Sink:
@@ -101,32 +104,49 @@ def open_sink(wanted: Wanted) -> Sink:
 
 
 def prepare(wanted: Wanted, sink: Sink) -> Prepared:
-    """Ask the broker and the table. Raises `ExportFailed`."""
+    """Ask the broker and the table. Raises `ExportFailed`.
+
+    Segment files in named directories can be read without a broker, up to where their checkpoints say.
+    """
     try:
-        with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
-            facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed)
-            partitions = sorted(facts.bounds)
-            state = sink.state(partitions)
-            committed = _continued(state, facts, accepts_recreated=wanted.accepts_recreated)
-            new = [each for each in partitions if each not in committed]
-            planned = plan(
-                facts,
-                committed,
-                starts=_offsets_at(client, wanted, new, wanted.start, facts),
-                ends=None if wanted.end == "latest" else _offsets_at(client, wanted, partitions, wanted.end, facts),
-                skips_lost=wanted.skips_lost,
-            )
-            source = Source(
-                topic=wanted.topic,
-                bootstrap=wanted.bootstrap,
-                directories=_directories(client, wanted, partitions) if wanted.source == "files" else {},
-                is_committed=wanted.is_committed,
-                max_bytes_per_sec=-(-wanted.max_bytes_per_sec // max(wanted.jobs, 1)),
-                timeout_s=wanted.timeout_s,
-            )
-            average = {} if source.directories else bytes_per_offset(client, wanted.topic, facts.bounds)
+        if wanted.bootstrap:
+            with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
+                facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed)
+                return _prepare(wanted, sink, facts, client)
     except BrokerCallFailed as failed:
-        raise not_answered(failed) from failed
+        error = not_answered(failed)
+        if not isinstance(error, BrokerAway) or wanted.source != "files" or not wanted.log_dirs:
+            raise error from failed
+    if wanted.source != "files" or not wanted.log_dirs:
+        raise ExportFailed("without a broker segment files are read: --source files, and where they lie: --log-dirs")
+    return _prepare(wanted, sink, _facts_of_files(wanted), None)
+
+
+def _facts_of_files(wanted: Wanted) -> TopicFacts:
+    return facts_without_broker(wanted.log_dirs, wanted.topic, is_committed=wanted.is_committed)
+
+
+def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient | None) -> Prepared:
+    partitions = sorted(facts.bounds)
+    state = sink.state(partitions)
+    committed = _continued(state, facts, accepts_recreated=wanted.accepts_recreated)
+    new = [each for each in partitions if each not in committed]
+    planned = plan(
+        facts,
+        committed,
+        starts=_offsets_at(client, wanted, new, wanted.start, facts),
+        ends=None if wanted.end == "latest" else _offsets_at(client, wanted, partitions, wanted.end, facts),
+        skips_lost=wanted.skips_lost,
+    )
+    source = Source(
+        topic=wanted.topic,
+        bootstrap=wanted.bootstrap if client is not None else None,
+        directories=_directories(client, wanted, partitions) if wanted.source == "files" else {},
+        is_committed=wanted.is_committed,
+        max_bytes_per_sec=-(-wanted.max_bytes_per_sec // max(wanted.jobs, 1)),
+        timeout_s=wanted.timeout_s,
+    )
+    average = {} if client is None or source.directories else bytes_per_offset(client, wanted.topic, facts.bounds)
     pieces = _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1
     run_id = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
     tasks = tuple(
@@ -142,14 +162,23 @@ def prepare(wanted: Wanted, sink: Sink) -> Prepared:
         for piece in divide(source, planned.ranges, pieces, average)
     )
     lag = sum(each.end - each.start for each in planned.ranges)
-    return Prepared(wanted=wanted, facts=facts, state=state, plan=planned, tasks=tasks, run_id=run_id, lag=lag)
+    return Prepared(
+        wanted=wanted,
+        facts=facts,
+        state=state,
+        plan=planned,
+        tasks=tasks,
+        run_id=run_id,
+        lag=lag,
+        has_broker=client is not None,
+    )
 
 
 def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> Summary:
     """Run the tasks, then make one commit; `told` hears of each file. Raises `ExportFailed`."""
     wanted, planned = prepared.wanted, prepared.plan
     if not planned.ranges and not planned.lost:
-        if prepared.state.offsets:
+        if prepared.state.offsets and prepared.has_broker:
             # The run that made the last commit may have been killed before it told the group.
             _show_progress(wanted, prepared.state.offsets)
         return Summary(topic=wanted.topic, version=None, ends=prepared.state.offsets)
@@ -169,7 +198,8 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
     version = sink.commit(prepared.state, commit)
     TableFolder(wanted.out).remove_unfinished(prepared.run_id)
     ends = {**prepared.state.offsets, **commit.ends}
-    _show_progress(wanted, ends)
+    if prepared.has_broker:
+        _show_progress(wanted, ends)
     return Summary(
         topic=wanted.topic,
         version=version,
@@ -226,27 +256,26 @@ def _continued(state: TableState, facts: TopicFacts, *, accepts_recreated: bool)
 
 
 def _offsets_at(
-    client: BrokerClient, wanted: Wanted, partitions: Sequence[int], when: str, facts: TopicFacts
+    client: BrokerClient | None, wanted: Wanted, partitions: Sequence[int], when: str, facts: TopicFacts
 ) -> dict[int, int]:
     if when == "earliest":
         return {each: facts.bounds[each].earliest for each in partitions}
     ends = {each: facts.bounds[each].end for each in partitions}
     if when == "latest":
         return ends
+    if client is None:
+        raise ExportFailed(f"only a broker knows the offsets at {when}, and there is none")
     found = offsets(client, wanted.topic, partitions, int(when))
     return {each: found[each] if found[each] >= 0 else ends[each] for each in partitions}
 
 
-def _directories(client: BrokerClient, wanted: Wanted, partitions: Iterable[int]) -> dict[int, str]:
+def _directories(client: BrokerClient | None, wanted: Wanted, partitions: Iterable[int]) -> dict[int, str]:
     """Where the partitions lie on this machine. Raises `ExportFailed` when one of them is in no directory here."""
-    folders = wanted.log_dirs or tuple(
-        row.path for row in describe_log_dirs(client, {wanted.topic: list(partitions)}) if row.error is None
-    )
-    for folder in wanted.log_dirs:
-        if not Path(folder).is_dir():
-            raise ExportFailed(f"{folder} is no log directory: it is no directory")
-        if not os.access(folder, os.R_OK | os.X_OK):
-            raise ExportFailed(f"{folder} may not be read: the group of the broker (kafkad) may")
+    folders = wanted.log_dirs
+    if client is not None and not folders:
+        described = describe_log_dirs(client, {wanted.topic: list(partitions)})
+        folders = tuple(row.path for row in described if row.error is None)
+    check_folders(wanted.log_dirs)
     found: dict[int, str] = {}
     for partition in partitions:
         name = str(TopicPartition(wanted.topic, partition))

@@ -97,7 +97,7 @@ _TABLE_OPTIONS = (
         default=DEFAULT_BOOTSTRAP,
         show_default=True,
         metavar="HOST:PORT",
-        help="The broker to ask; several with commas.",
+        help="The broker to ask; several with commas. none: --log-dirs has it all.",
     ),
     click.option(
         "--source",
@@ -148,6 +148,7 @@ out, and what is not yet committed waits for the next run.
 Example:
   kafkad export run --topic orders --out /lake/orders
   kafkad export run --topic orders --out /lake/orders --partition-by day --source files
+  kafkad export run --topic orders --out /lake/orders --source files --log-dirs /backup --bootstrap-server none
   kafkad export run --topic orders --out s3://lake/orders --format delta --jobs 4
   kafkad export run --topic orders --out /lake/orders --dry-run
   kafkad export run --topic orders --out /lake/orders --every 5m
