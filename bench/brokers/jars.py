@@ -11,6 +11,12 @@ from pathlib import Path
 
 KAFKA_VERSION = "4.3.0"
 ON_ZOOKEEPER_VERSION = "3.9.1"
+SPARK_KAFKA_VERSION = "4.2.0"
+_SPARK_KAFKA_PARTS = (
+    *("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13"),
+    *("kafka-clients", "commons-pool2"),
+)
+"""The others are among the jars of pyspark."""
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parents[1]
 _RESOLVE_TIMEOUT_S = 600
@@ -26,23 +32,31 @@ def kafka_on_zookeeper_libs() -> Path:
     return _libs("KAFKAD_KAFKA_ON_ZOOKEEPER_LIBS", ON_ZOOKEEPER_VERSION, "pom-zookeeper.xml")
 
 
-def _libs(variable: str, version: str, pom: str) -> Path:
+def spark_kafka_jars() -> list[Path]:
+    """Spark's own Kafka source; KAFKAD_SPARK_KAFKA_LIBS names another folder."""
+    libs = _libs("KAFKAD_SPARK_KAFKA_LIBS", SPARK_KAFKA_VERSION, "pom-spark.xml", "spark", "spark.version")
+    return sorted(libs.glob("*.jar"))
+
+
+def _libs(variable: str, version: str, pom: str, kind: str = "kafka", property_name: str = "kafka.version") -> Path:
     named = os.environ.get(variable)
     if named:
         return Path(named)
-    libs = _CHECKOUT / "build" / "kafka" / version / "libs"
+    libs = _CHECKOUT / "build" / kind / version / "libs"
     libs.parent.mkdir(parents=True, exist_ok=True)
     # Several test processes may start at once; the others wait for the one that downloads.
     with open(libs.parent / "resolve.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not libs.exists():
-            _resolve_into(libs, version, pom)
+            _resolve_into(libs, f"-D{property_name}={version}", pom)
     return libs
 
 
-def _resolve_into(libs: Path, version: str, pom: str) -> None:
+def _resolve_into(libs: Path, definition: str, pom: str) -> None:
     partial = libs.with_name("libs.partial")
-    command = ["mvn", "-q", "-B", "-f", str(_HERE / pom), f"-Dkafka.version={version}"]
+    command = ["mvn", "-q", "-B", "-f", str(_HERE / pom), definition]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
+    if pom == "pom-spark.xml":
+        command.append(f"-DincludeArtifactIds={','.join(_SPARK_KAFKA_PARTS)}")
     subprocess.run(command, check=True, timeout=_RESOLVE_TIMEOUT_S, stdin=subprocess.DEVNULL)
     partial.rename(libs)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from bench.brokers.jars import spark_kafka_jars
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
@@ -15,6 +17,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
+        "spark.jars": ",".join(map(str, spark_kafka_jars())),
     }
     builder = SparkSession.builder.master("local[2]").config(map=local)
     session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()

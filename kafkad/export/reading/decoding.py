@@ -75,19 +75,19 @@ def _timestamps(milliseconds: Numbers) -> pa.Array:
 
 
 def _headers(columns: RecordColumns, buffer: pa.Buffer, rows: Numbers) -> pa.Array:
+    """Null for a record that has none, as in Spark's source."""
     counts = columns.header_count[rows]
     ends = np.cumsum(counts)
     total = int(ends[-1]) if ends.size else 0
     kind = RECORDS.field("headers").type
-    edges = pa.array(np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32))
     if total == 0:
-        empty = pa.array([], kind.value_type)
-        return pa.ListArray.from_arrays(edges, empty, type=kind)
+        return pa.nulls(counts.size, kind)
+    edges = pa.array(np.concatenate((np.zeros(1, np.int64), ends)).astype(np.int32))
     places = _header_places(columns, rows, counts, total)
     keys = slices(buffer, places[0], places[1])
     values = slices(buffer, places[2], places[3])
     pairs = pa.StructArray.from_arrays([_text(keys), values], fields=list(kind.value_type))
-    return pa.ListArray.from_arrays(edges, pairs, type=kind)
+    return pa.ListArray.from_arrays(edges, pairs, type=kind, mask=pa.array(counts == 0))
 
 
 def _header_places(columns: RecordColumns, rows: Numbers, counts: Numbers, total: int) -> Numbers:

@@ -42,7 +42,7 @@ def plain(data: bytes, start: int, end: int) -> Iterator[dict[str, Any]]:
                     "offset": offset,
                     "timestamp": _EPOCH + timedelta(milliseconds=record_timestamp(header, record)),
                     "timestampType": int(header.is_log_append_time),
-                    "headers": [{"key": key, "value": value} for key, value in record.headers],
+                    "headers": [{"key": key, "value": value} for key, value in record.headers] or None,
                 }
         at += header.size
 
