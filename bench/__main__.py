@@ -76,8 +76,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--broker", nargs="+", choices=list(_KINDS), default=["apache", "kafkad"],
                         help="interpreted: kafkad with nothing compiled, after `make native`")  # fmt: skip
-    parser.add_argument("--rows", nargs="+", choices=list(TITLES), default=list(TITLES), metavar="ROW",
-                        help=f"some of: {', '.join(TITLES)}")  # fmt: skip
+    parser.add_argument("--rows", nargs="+", choices=list(TITLES), metavar="ROW",
+                        default=[row for row in TITLES if not row.startswith("lake-")],
+                        help=f"some of: {', '.join(TITLES)}; lake-… want the extras spark and delta")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="less work in each row: a look, not a measurement")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="where the JSON goes")
     parser.add_argument("--folder", type=Path, default=None, help="where the brokers keep their data")

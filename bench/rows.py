@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from bench import client_rows, commit_rows, group_rows, life_rows, raw_rows, transaction_rows
+from bench import client_rows, commit_rows, group_rows, lake_rows, life_rows, raw_rows, transaction_rows
 from bench.brokers.broker import RunningBroker
 from bench.figures import Figure
 from bench.scale import Scale
@@ -38,6 +38,11 @@ TITLES = {
     "transactions-1": "transactions of 1 record",
     "transactions-10": "transactions of 10 records",
     "transactions-100": "transactions of 100 records",
+    **{
+        f"lake-{size}-{codec}": f"a topic into a table, {size} B records, {codec}, 2 cores"
+        for size in (100, 1_000)
+        for codec in ("none", "lz4", "zstd")
+    },
     "memory": "after the load",
     "partitions": "10,000 partitions",
     "partitions-killed": "10,000 partitions after kill -9",
@@ -74,5 +79,10 @@ ON_RUNNING: Mapping[str, OnRunning] = {
     "transactions-1": partial(transaction_rows.transactions, records=1),
     "transactions-10": partial(transaction_rows.transactions, records=10),
     "transactions-100": partial(transaction_rows.transactions, records=100),
+    **{
+        f"lake-{size}-{codec}": partial(lake_rows.lake, record_size=size, codec=codec)
+        for size in (100, 1_000)
+        for codec in ("none", "lz4", "zstd")
+    },
     "memory": life_rows.after_load,
 }

@@ -15,6 +15,7 @@ class Scale:
     fetch_bytes_per_connection: int
     latency_messages: int
     client_records: int
+    lake_bytes: int
     commits: int
     paced_seconds: float
     joins: int
@@ -34,6 +35,7 @@ FULL = Scale(
     fetch_bytes_per_connection=4 * _GIGABYTE,
     latency_messages=4_000,
     client_records=1_500_000,
+    lake_bytes=_GIGABYTE // 4,
     commits=100_000,
     paced_seconds=20,
     joins=10_000,
@@ -52,6 +54,7 @@ QUICK = Scale(
     fetch_bytes_per_connection=_GIGABYTE,
     latency_messages=600,
     client_records=200_000,
+    lake_bytes=_GIGABYTE // 20,
     commits=20_000,
     paced_seconds=5,
     joins=3_000,

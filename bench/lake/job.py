@@ -1,0 +1,151 @@
+"""One Spark session that reads a topic in several ways, and says what each has cost: `python -m bench.lake.job JSON`.
+
+Each way runs on a small topic first, then on the one that is measured. CPU is that of this process, of the virtual
+machine and of all workers, and apart from it that of the broker.
+"""
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.host import cpu_of_tree
+from kafkad.export.engines.local import run_here
+from kafkad.export.engines.spark import run_in_spark
+from kafkad.export.run import Wanted, carry_out, open_sink, prepare
+from kafkad.export.task import Task, WrittenFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the benchmark wants; `log_dir` is None for a broker whose files are not read."""
+
+    bootstrap: str
+    broker_pid: int
+    log_dir: str | None
+    topic: str
+    small_topic: str
+    folder: str
+    jars: list[str]
+    cores: int
+    ways: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Of one way."""
+
+    way: str
+    seconds: float
+    client_cpu: float
+    broker_cpu: float
+
+
+class Job:
+    """The ways, by name; each brings a whole topic somewhere."""
+
+    def __init__(self, asked: Asked, spark: SparkSession) -> None:
+        self._asked = asked
+        self._spark = spark
+        self.ways: dict[str, Callable[[str], None]] = {
+            "Spark's source to noop": lambda topic: _drop(self._kafka(topic)),
+            "Spark's source to Parquet": lambda topic: self._store(self._kafka(topic)),
+            "data source through the broker to noop": lambda topic: _drop(self._kafkad(topic)),
+            "data source from files to noop": lambda topic: _drop(self._kafkad(topic, path=asked.log_dir or "")),
+            "export through the broker to Parquet, Spark": lambda topic: self._export(topic, "broker", "parquet"),
+            "export from files to Parquet, Spark": lambda topic: self._export(topic, "files", "parquet"),
+            "export from files to Delta, Spark": lambda topic: self._export(topic, "files", "delta"),
+            "export through the broker to Parquet": lambda topic: self._export(topic, "broker", "parquet", here=True),
+            "export from files to Parquet": lambda topic: self._export(topic, "files", "parquet", here=True),
+            "export from files to Delta": lambda topic: self._export(topic, "files", "delta", here=True),
+        }
+
+    def measure(self, way: str) -> Cost:
+        work = self.ways[way]
+        self._emptied(lambda: work(self._asked.small_topic))
+        before, broker_before, started = self._used(), self._broker(), time.perf_counter()
+        self._emptied(lambda: work(self._asked.topic))
+        return Cost(
+            way=way,
+            seconds=time.perf_counter() - started,
+            client_cpu=self._used() - before,
+            broker_cpu=self._broker() - broker_before,
+        )
+
+    def _used(self) -> float:
+        return cpu_of_tree(os.getpid()).total
+
+    def _broker(self) -> float:
+        return cpu_of_tree(self._asked.broker_pid).total
+
+    def _emptied(self, work: Callable[[], None]) -> None:
+        shutil.rmtree(self._out, ignore_errors=True)
+        work()
+
+    @property
+    def _out(self) -> Path:
+        return Path(self._asked.folder, "table")
+
+    def _kafka(self, topic: str) -> DataFrame:
+        return self._load("kafka", topic)
+
+    def _kafkad(self, topic: str, **options: str) -> DataFrame:
+        return self._load("kafkad", topic, minPartitions=str(2 * self._asked.cores), **options)
+
+    def _load(self, kind: str, topic: str, **options: str) -> DataFrame:
+        reader = self._spark.read.format(kind).option("kafka.bootstrap.servers", self._asked.bootstrap)
+        return reader.option("subscribe", topic).options(**options).load()
+
+    def _store(self, frame: DataFrame) -> None:
+        frame.write.option("compression", "zstd").parquet(str(self._out))
+
+    def _export(self, topic: str, source: str, table: str, *, here: bool = False) -> None:
+        asked = self._asked
+        wanted = Wanted(
+            topic=topic,
+            out=str(self._out),
+            name=topic,
+            bootstrap=asked.bootstrap,
+            format=table,
+            source=source,
+            log_dirs=(asked.log_dir,) if asked.log_dir and source == "files" else (),
+            jobs=asked.cores,
+        )
+
+        def run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
+            return run_here(tasks, asked.cores) if here else run_in_spark(self._spark, tasks, "bench")
+
+        sink = open_sink(wanted)
+        carry_out(prepare(wanted, sink), sink, run_tasks, lambda _file: None)
+
+
+def _drop(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def main() -> None:
+    asked = Asked(**json.loads(sys.argv[1]))
+    local: dict[str, bool | float | int | str | None] = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.jars": ",".join(asked.jars),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    session = SparkSession.builder.master(f"local[{asked.cores}]").config(map=local).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    job = Job(asked, session)
+    for way in asked.ways:
+        cost = job.measure(way)
+        print(json.dumps([cost.way, cost.seconds, cost.client_cpu, cost.broker_cpu]), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()
