@@ -21,6 +21,7 @@ from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.groups import commit_offsets, committed_offsets
+from kafkad.client.records import LATEST, offsets
 
 WITHIN_S = 120.0
 PARTITIONS = 3
@@ -81,6 +82,9 @@ class Lake:
         done = subprocess.run(self.command(verb, *options), capture_output=True, text=True, timeout=WITHIN_S)
         assert done.returncode == code, (done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr
+
+    def warning_of(self, verb: str, *options: str) -> str:
+        return subprocess.run(self.command(verb, *options), capture_output=True, text=True, check=True).stderr
 
     def records(self, *options: str) -> pa.Table:
         paths = self.run("files", *options).splitlines()
@@ -216,6 +220,8 @@ def test_a_topic_that_was_made_again_is_another_one(lake: Lake) -> None:
         (["--topic", "nowhere"], 1, "there is no topic 'nowhere'"),
         (["--source", "files", "--log-dirs", "/nowhere"], 1, "/nowhere is no log directory"),
         (["--source", "files", "--log-dirs", "/usr"], 1, "is in none of /usr here"),
+        (["--source", "files", "--log-dirs", "/usr", "--bootstrap-server", "none"], 1, "no partition of topic"),
+        (["--bootstrap-server", "none"], 1, "--source files, and where they lie: --log-dirs"),
         (["--out", "wind://mill/table"], 1, "can't be used"),
         (["--out", "/proc/table"], 1, "can't be written"),
         (["--start", "yesterday"], 2, "--start: expected earliest or latest or milliseconds, found 'yesterday'"),
@@ -317,3 +323,46 @@ def test_the_group_of_an_export_does_not_expire_and_is_told_again(tmp_path: Path
         eventually(lambda: committed_offsets(client, group) == {}, within=WITHIN_S, what="what was committed expires")
         assert "nothing new" in lake.run("run")
         assert committed_offsets(client, group) == told
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_segment_files_are_exported_while_their_broker_is_away(tmp_path: Path, end: str) -> None:
+    settings = {"num.partitions": str(PARTITIONS), "replica.high.watermark.checkpoint.interval.ms": "50"}
+    with Kafkad(tmp_path / "broker", settings) as broker:
+        lake = Lake(broker, tmp_path, "away")
+        lake.produce(300)
+        lake.transactions(4)
+        open_one = Producer({"bootstrap.servers": lake.bootstrap, "transactional.id": "open"})
+        open_one.init_transactions(WITHIN_S)
+        open_one.begin_transaction()
+        open_one.produce(lake.topic, value=b"not yet", partition=1)
+        open_one.flush(WITHIN_S)
+        files = ("--source", "files", "--log-dirs", str(broker.log_dir))
+        first = lake.run("run", *files, "--dry-run", "--json")
+        checkpoint = broker.log_dir / "replication-offset-checkpoint"
+        with BrokerClient(lake.bootstrap) as client:
+            ends = {f"{lake.topic} {each} {end}" for each, end in offsets(client, lake.topic, range(3), LATEST).items()}
+        eventually(lambda: ends <= set(checkpoint.read_text().splitlines()), within=WITHIN_S, what="the checkpoint")
+        if end == "stop":
+            broker.stop()
+        else:
+            broker.kill()
+        planned = lake.run("run", *files, "--bootstrap-server", "none", "--dry-run", "--json")
+        assert {**json.loads(planned), "tasks": 0} == {**json.loads(first), "tasks": 0}
+        assert "the log directories say where it ends" in lake.warning_of("run", *files)
+        assert values(lake.records()) == sorted(lake.sent)
+        assert "nothing new" in lake.run("run", *files, "--bootstrap-server", "none")
+        broker.start()
+        lake.produce(20)
+        lake.run("run", *files)
+        assert values(lake.records()) == sorted(lake.sent)
+
+
+@pytest.mark.parametrize("table", ["parquet", "delta"])
+def test_the_example_of_a_lakehouse_runs_with_one_command(table: str) -> None:
+    example = Path(__file__).parents[2] / "examples" / "lakehouse" / "lakehouse.py"
+    command = [sys.executable, str(example), "--lines", "5000", "--format", table]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
+    assert done.returncode == 0, done.stderr
+    assert "5,000 lines produced" in done.stdout and "nothing new in lines" in done.stdout
+    assert "files with most lines" in done.stdout
