@@ -75,7 +75,7 @@ def test_whatever_it_imports_is_exported() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_examples_import_nothing_else_of_kafkad(example: Path) -> None:
-    assert kafkad_imports(example.read_text()) == {"kafkad.api"}
+    assert kafkad_imports(example.read_text()) <= {"kafkad.api"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
