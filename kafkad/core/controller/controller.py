@@ -21,13 +21,12 @@ from kafkad.core.controller.image import (
     Topic,
 )
 from kafkad.core.controller.partition_rows import (
-    in_state,
+    directory_offline,
+    in_states,
     make_partition,
     move_ended,
     moves_begun,
-    offline_here,
     state_of,
-    stays,
 )
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.storing import stored_or_refused
@@ -258,11 +257,7 @@ class Controller:
         states = {at: each for at, each in results.items() if isinstance(each, PartitionState)}
         if states:
             self._tree.set_states(states)
-            rows: dict[str, list[Partition]] = {}
-            for at, state in states.items():
-                row = self.image.topics[at.topic].partitions[at.partition]
-                rows.setdefault(at.topic, []).append(in_state(row, state))
-            self._publish(tuple(deltas.PartitionsChanged(name, tuple(each)) for name, each in rows.items()))
+            self._publish(in_states(self.image, states))
         return results
 
     def set_topic_config(self, name: str, configs: dict[str, str]) -> None:
@@ -293,21 +288,17 @@ class Controller:
         self._placement.directory_failed(log_dir)
         others = self._electorate().without(self.settings.broker_id)
         states: dict[TopicPartition, PartitionState] = {}
-        changes = []
         for topic in self.image.topics.values():
-            hit = [partition for partition in topic.partitions if partition.log_dir == log_dir]
-            for partition in hit:
+            for partition in topic.partitions:
                 at = TopicPartition(topic.name, partition.index)
-                state = others.next_state(at, partition.replicas, state_of(partition))
-                if state is not None:
+                if partition.log_dir == log_dir and (
+                    state := others.next_state(at, partition.replicas, state_of(partition))
+                ):
                     states[at] = state
-            stayed = [stays(each) for each in topic.partitions if log_dir == each.future_dir != each.log_dir]
-            offline = [offline_here(each, states.get(TopicPartition(topic.name, each.index))) for each in hit]
-            if offline or stayed:
-                changes.append(deltas.PartitionsChanged(topic.name, (*offline, *stayed)))
+        changes = directory_offline(self.image, log_dir, states)
         if changes:
             self._tree.set_states(states)
-            self._publish(tuple(changes))
+            self._publish(changes)
 
     def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None:
         """Their owners move them to these log directories; the directory where a partition is ends its move."""
@@ -339,17 +330,12 @@ class Controller:
         assignments: Sequence[Assignment],
         states: Mapping[TopicPartition, PartitionState],
     ) -> tuple[Partition, ...]:
-        here = [self.settings.broker_id in replicas for replicas in assignments]
-        names = [TopicPartition(name, first + at) for at, is_here in enumerate(here) if is_here]
-        places = iter(self._placement.take(sum(here), names))
+        here = [index for index, replicas in enumerate(assignments, first) if self.settings.broker_id in replicas]
+        taken = self._placement.take(len(here), [TopicPartition(name, index) for index in here])
+        places = dict(zip(here, taken, strict=True))
         return tuple(
-            make_partition(
-                first + at,
-                next(places) if here[at] else NOT_HERE,
-                replicas,
-                states[TopicPartition(name, first + at)],
-            )
-            for at, replicas in enumerate(assignments)
+            make_partition(index, places.get(index, NOT_HERE), replicas, states[TopicPartition(name, index)])
+            for index, replicas in enumerate(assignments, first)
         )
 
     def _electorate(self) -> Electorate:

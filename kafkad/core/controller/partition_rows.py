@@ -58,6 +58,23 @@ def stays(partition: Partition) -> Partition:
     return structs.replace(partition, future_dir=NO_LOG_DIR)
 
 
+def directory_offline(
+    image: MetadataImage, log_dir: int, states: Mapping[TopicPartition, PartitionState]
+) -> tuple[deltas.PartitionsChanged, ...]:
+    """What changes when the directory is offline, for partitions in it (in their new states) and on their way to it."""
+    changes = []
+    for topic in image.topics.values():
+        offline = [
+            offline_here(each, states.get(TopicPartition(topic.name, each.index)))
+            for each in topic.partitions
+            if each.log_dir == log_dir
+        ]
+        stayed = [stays(each) for each in topic.partitions if log_dir == each.future_dir != each.log_dir]
+        if offline or stayed:
+            changes.append(deltas.PartitionsChanged(topic.name, (*offline, *stayed)))
+    return tuple(changes)
+
+
 def moves_begun(image: MetadataImage, targets: Mapping[TopicPartition, int]) -> tuple[deltas.PartitionsChanged, ...]:
     """What changes when the partitions are to be in these directories."""
     by_topic: dict[str, list[Partition]] = {}
@@ -84,3 +101,14 @@ def in_state(row: Partition, state: PartitionState) -> Partition:
         isr=state.isr,
         partition_epoch=state.partition_epoch + 1,
     )
+
+
+def in_states(
+    image: MetadataImage, states: Mapping[TopicPartition, PartitionState]
+) -> tuple[deltas.PartitionsChanged, ...]:
+    """What changes when these states were stored."""
+    by_topic: dict[str, list[Partition]] = {}
+    for at, state in states.items():
+        row = image.topics[at.topic].partitions[at.partition]
+        by_topic.setdefault(at.topic, []).append(in_state(row, state))
+    return tuple(deltas.PartitionsChanged(name, tuple(rows)) for name, rows in by_topic.items())
