@@ -2,12 +2,14 @@
 
 The core decides. The wire translates. Handlers connect. Processes act. Plugins choose.
 
-core/       the rules, pure: log, waiting, sessions, quotas, controller, coordinator, groups, transactions
+core/       the rules, pure: log, cleaning, replication, controller, hosting, coordinator, groups, transactions, waiting,
+            sessions, quotas
 wire/       bytes to messages and back: framing, headers, the API table, hot responses
 handlers/   one module per API: request to reply, or to something that waits
 adapters/   one outside thing each: files, shared memory, ZeroMQ links, coordination stores
+export/     topics into tables, by way of the files or of a client; no part of the broker
 client/     a synchronous Kafka client for our own commands; no part of the broker
-processes/  the shells: supervisor, network, worker, controller, cleaner, reporter
+processes/  the shells: supervisor, network, worker, controller, cleaner, reporter; in a cluster the fetcher, too
 plugins/    the defaults of every choice, loaded like anyone else's (hooks: hookspecs.py, what authors import: api.py)
 config/     server.properties to frozen settings
 cli/        the command line

@@ -1,1 +1,4 @@
-"""The metadata rules of a broker: topics, assignment, configs, producer ids; over a `CoordinationStore`."""
+"""The metadata rules: topics, assignment, leaders, configs, producer ids; over a `CoordinationStore`.
+
+`controller` is that of a single broker; `elected` makes it the one of a cluster.
+"""
