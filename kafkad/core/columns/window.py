@@ -35,7 +35,6 @@ HEADER_LAYOUT = np.dtype(
 
 ReadAt = Callable[[int, int], bytes]
 _FRONT = struct.Struct(">8xi4xbI")
-_FRONT_SIZE = 21
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from kafkad.core.transactions.requests import TransactionDescription, Transactio
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.wire.kio_codec import Codec, codec
 
-_THROTTLE_SIZE = 4
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 

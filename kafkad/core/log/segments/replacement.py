@@ -105,12 +105,6 @@ def _remove_other_cleaned(log: PartitionLog, cleaned: CleanedFiles) -> bool:
     return bool(others)
 
 
-def remove_cleaned(log: PartitionLog) -> None:
-    """A pass was given up: remove what it has written."""
-    for name in _cleaned_names(log):
-        log.store.unlink(name)
-
-
 def _cleaned_names(log: PartitionLog) -> list[str]:
     found = [name for name in log.store.names() if name.endswith(CLEANED)]
     return [name for name in found if parse_file_name(name) is not None]

@@ -90,11 +90,6 @@ class LedPartition:
     # The state, and changes of the ISR.
 
     @property
-    def is_alone(self) -> bool:
-        """Whether it has no other replica: all that is appended is committed."""
-        return not self._followers
-
-    @property
     def maximal_isr(self) -> frozenset[int]:
         return frozenset(self.state.isr) | frozenset(self._wanted or ())
 
