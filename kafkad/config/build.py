@@ -27,7 +27,7 @@ from kafkad.config.resolve import Resolved, resolve
 from kafkad.config.rules import contradictions
 from kafkad.config.table import BROKER_TABLE
 from kafkad.core.settings.rows import INT_MAX
-from kafkad.core.settings.values import Value
+from kafkad.core.settings.values import Value, integer
 
 Values = Mapping[str, Value]
 _Part = TypeVar("_Part")
@@ -51,7 +51,7 @@ def build(texts: Texts) -> BrokerConfig:
         raise InvalidConfiguration(resolved.problems)
     values = resolved.values
     return BrokerConfig(
-        node_id=_whole(values, "node.id"),
+        node_id=integer(values, "node.id"),
         rack=_text(values, "broker.rack"),
         network=_part(NetworkConfig, values, listeners=listeners.served, max_connections_per_ip_overrides=overrides),
         log_dirs=_part(LogDirsConfig, values, log_dirs=values["log.dirs"] or values["log.dir"]),
@@ -97,8 +97,8 @@ def _settle_identity(values: dict[str, Value]) -> None:
 def _settle_arena(values: dict[str, Value], written: Mapping[str, str]) -> None:
     """An arena without a configured size grows with the largest request, which has to fit."""
     if "kafkad.arena.bytes" not in written:
-        largest = _whole(values, "socket.request.max.bytes")
-        values["kafkad.arena.bytes"] = max(_whole(values, "kafkad.arena.bytes"), largest)
+        largest = integer(values, "socket.request.max.bytes")
+        values["kafkad.arena.bytes"] = max(integer(values, "kafkad.arena.bytes"), largest)
 
 
 def _said_twice(written: Mapping[str, str]) -> Iterator[ConfigProblem]:
@@ -168,7 +168,7 @@ def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | N
     connect = _text(values, "zookeeper.connect")
     if not connect:
         return None
-    session_ms = _whole(values, "zookeeper.session.timeout.ms")
+    session_ms = integer(values, "zookeeper.session.timeout.ms")
     connection_ms = values["zookeeper.connection.timeout.ms"]
     return ClusterConfig(
         zookeeper_connect=connect,
@@ -190,14 +190,8 @@ def inter_broker_listener(values: Values, listeners: Iterable[Listener]) -> str:
 def _runtime(values: Values) -> RuntimeConfig:
     return RuntimeConfig(
         dir=_text(values, "kafkad.runtime.dir") or "",
-        arena_bytes=_whole(values, "kafkad.arena.bytes"),
+        arena_bytes=integer(values, "kafkad.arena.bytes"),
     )
-
-
-def _whole(values: Values, name: str) -> int:
-    value = values[name]
-    assert isinstance(value, int), f"{name} is an integer option"
-    return value
 
 
 def _text(values: Values, name: str) -> str | None:

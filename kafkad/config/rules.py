@@ -7,7 +7,7 @@ brokers can share one file.
 from collections.abc import Iterator, Mapping
 
 from kafkad.config.problems import ConfigProblem
-from kafkad.core.settings.values import Value
+from kafkad.core.settings.values import Value, integer
 
 
 def contradictions(values: Mapping[str, Value]) -> Iterator[ConfigProblem]:
@@ -22,12 +22,6 @@ def contradictions(values: Mapping[str, Value]) -> Iterator[ConfigProblem]:
 _Found = Iterator[tuple[str, str]]
 
 
-def _number(values: Mapping[str, Value], name: str) -> int:
-    value = values[name]
-    assert isinstance(value, int), f"{name} is an integer option"
-    return value
-
-
 def _words(values: Mapping[str, Value], name: str) -> tuple[str, ...]:
     value = values[name]
     return value if isinstance(value, tuple) else ()
@@ -39,11 +33,11 @@ def _identity(values: Mapping[str, Value]) -> _Found:
 
 
 def _request_sizes(values: Mapping[str, Value]) -> _Found:
-    largest = _number(values, "socket.request.max.bytes")
-    queued = _number(values, "queued.max.request.bytes")
+    largest = integer(values, "socket.request.max.bytes")
+    queued = integer(values, "queued.max.request.bytes")
     if 0 < queued < largest:
         yield "queued.max.request.bytes", f"must be -1 or at least socket.request.max.bytes, {largest}"
-    if _number(values, "kafkad.arena.bytes") < largest:
+    if integer(values, "kafkad.arena.bytes") < largest:
         yield "kafkad.arena.bytes", f"must be at least socket.request.max.bytes, {largest}"
 
 
@@ -51,7 +45,7 @@ def _connections(values: Mapping[str, Value]) -> _Found:
     if values["max.connections.per.ip"] == 0 and not values["max.connections.per.ip.overrides"]:
         yield "max.connections.per.ip", "can be 0 only if max.connections.per.ip.overrides lets somebody in"
     idle, delay = "connections.max.idle.ms", "connection.failed.authentication.delay.ms"
-    if 0 <= _number(values, idle) <= _number(values, delay):
+    if 0 <= integer(values, idle) <= integer(values, delay):
         yield idle, f"must be -1, which is never, or more than {delay}, {values[delay]}"
 
 
@@ -95,28 +89,28 @@ def _ages(values: Mapping[str, Value]) -> _Found:
 
 
 def _compaction(values: Mapping[str, Value]) -> _Found:
-    least = _number(values, "log.cleaner.min.compaction.lag.ms")
-    most = _number(values, "log.cleaner.max.compaction.lag.ms")
+    least = integer(values, "log.cleaner.min.compaction.lag.ms")
+    most = integer(values, "log.cleaner.max.compaction.lag.ms")
     if least > most:
         yield "log.cleaner.min.compaction.lag.ms", f"is more than log.cleaner.max.compaction.lag.ms, {most}"
 
 
 def _dedupe_buffer(values: Mapping[str, Value]) -> _Found:
-    threads = _number(values, "log.cleaner.threads")
+    threads = integer(values, "log.cleaner.threads")
     # Kafka divides integers here, so that 1 MB is not enough.
-    if _number(values, "log.cleaner.dedupe.buffer.size") // threads <= 1024 * 1024:
+    if integer(values, "log.cleaner.dedupe.buffer.size") // threads <= 1024 * 1024:
         yield "log.cleaner.dedupe.buffer.size", "must be more than 1 MB for each cleaner (log.cleaner.threads)"
 
 
 def _replication(values: Mapping[str, Value]) -> _Found:
     wait = "replica.fetch.wait.max.ms"
     for most in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
-        if _number(values, wait) > _number(values, most):
+        if integer(values, wait) > integer(values, most):
             yield wait, f"must be less than or equal to {most}, {values[most]}"
 
 
 def _groups(values: Mapping[str, Value]) -> _Found:
-    codec = _number(values, "offsets.topic.compression.codec")
+    codec = integer(values, "offsets.topic.compression.codec")
     if not 0 <= codec <= _LAST_CODEC:
         yield "offsets.topic.compression.codec", f"must be a codec's number, 0 to {_LAST_CODEC}"
     protocols = "group.coordinator.rebalance.protocols"
@@ -124,7 +118,7 @@ def _groups(values: Mapping[str, Value]) -> _Found:
         yield protocols, "must have classic in it: disabling that protocol is not supported"
     if not _words(values, "group.consumer.assignors"):
         yield "group.consumer.assignors", "must not be empty"
-    if _number(values, "group.streams.num.standby.replicas") > _number(values, "group.streams.max.standby.replicas"):
+    if integer(values, "group.streams.num.standby.replicas") > integer(values, "group.streams.max.standby.replicas"):
         yield "group.streams.num.standby.replicas", "must be less than or equal to group.streams.max.standby.replicas"
 
 
@@ -134,7 +128,7 @@ def _group_limits(values: Mapping[str, Value]) -> _Found:
         session, heartbeat = f"group.{kind}.session.timeout.ms", f"group.{kind}.heartbeat.interval.ms"
         for rest in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             yield from _between(values, kind, rest)
-        if _number(values, heartbeat) >= _number(values, session):
+        if integer(values, heartbeat) >= integer(values, session):
             yield heartbeat, f"must be less than {session}"
     for rest in ("delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms"):
         yield from _between(values, "share", rest)
@@ -142,11 +136,11 @@ def _group_limits(values: Mapping[str, Value]) -> _Found:
 
 def _between(values: Mapping[str, Value], kind: str, rest: str) -> _Found:
     name, least, most = f"group.{kind}.{rest}", f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
-    if _number(values, most) < _number(values, least):
+    if integer(values, most) < integer(values, least):
         yield most, f"must be greater than or equal to {least}"
-    elif _number(values, name) < _number(values, least):
+    elif integer(values, name) < integer(values, least):
         yield name, f"must be greater than or equal to {least}"
-    elif _number(values, name) > _number(values, most):
+    elif integer(values, name) > integer(values, most):
         yield name, f"must be less than or equal to {most}"
 
 

@@ -28,6 +28,7 @@ from kafkad.config.dynamic import with_static
 from kafkad.core.controller.deltas import MetadataGap, apply, decode
 from kafkad.core.metrics.metric import MetricsReporter, MetricsSnapshot, Page
 from kafkad.core.metrics.snapshot import GroupLag
+from kafkad.core.settings.values import integer
 from kafkad.core.supervision.broker_state import BrokerState
 from kafkad.core.supervision.exit_codes import REFUSED
 from kafkad.hookspecs import BrokerInfo
@@ -254,6 +255,4 @@ def main(context: ChildContext) -> None:
 
 
 def _polling_ms(config: BrokerConfig) -> int:
-    polling_s = config.values[POLLING_INTERVAL]
-    assert isinstance(polling_s, int), f"{POLLING_INTERVAL} is an integer option"
-    return polling_s * 1000
+    return integer(config.values, POLLING_INTERVAL) * 1000

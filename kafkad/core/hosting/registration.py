@@ -10,7 +10,7 @@ from enum import Enum
 from msgspec import MsgspecError
 
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.core.controller.startup.startup import StartRefused
+from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.startup.term import register_broker
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore, NodeExists

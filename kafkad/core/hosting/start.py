@@ -11,8 +11,12 @@ from uuid import UUID
 from msgspec import structs
 
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
-from kafkad.core.controller.startup.reconciliation import FoundDirectory, KnownTopic, Reconciliation, reconcile
-from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, StartRefused
+from kafkad.core.controller.startup.reconciliation import (
+    FoundDirectory,
+    KnownTopic,
+    reconcile,
+)
+from kafkad.core.controller.startup.startup import Directories, SharedMemoryState
 from kafkad.core.controller.topics.placement import Place, Placement, SlotTable
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.segments.layout import directory_name
@@ -49,8 +53,9 @@ def start_host(
     inherited: SharedMemoryState | None = None,
 ) -> HostStarted:
     """Raises `StartRefused` when a partition is in two directories."""
-    result = reconcile({name: _known(topic, broker_id) for name, topic in topics.items()}, {}, directories.found)
-    _refuse_duplicates(result)
+    known = {name: KnownTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
+    result = reconcile(known, {}, directories.found)
+    result.refuse_duplicates()
     mine = {at: log_dir for at, log_dir in result.located.items() if _is_assigned(at, topics, broker_id)}
     others = [(log_dir, at) for at, log_dir in result.located.items() if at not in mine]
     strays = [(each.directory.log_dir, each.directory.name) for each in result.stray]
@@ -84,17 +89,6 @@ def start_host(
 def _partition(name: str) -> TopicPartition:
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))
-
-
-def _known(topic: AssignedTopic, broker_id: int) -> KnownTopic:
-    local = frozenset(at for at, replicas in enumerate(topic.assignments) if broker_id in replicas)
-    return KnownTopic(topic.id, len(topic.assignments), local)
-
-
-def _refuse_duplicates(result: Reconciliation) -> None:
-    if result.duplicates:
-        text = ", ".join(f"{partition} in log.dirs[{a}] and [{b}]" for partition, a, b in result.duplicates)
-        raise StartRefused(f"partitions found in two log directories: {text}; move one of each away")
 
 
 def _is_assigned(at: TopicPartition, topics: Mapping[str, AssignedTopic], broker_id: int) -> bool:

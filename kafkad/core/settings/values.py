@@ -5,6 +5,7 @@ Numbers are Java's: no underscores, no hexadecimal, 16, 32 or 64 bits; doubles p
 
 import math
 import re
+from collections.abc import Mapping
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -12,6 +13,13 @@ _BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
 _BLANK = " \t\n\x0b\f\r"
+
+
+def integer(values: Mapping[str, Value], name: str) -> int:
+    """The value of an option that is an integer and has a default."""
+    value = values[name]
+    assert isinstance(value, int), f"{name} is an integer option"
+    return value
 
 
 def parse_boolean(text: str) -> bool:

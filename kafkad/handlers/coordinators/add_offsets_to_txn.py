@@ -6,6 +6,7 @@ from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.transactions.requests import OffsetsAdded, OffsetsToAdd
 from kafkad.core.transactions.shard import TransactionShard
+from kafkad.handlers.coordinators.requests.fenced_codes import code_for
 from kafkad.wire.kio_codec import codec
 
 FENCED_FROM = 2
@@ -18,9 +19,7 @@ def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment
 
 
 def pack(reply: OffsetsAdded, version: int) -> bytes:
-    is_old = version < FENCED_FROM and reply.code is ErrorCode.PRODUCER_FENCED
-    code = ErrorCode.INVALID_PRODUCER_EPOCH if is_old else reply.code
-    return codec("add_offsets_to_txn", version).encode(error_code=code)
+    return codec("add_offsets_to_txn", version).encode(error_code=code_for(reply.code, version, FENCED_FROM))
 
 
 def refuse(request: Any, version: int, code: ErrorCode) -> bytes:

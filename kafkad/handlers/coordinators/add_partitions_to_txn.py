@@ -10,6 +10,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.producers.checks import EPOCH_BUMPING
 from kafkad.core.transactions.requests import PartitionResult, PartitionsAdded, PartitionsToAdd
 from kafkad.core.transactions.shard import TransactionShard
+from kafkad.handlers.coordinators.requests.fenced_codes import code_for
 from kafkad.wire.messages.add_partitions_to_txn import pack_one, pack_several
 
 BATCHED_FROM = 4
@@ -66,11 +67,6 @@ def _partitions(topics: Iterable[Any]) -> tuple[tuple[str, int], ...]:
 def _topics(results: tuple[PartitionResult, ...], version: int) -> list[tuple[str, list[tuple[int, int]]]]:
     in_order = sorted(results, key=itemgetter(0))
     return [
-        (topic, [(row.partition, _code(row.code, version)) for row in rows])
+        (topic, [(row.partition, code_for(row.code, version, FENCED_FROM)) for row in rows])
         for topic, rows in groupby(in_order, key=itemgetter(0))
     ]
-
-
-def _code(code: ErrorCode, version: int) -> ErrorCode:
-    is_old = version < FENCED_FROM and code is ErrorCode.PRODUCER_FENCED
-    return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code

@@ -7,6 +7,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.producers.checks import EPOCH_BUMPING
 from kafkad.core.transactions.requests import EndTxn, TransactionEnded
 from kafkad.core.transactions.shard import TransactionShard
+from kafkad.handlers.coordinators.requests.fenced_codes import code_for
 from kafkad.wire.kio_codec import codec
 
 FENCED_FROM = 2
@@ -27,9 +28,8 @@ def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment
 
 
 def pack(reply: TransactionEnded, version: int) -> bytes:
-    is_old = version < FENCED_FROM and reply.code is ErrorCode.PRODUCER_FENCED
     return codec("end_txn", version).encode(
-        error_code=ErrorCode.INVALID_PRODUCER_EPOCH if is_old else reply.code,
+        error_code=code_for(reply.code, version, FENCED_FROM),
         producer_id=reply.producer_id,
         producer_epoch=reply.producer_epoch,
     )

@@ -8,6 +8,7 @@ from kafkad.core.transactions.requests import InitProducerId, ProducerInitialize
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.core.transactions.state import NO_EPOCH
 from kafkad.core.types import NO_PRODUCER_ID
+from kafkad.handlers.coordinators.requests.fenced_codes import code_for
 from kafkad.wire.kio_codec import codec, milliseconds
 
 FENCED_FROM = 4
@@ -26,9 +27,8 @@ def handle(request: Any, caller: Caller, shard: TransactionShard, moment: Moment
 
 
 def pack(reply: ProducerInitialized, version: int) -> bytes:
-    is_old = version < FENCED_FROM and reply.code is ErrorCode.PRODUCER_FENCED
     return codec("init_producer_id", version).encode(
-        error_code=ErrorCode.INVALID_PRODUCER_EPOCH if is_old else reply.code,
+        error_code=code_for(reply.code, version, FENCED_FROM),
         producer_id=reply.producer_id,
         producer_epoch=reply.producer_epoch,
     )

@@ -7,6 +7,7 @@ from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.controller.topics.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kafkad.core.controller.topics.topics import NewTopic, TopicResult
 from kafkad.core.errors import ErrorCode
+from kafkad.core.settings.values import integer
 
 log = logging.getLogger(__name__)
 
@@ -16,23 +17,23 @@ def internal_topics(config: BrokerConfig) -> dict[str, NewTopic]:
     topics = (
         NewTopic(
             name=GROUP_METADATA_TOPIC,
-            partitions=_whole(config, "offsets.topic.num.partitions"),
-            replication_factor=_whole(config, "offsets.topic.replication.factor"),
+            partitions=integer(config.values, "offsets.topic.num.partitions"),
+            replication_factor=integer(config.values, "offsets.topic.replication.factor"),
             configs=(
                 ("cleanup.policy", "compact"),
                 ("compression.type", "producer"),
-                ("segment.bytes", str(_whole(config, "offsets.topic.segment.bytes"))),
+                ("segment.bytes", str(integer(config.values, "offsets.topic.segment.bytes"))),
             ),
         ),
         NewTopic(
             name=TRANSACTION_STATE_TOPIC,
-            partitions=_whole(config, "transaction.state.log.num.partitions"),
-            replication_factor=_whole(config, "transaction.state.log.replication.factor"),
+            partitions=integer(config.values, "transaction.state.log.num.partitions"),
+            replication_factor=integer(config.values, "transaction.state.log.replication.factor"),
             configs=(
                 ("cleanup.policy", "compact"),
                 ("compression.type", "uncompressed"),
-                ("min.insync.replicas", str(_whole(config, "transaction.state.log.min.isr"))),
-                ("segment.bytes", str(_whole(config, "transaction.state.log.segment.bytes"))),
+                ("min.insync.replicas", str(integer(config.values, "transaction.state.log.min.isr"))),
+                ("segment.bytes", str(integer(config.values, "transaction.state.log.segment.bytes"))),
                 ("unclean.leader.election.enable", "false"),
             ),
         ),
@@ -68,9 +69,3 @@ class Refusals:
             elif self._said.get(result.name) != (reason := result.message or result.code.name):
                 self._said[result.name] = reason
                 log.error("%s can't be created, its coordinators are not available: %s", result.name, reason)
-
-
-def _whole(config: BrokerConfig, name: str) -> int:
-    value = config.values[name]
-    assert isinstance(value, int), f"{name} is an integer option"
-    return value

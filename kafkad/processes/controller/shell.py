@@ -20,7 +20,7 @@ from kafkad.adapters.links.supervision_channel import (
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
-from kafkad.core.controller.startup.startup import StartRefused
+from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.supervision.broker_state import BrokerState
 from kafkad.core.supervision.exit_codes import FAILED, REFUSED

@@ -15,6 +15,7 @@ from kafkad.config import BrokerConfig
 from kafkad.core.controller.deltas import BrokersChanged, MetadataGap, Snapshot, apply, decode
 from kafkad.core.controller.image import MetadataImage
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, PartitionId
+from kafkad.core.settings.values import integer
 from kafkad.processes.fetcher.followed import Followed, FollowedPartitions
 from kafkad.processes.fetcher.leader import Leader
 from kafkad.processes.fetcher.lent_records import LentRecords
@@ -44,8 +45,8 @@ class FetcherProcess:
         self._registry = context.registry
         self._workers = context.registry.role("worker")
         self._limits = fetch_limits(config)
-        self._backoff_ms = _whole(config, "replica.fetch.backoff.ms")
-        self._answer_timeout_ms = _whole(config, "replica.socket.timeout.ms")
+        self._backoff_ms = integer(config.values, "replica.fetch.backoff.ms")
+        self._answer_timeout_ms = integer(config.values, "replica.socket.timeout.ms")
         self._image = MetadataImage()
         fetchers = len(context.registry.role("fetcher"))
         self._followed = FollowedPartitions(config.node_id, context.key.index, fetchers)
@@ -256,14 +257,8 @@ class FetcherProcess:
 def fetch_limits(config: BrokerConfig) -> FetchLimits:
     """What a follower asks for in one Fetch."""
     return FetchLimits(
-        max_wait_ms=_whole(config, "replica.fetch.wait.max.ms"),
-        min_bytes=_whole(config, "replica.fetch.min.bytes"),
-        max_bytes=_whole(config, "replica.fetch.response.max.bytes"),
-        partition_max_bytes=_whole(config, "replica.fetch.max.bytes"),
+        max_wait_ms=integer(config.values, "replica.fetch.wait.max.ms"),
+        min_bytes=integer(config.values, "replica.fetch.min.bytes"),
+        max_bytes=integer(config.values, "replica.fetch.response.max.bytes"),
+        partition_max_bytes=integer(config.values, "replica.fetch.max.bytes"),
     )
-
-
-def _whole(config: BrokerConfig, name: str) -> int:
-    value = config.values[name]
-    assert isinstance(value, int), f"{name} is an integer option"
-    return value

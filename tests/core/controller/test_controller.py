@@ -5,7 +5,8 @@ import pytest
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.deltas import apply, snapshot
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, MetadataImage
-from kafkad.core.controller.startup.startup import SharedMemoryState, StartRefused
+from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.controller.startup.startup import SharedMemoryState
 from kafkad.core.controller.startup.term import claim
 from kafkad.core.controller.store.nodes import decode_state, decode_topic, encode_id
 from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics

@@ -6,7 +6,7 @@ import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.core.controller.startup.startup import StartRefused
+from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.startup.term import ensure_paths
 from kafkad.core.hosting.registration import Waiting, try_to_register
 

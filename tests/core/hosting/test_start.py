@@ -6,8 +6,8 @@ import pytest
 
 from kafkad.core.cluster.control_requests import LeaderAndIsrPartition, LeaderAndIsrRequest, LeaderAndIsrTopic
 from kafkad.core.controller.image import NO_LEADER, NO_SLOT
-from kafkad.core.controller.startup.reconciliation import FoundDirectory
-from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, StartRefused
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, StartRefused
+from kafkad.core.controller.startup.startup import Directories, SharedMemoryState
 from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
 from kafkad.core.types import TopicPartition

@@ -26,6 +26,10 @@ _MOST_MISSING = MAX_PARTITIONS_PER_REQUEST
 """A topic may have this many partitions more than the store or the other directories say."""
 
 
+class StartRefused(Exception):
+    """The broker must not start with these log directories, or in this cluster; the message says why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundDirectory:
     """A partition directory; `topic_id` of its partition.metadata, `leader_epoch` the latest of its checkpoint."""
@@ -43,6 +47,11 @@ class KnownTopic:
     id: UUID
     partitions: int
     local: frozenset[int]
+
+    @classmethod
+    def of(cls, id: UUID, assignments: Sequence[Sequence[int]], broker_id: int) -> "KnownTopic":
+        local = frozenset(index for index, replicas in enumerate(assignments) if broker_id in replicas)
+        return cls(id, len(assignments), local)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,12 @@ class Reconciliation:
     stray: list[StrayDirectory] = field(default_factory=list)
     duplicates: list[tuple[TopicPartition, int, int]] = field(default_factory=list)
     """One partition in two directories: an operator has to decide, and the broker does not start."""
+
+    def refuse_duplicates(self) -> None:
+        """Raises `StartRefused` when there are any."""
+        if self.duplicates:
+            text = ", ".join(f"{partition} in log.dirs[{a}] and [{b}]" for partition, a, b in self.duplicates)
+            raise StartRefused(f"partitions found in two log directories: {text}; move one of each away")
 
 
 def parse_directory(name: str) -> TopicPartition | None:

@@ -30,10 +30,6 @@ from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import TopicPartition
 
 
-class StartRefused(Exception):
-    """The broker must not start with these log directories; the message says why and which."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
     """The log directories that the shell found, by their index in log.dirs."""
@@ -80,10 +76,10 @@ def start(
     tree.prune_notifications()
     stored = tree.load()
     topics = identify(tree, stored.topics, random_source.new_topic_id)
-    known = {name: _known(topic, settings.broker_id) for name, topic in topics.items()}
+    known = {name: KnownTopic.of(topic.id, topic.assignments, settings.broker_id) for name, topic in topics.items()}
     deleted_ids = {name: record.topic_id for name, record in stored.deletions.items()}
     result = reconcile(known, deleted_ids, directories.found)
-    _refuse_duplicates(result)
+    result.refuse_duplicates()
     extended = extend(tree, topics, result.located, settings.broker_id)
     topics |= adopt(tree, result.adopted, settings, random_source.new_topic_id)
     unavailable = frozenset(_unavailable(topics, result, directories))
@@ -129,17 +125,6 @@ def _with_features(image: MetadataImage, tree: MetadataTree) -> MetadataImage:
     if known is None:
         known = first_levels(), tree.set_features(first_levels())
     return replace(image, features=known[0], features_epoch=known[1])
-
-
-def _known(topic: StoredTopic, broker_id: int) -> KnownTopic:
-    local = frozenset(at for at, replicas in enumerate(topic.assignments) if broker_id in replicas)
-    return KnownTopic(topic.id, len(topic.assignments), local)
-
-
-def _refuse_duplicates(result: Reconciliation) -> None:
-    if result.duplicates:
-        text = ", ".join(f"{partition} in log.dirs[{a}] and [{b}]" for partition, a, b in result.duplicates)
-        raise StartRefused(f"partitions found in two log directories: {text}; move one of each away")
 
 
 def _unavailable(

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.core.controller.startup.startup import StartRefused
+from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
 from kafkad.processes.controller.cluster.opening import OpenedHost, register

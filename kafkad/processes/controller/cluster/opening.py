@@ -17,8 +17,8 @@ from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.embedded_store import FILE_NAME
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.controller.image import Broker, Listener
-from kafkad.core.controller.startup.reconciliation import FoundDirectory
-from kafkad.core.controller.startup.startup import Directories, StartRefused
+from kafkad.core.controller.startup.reconciliation import FoundDirectory, StartRefused
+from kafkad.core.controller.startup.startup import Directories
 from kafkad.core.controller.startup.term import ensure_cluster_id, ensure_paths
 from kafkad.core.coordination_store import CoordinationError, CoordinationStore
 from kafkad.core.hosting.hosting import Hosting

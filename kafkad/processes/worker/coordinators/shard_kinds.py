@@ -23,6 +23,7 @@ from kafkad.core.groups.consumer.topics import Subscriptions
 from kafkad.core.groups.shard import GroupShard
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.metrics.catalogue import CONSUMER_REBALANCES, Block
+from kafkad.core.settings.values import integer
 from kafkad.core.transactions.config import TransactionConfig
 from kafkad.core.transactions.shard import TransactionShard
 from kafkad.processes.worker.partitions import Partitions
@@ -105,14 +106,14 @@ def shard_kinds(
         producer_ids.prefetch()
         return TransactionShard(transactions_now(), topics, producer_ids, leader_epoch, compile_pattern)
 
-    commit_timeout_ms = _whole(config, "offsets.commit.timeout.ms")
+    commit_timeout_ms = integer(config.values, "offsets.commit.timeout.ms")
     return {
         GROUP_METADATA_TOPIC: ShardKind(
             make_shard=group_shard,
             configure=lambda shard: shard.configure(consumers_now()),
             topics_deleted=lambda shard, ids, moment: shard.offsets.topics_deleted(ids, moment),
             codec=group_records,
-            compression=Codec(_whole(config, "offsets.topic.compression.codec")),
+            compression=Codec(integer(config.values, "offsets.topic.compression.codec")),
             timeout_ms=commit_timeout_ms,
         ),
         TRANSACTION_STATE_TOPIC: ShardKind(
@@ -126,38 +127,32 @@ def shard_kinds(
 
 def group_config(config: BrokerConfig) -> GroupConfig:
     return GroupConfig(
-        min_session_timeout_ms=_whole(config, "group.min.session.timeout.ms"),
-        max_session_timeout_ms=_whole(config, "group.max.session.timeout.ms"),
-        initial_rebalance_delay_ms=_whole(config, "group.initial.rebalance.delay.ms"),
-        max_size=_whole(config, "group.max.size"),
-        offset_metadata_max_bytes=_whole(config, "offset.metadata.max.bytes"),
-        offsets_retention_ms=_whole(config, "offsets.retention.minutes") * _MINUTE_MS,
-        offsets_retention_check_interval_ms=_whole(config, "offsets.retention.check.interval.ms"),
+        min_session_timeout_ms=integer(config.values, "group.min.session.timeout.ms"),
+        max_session_timeout_ms=integer(config.values, "group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=integer(config.values, "group.initial.rebalance.delay.ms"),
+        max_size=integer(config.values, "group.max.size"),
+        offset_metadata_max_bytes=integer(config.values, "offset.metadata.max.bytes"),
+        offsets_retention_ms=integer(config.values, "offsets.retention.minutes") * _MINUTE_MS,
+        offsets_retention_check_interval_ms=integer(config.values, "offsets.retention.check.interval.ms"),
     )
 
 
 def consumer_config(config: BrokerConfig, assignors: Mapping[str, GroupAssignor]) -> ConsumerConfig:
     return ConsumerConfig(
         assignors={name: assignors[name] for name in config.plugins.group_assignors},
-        session_timeout_ms=_whole(config, "group.consumer.session.timeout.ms"),
-        heartbeat_interval_ms=_whole(config, "group.consumer.heartbeat.interval.ms"),
-        assignment_interval_ms=_whole(config, "group.consumer.assignment.interval.ms"),
-        max_size=_whole(config, "group.consumer.max.size"),
+        session_timeout_ms=integer(config.values, "group.consumer.session.timeout.ms"),
+        heartbeat_interval_ms=integer(config.values, "group.consumer.heartbeat.interval.ms"),
+        assignment_interval_ms=integer(config.values, "group.consumer.assignment.interval.ms"),
+        max_size=integer(config.values, "group.consumer.max.size"),
         migration_policy=MigrationPolicy(str(config.values["group.consumer.migration.policy"]).lower()),
     )
 
 
 def transaction_config(config: BrokerConfig) -> TransactionConfig:
     return TransactionConfig(
-        max_timeout_ms=_whole(config, "transaction.max.timeout.ms"),
-        transactional_id_expiration_ms=_whole(config, "transactional.id.expiration.ms"),
-        expiration_interval_ms=_whole(config, "transaction.remove.expired.transaction.cleanup.interval.ms"),
-        abort_interval_ms=_whole(config, "transaction.abort.timed.out.transaction.cleanup.interval.ms"),
-        offsets_partitions=_whole(config, "offsets.topic.num.partitions"),
+        max_timeout_ms=integer(config.values, "transaction.max.timeout.ms"),
+        transactional_id_expiration_ms=integer(config.values, "transactional.id.expiration.ms"),
+        expiration_interval_ms=integer(config.values, "transaction.remove.expired.transaction.cleanup.interval.ms"),
+        abort_interval_ms=integer(config.values, "transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+        offsets_partitions=integer(config.values, "offsets.topic.num.partitions"),
     )
-
-
-def _whole(config: BrokerConfig, name: str) -> int:
-    value = config.values[name]
-    assert isinstance(value, int), f"{name} is an integer option"
-    return value
