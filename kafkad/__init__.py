@@ -2,8 +2,8 @@
 
 The core decides. The wire translates. Handlers connect. Processes act. Plugins choose.
 
-core/       the rules, pure: log, cleaning, replication, controller, hosting, coordinator, groups, transactions, waiting,
-            sessions, quotas
+core/       the rules, pure: log, cleaning, replication, controller, hosting, coordinator, groups, transactions,
+            waiting, sessions, quotas
 wire/       bytes to messages and back: framing, headers, the API table, hot responses
 handlers/   one module per API: request to reply, or to something that waits
 adapters/   one outside thing each: files, shared memory, ZeroMQ links, coordination stores

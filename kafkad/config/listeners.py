@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from kafkad.core.types import SECURITY_PROTOCOLS
+
 _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class InvalidListeners(ValueError):
@@ -104,7 +105,7 @@ def _protocols(protocol_map: str) -> Mapping[str, str]:
     protocols = {}
     for pair in filter(None, (part.strip() for part in protocol_map.split(","))):
         name, _, protocol = (part.strip() for part in pair.rpartition(":"))
-        if not name or protocol.upper() not in PROTOCOLS:
+        if not name or protocol.upper() not in SECURITY_PROTOCOLS:
             raise InvalidListeners(f"listener.security.protocol.map: expected NAME:PROTOCOL, found {pair!r}")
         protocols[name.upper()] = protocol.upper()
     return protocols

@@ -5,11 +5,10 @@ Only the values are here; the adapter keeps them in shared memory.
 
 from typing import NamedTuple, Protocol
 
-from kafkad.core.types import HIGH_WATERMARK, TXN_COMMITTED, LogPosition
+from kafkad.core.types import HIGH_WATERMARK, NO_OWNER, TXN_COMMITTED, LogPosition
 
 ROLE_NONE, ROLE_LEADER, ROLE_FOLLOWER = 0, 1, 2
 STATE_FREE, STATE_RECOVERING, STATE_ONLINE, STATE_OFFLINE, STATE_DELETING = range(5)
-NO_OWNER = -1
 
 
 class PartitionSlot(NamedTuple):

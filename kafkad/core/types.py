@@ -18,9 +18,15 @@ NO_PRODUCER_ID = -1
 LAST_PRODUCER_EPOCH = 2**15 - 1
 """A producer that reaches it gets a new producer id."""
 NO_SEQUENCE = -1
+NO_LEADER = -1
 NO_LEADER_EPOCH = -1
+NO_OWNER = -1
+"""Stands for no worker: this broker has no replica of the partition."""
+NO_GENERATION = -1
 NOT_CLEANED = -1
 """The cleaned offset of a log that was never compacted."""
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""By their number in Kafka's protocol."""
 LARGEST_OFFSET = 2**63 - 1
 LARGEST_PARTITION = 2**31 - 1
 """The largest values of the protocol's fields."""

@@ -3,6 +3,7 @@
 A request for controllers is refused with MISMATCHED_ENDPOINT_TYPE (KIP-919), which version 0 does not know.
 """
 
+from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.handlers.requests.broker_rows import broker_rows
@@ -11,7 +12,6 @@ from kafkad.handlers.requests.operations import CLUSTER_OPERATIONS, NOT_ASKED
 from kafkad.wire.kio_codec import Codec, codec
 
 BROKERS, CONTROLLERS = 1, 2
-NO_CONTROLLER = -1
 
 
 def handle(body: memoryview, context: RequestContext, view: BrokerView) -> bytes:

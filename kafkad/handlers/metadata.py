@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from kafkad.core.controller.image import Topic
+from kafkad.core.controller.image import NO_CONTROLLER, Topic
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
@@ -21,7 +21,6 @@ from kafkad.wire.error_counts import count_error
 from kafkad.wire.messages.metadata import NO_TOPIC_ID, MetadataRequest, WantedTopic, pack_response, pack_topic
 
 TOPIC_IDS_ASKED_FROM = 12
-NO_CONTROLLER = -1
 STEP_TOPICS = 50
 _NO_ERRORS: Mapping[str, int] = {}
 

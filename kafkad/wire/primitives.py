@@ -11,6 +11,8 @@ I32 = Struct(">i")
 I64 = Struct(">q")
 
 EMPTY_TAGS = b"\x00"
+NOT_THROTTLED = I32.pack(0)
+"""The throttle time of all answers but those to Produce and Fetch."""
 LONGEST_STRING = 2**15 - 1
 MOST_TAGS = 10
 """The largest number of unknown tagged fields in one section; no structure of the protocol has more than five."""

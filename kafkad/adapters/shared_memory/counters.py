@@ -8,10 +8,10 @@ incarnation: a restarted process goes on counting where its predecessor stopped,
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from kafkad.adapters.shared_memory.process_registry import PROCESS_SLOTS
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.core.metrics.catalogue import BLOCK_WORDS
 
-PROCESS_SLOTS = 64
 WORDS_PER_BLOCK = BLOCK_WORDS
 BLOCK_BYTES = WORDS_PER_BLOCK * 8
 COUNTERS_BYTES = PROCESS_SLOTS * BLOCK_BYTES

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kafkad.core.log.segments.index import LARGEST_RELATIVE_OFFSET
 from kafkad.core.log.settings import LogConfig
 
-_LARGEST_RELATIVE_OFFSET = 2**31 - 1
 _MOST_SEGMENTS = 64
 
 
@@ -45,7 +45,7 @@ def _fits(group: Sequence[SourceSegment], segment: SourceSegment, end: int, conf
     together = [*group, segment]
     if len(group) == _MOST_SEGMENTS:
         return False
-    if segment.size and end - 1 - group[0].base_offset > _LARGEST_RELATIVE_OFFSET:
+    if segment.size and end - 1 - group[0].base_offset > LARGEST_RELATIVE_OFFSET:
         return False
     return (
         sum(each.size for each in together) <= config.segment_bytes

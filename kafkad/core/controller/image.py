@@ -10,10 +10,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
-NO_LEADER = -1
+from kafkad.core.types import NO_LEADER as NO_LEADER
+from kafkad.core.types import NO_OWNER as NO_OWNER
+
 NO_LOG_DIR = -1
 """The partition's log directory is offline, or it is being moved to none."""
-NO_OWNER = -1
 NO_SLOT = -1
 NO_CONTROLLER = -1
 DEFAULT_BROKER = ""

@@ -14,7 +14,6 @@ from msgspec import structs
 from kafkad.core.cluster.control_requests import (
     EPOCH_DURING_DELETE,
     NO_BROKER_EPOCH,
-    NO_LEADER_EPOCH,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -43,7 +42,7 @@ from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.metadata_updates import Configs, live_brokers, note_topic
-from kafkad.core.types import NO_TOPIC_ID, TopicPartition
+from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
 
 NO_CONTROLLER_EPOCH = -1
 
@@ -237,6 +236,7 @@ class Hosting:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if state.leader_epoch == EPOCH_DURING_DELETE:
             self._condemned.add(name)
+        # A request of an old version does not say the leader epoch.
         is_compared = state.leader_epoch not in (EPOCH_DURING_DELETE, NO_LEADER_EPOCH)
         if is_compared and state.leader_epoch < known.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH

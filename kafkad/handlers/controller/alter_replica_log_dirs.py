@@ -4,10 +4,8 @@ from kafkad.core.controller.log_dir_moves import alter_replica_log_dirs
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
 from kafkad.core.types import TopicPartition
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, Answer, ControllerView, ReplyAfter
 from kafkad.wire.kio_codec import codec
-
-LONGEST_WAIT_MS = 10_000
 
 
 def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:

@@ -5,14 +5,13 @@ from typing import Any
 from kafkad.core.coordinator.shard import Caller, Moment, Outcome
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.offsets.messages import (
-    NO_GENERATION,
     CommitReply,
     PartitionCommit,
     TopicCommit,
     TxnOffsetCommit,
 )
 from kafkad.core.groups.records import GroupRecord
-from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
+from kafkad.core.types import NO_GENERATION, NO_LEADER_EPOCH, NO_TOPIC_ID
 from kafkad.handlers.coordinators.requests.offset_shard import OffsetShard
 from kafkad.wire.messages.offset_replies import pack_txn_commit
 

@@ -9,10 +9,10 @@ from collections.abc import Collection, Hashable, Sequence
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, MetadataImage, Partition, Topic
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import ErrorCode
+from kafkad.core.types import NO_LEADER
 from kafkad.wire.error_counts import count_errors
 from kafkad.wire.messages.metadata import PartitionRow, layout, pack_topic
 
-NO_LEADER = -1
 WHOLE_ANSWERS = 4
 """Cached answers with all topics. Each may be megabytes, and clients of the same kind send the same request."""
 

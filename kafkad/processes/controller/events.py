@@ -24,12 +24,12 @@ from kafkad.core.metrics.catalogue import (
 )
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
-from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
+from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ReplyAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of
 from kafkad.processes.controller.checkpoints import Checkpoints, intervals_ms
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
-from kafkad.processes.controller.replies import LONGEST_WAIT_MS, Replies, WaitingReply
+from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.controller.topic_deletion import TopicDeletions

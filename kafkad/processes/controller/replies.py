@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 
-LONGEST_WAIT_MS = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class WaitingReply:

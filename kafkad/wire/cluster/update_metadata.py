@@ -10,6 +10,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataResponse,
     UpdateMetadataTopic,
 )
+from kafkad.core.types import SECURITY_PROTOCOLS
 from kafkad.wire.cluster.flat_partitions import flat, grouped
 from kafkad.wire.cluster.schema import (
     Field,
@@ -26,8 +27,6 @@ from kafkad.wire.cluster.schema import (
     struct_of,
     uuid,
 )
-
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _STATE = (
     Field("partition_index", int32),
@@ -48,14 +47,14 @@ _ENDPOINT = (
     Field("port", int32),
     Field("host", string),
     Field("listener", string, 3),
-    Field("security_protocol", int16, value=lambda endpoint: _PROTOCOLS.index(endpoint.security_protocol)),
+    Field("security_protocol", int16, value=lambda endpoint: SECURITY_PROTOCOLS.index(endpoint.security_protocol)),
 )
 
 
 def _endpoint(*, security_protocol: int, **values: Any) -> LiveEndpoint:
-    if not 0 <= security_protocol < len(_PROTOCOLS):
+    if not 0 <= security_protocol < len(SECURITY_PROTOCOLS):
         raise ValueError(f"there is no security protocol {security_protocol}")
-    protocol = _PROTOCOLS[security_protocol]
+    protocol = SECURITY_PROTOCOLS[security_protocol]
     return LiveEndpoint(**{"listener": protocol, **values}, security_protocol=protocol)
 
 

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from kafkad.wire.error_counts import count_errors
-from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string, string
+from kafkad.wire.primitives import EMPTY_TAGS, NOT_THROTTLED, array_length, compact_string, string
 
 FLEXIBLE_FROM = 3
 _RESULT = Struct(">ih")
 _RESULT_AND_TAGS = Struct(">ihx")
-_NOT_THROTTLED = I32.pack(0)
 _NO_ERROR = b"\0\0"
 
 Topics = Sequence[tuple[str, Sequence[tuple[int, int]]]]
@@ -22,7 +21,7 @@ Topics = Sequence[tuple[str, Sequence[tuple[int, int]]]]
 def pack_one(version: int, topics: Topics) -> bytes:
     """Versions 0 to 3, about one transaction."""
     flexible = version >= FLEXIBLE_FROM
-    return _NOT_THROTTLED + _topics(topics, flexible=flexible) + (EMPTY_TAGS if flexible else b"")
+    return NOT_THROTTLED + _topics(topics, flexible=flexible) + (EMPTY_TAGS if flexible else b"")
 
 
 def pack_several(transactions: Iterable[tuple[str, Topics]]) -> bytes:
@@ -31,7 +30,7 @@ def pack_several(transactions: Iterable[tuple[str, Topics]]) -> bytes:
         compact_string(transactional_id) + _topics(topics, flexible=True) + EMPTY_TAGS
         for transactional_id, topics in transactions
     ]
-    return b"".join((_NOT_THROTTLED, _NO_ERROR, array_length(len(rows), flexible=True), *rows, EMPTY_TAGS))
+    return b"".join((NOT_THROTTLED, _NO_ERROR, array_length(len(rows), flexible=True), *rows, EMPTY_TAGS))
 
 
 def _topics(topics: Topics, *, flexible: bool) -> bytes:

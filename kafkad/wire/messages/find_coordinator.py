@@ -7,14 +7,13 @@ from typing import NamedTuple
 from kafkad.wire.api_table import APIS, FIND_COORDINATOR
 from kafkad.wire.body_reader import BodyReader
 from kafkad.wire.error_counts import count_error
-from kafkad.wire.primitives import EMPTY_TAGS, I16, I32, array_length, compact_string, string
+from kafkad.wire.primitives import EMPTY_TAGS, I16, I32, NOT_THROTTLED, array_length, compact_string, string
 from kafkad.wire.request_limits import allowance_of
 from kafkad.wire.steps import Reading
 
 BATCHED_FROM = 4
 _FLEXIBLE_FROM = APIS[FIND_COORDINATOR].flexible_from
 _PORT_AND_CODE = Struct(">ih")
-_NOT_THROTTLED = I32.pack(0)
 
 
 class FindCoordinatorRequest(NamedTuple):
@@ -54,7 +53,7 @@ def pack_single(version: int, found: FoundCoordinator) -> bytes:
     node_id, host, port = found.node
     head = I16.pack(found.error)
     if version >= 1:
-        head = _NOT_THROTTLED + head + text(found.message)
+        head = NOT_THROTTLED + head + text(found.message)
     return head + I32.pack(node_id) + text(host) + I32.pack(port) + (EMPTY_TAGS if flexible else b"")
 
 
@@ -76,4 +75,4 @@ def pack_rows(rows: Iterable[FoundCoordinator]) -> bytes:
 
 def pack_batched(count: int, packed: Iterable[bytes]) -> bytes:
     """The response with many keys, from `count` rows of `pack_rows`."""
-    return b"".join((_NOT_THROTTLED, array_length(count, flexible=True), *packed, EMPTY_TAGS))
+    return b"".join((NOT_THROTTLED, array_length(count, flexible=True), *packed, EMPTY_TAGS))

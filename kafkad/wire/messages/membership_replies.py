@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from struct import Struct
 
 from kafkad.wire.error_counts import count_error
-from kafkad.wire.primitives import EMPTY_TAGS, I16, I32, array_length, compact_string, string, uvarint
+from kafkad.wire.primitives import EMPTY_TAGS, I16, I32, NOT_THROTTLED, array_length, compact_string, string, uvarint
 
 JOIN_FLEXIBLE_FROM = 6
 SYNC_FLEXIBLE_FROM = 4
 _CODE_AND_GENERATION = Struct(">hi")
-_NOT_THROTTLED = I32.pack(0)
 
 Members = Iterable[tuple[str, str | None, bytes]]
 """(member id, instance id, metadata) of each."""
@@ -35,7 +34,7 @@ def pack_join(
     count_error(code)
     flexible = version >= JOIN_FLEXIBLE_FROM
     text = compact_string if flexible else string
-    parts = [_NOT_THROTTLED if version >= 2 else b"", _CODE_AND_GENERATION.pack(code, generation)]
+    parts = [NOT_THROTTLED if version >= 2 else b"", _CODE_AND_GENERATION.pack(code, generation)]
     if version >= 7:
         parts += (text(protocol_type), text(protocol))
     else:
@@ -54,7 +53,7 @@ def pack_join(
 def pack_sync(version: int, code: int, *, protocol_type: str | None, protocol: str | None, assignment: bytes) -> bytes:
     """SyncGroup, versions 0 to 5."""
     count_error(code)
-    head = (_NOT_THROTTLED if version >= 1 else b"") + I16.pack(code)
+    head = (NOT_THROTTLED if version >= 1 else b"") + I16.pack(code)
     if version < SYNC_FLEXIBLE_FROM:
         return head + I32.pack(len(assignment)) + assignment
     if version >= 5:

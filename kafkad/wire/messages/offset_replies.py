@@ -9,7 +9,7 @@ from struct import Struct
 from uuid import UUID
 
 from kafkad.wire.error_counts import count_error, count_errors
-from kafkad.wire.primitives import EMPTY_TAGS, I16, I32, array_length, compact_string, string
+from kafkad.wire.primitives import EMPTY_TAGS, I16, NOT_THROTTLED, array_length, compact_string, string
 from kafkad.wire.steps import STEP, Reading
 
 COMMIT_FLEXIBLE_FROM = 8
@@ -22,7 +22,6 @@ _RESULT_AND_TAGS = Struct(">ihx")
 _DELETE_HEAD = Struct(">hi")
 _PLACE = Struct(">iq")
 _PLACE_AND_EPOCH = Struct(">iqi")
-_NOT_THROTTLED = I32.pack(0)
 
 Results = Iterable[tuple[str, UUID, Sequence[tuple[int, int]]]]
 """(topic, its id, (partition, code) of each)."""
@@ -34,14 +33,14 @@ def pack_commit(version: int, topics: Results) -> bytes:
     """OffsetCommit, versions 2 to 10."""
     flexible = version >= COMMIT_FLEXIBLE_FROM
     rows = _results(topics, flexible=flexible, by_id=version >= _BY_TOPIC_ID_FROM)
-    return (_NOT_THROTTLED if version >= 3 else b"") + rows + (EMPTY_TAGS if flexible else b"")
+    return (NOT_THROTTLED if version >= 3 else b"") + rows + (EMPTY_TAGS if flexible else b"")
 
 
 def pack_txn_commit(version: int, topics: Results) -> bytes:
     """TxnOffsetCommit, versions 0 to 5."""
     flexible = version >= TXN_COMMIT_FLEXIBLE_FROM
     rows = _results(topics, flexible=flexible, by_id=False)
-    return _NOT_THROTTLED + rows + (EMPTY_TAGS if flexible else b"")
+    return NOT_THROTTLED + rows + (EMPTY_TAGS if flexible else b"")
 
 
 def pack_delete(code: int, topics: Results) -> bytes:
@@ -63,7 +62,7 @@ def pack_fetch(version: int, groups: Sequence[tuple[str, FetchedTopics, int]]) -
 
 def pack_fetch_in_steps(version: int, groups: Sequence[tuple[str, FetchedTopics, int]]) -> Reading[bytes]:
     """The same, with a pause after some hundred partitions each."""
-    head = _NOT_THROTTLED if version >= 3 else b""
+    head = NOT_THROTTLED if version >= 3 else b""
     count_errors(code for _, _, code in groups)
     if version >= MANY_GROUPS_FROM:
         by_id = version >= _BY_TOPIC_ID_FROM

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkad.adapters.shared_memory.counters import COUNTERS_BYTES, PROCESS_SLOTS, WORDS_PER_BLOCK, Counters
+from kafkad.adapters.shared_memory.counters import COUNTERS_BYTES, WORDS_PER_BLOCK, Counters
+from kafkad.adapters.shared_memory.process_registry import PROCESS_SLOTS
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 
 

@@ -19,7 +19,8 @@ from kafkad.adapters.shared_memory.partition_table import (
     SlotUnreadable,
 )
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
-from kafkad.core.partition_slot import NO_OWNER, ROLE_LEADER, STATE_FREE, STATE_ONLINE, PartitionSlot
+from kafkad.core.partition_slot import ROLE_LEADER, STATE_FREE, STATE_ONLINE, PartitionSlot
+from kafkad.core.types import NO_OWNER
 
 OLD = PartitionSlot(topic_id=b"0123456789abcdef", partition=3, owner=1, state=STATE_ONLINE, hw_offset=100)
 NEW = OLD._replace(hw_offset=200, leader_epoch=7, role=ROLE_LEADER, generation=2)

@@ -7,8 +7,8 @@ from msgspec import MsgspecError
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore
+from kafkad.core.types import SECURITY_PROTOCOLS
 
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORTS = range(1 << 16)
 
 
@@ -47,6 +47,6 @@ def _listener(text: str, protocols: Mapping[str, str]) -> Listener:
     name, _, address = text.partition("://")
     host, _, port = address.rpartition(":")
     protocol = protocols.get(name, name)
-    if int(port) not in _PORTS or protocol not in _PROTOCOLS:
+    if int(port) not in _PORTS or protocol not in SECURITY_PROTOCOLS:
         raise ValueError(f"{text!r} is no endpoint of a protocol that is known")
     return Listener(name=name, host=host.strip("[]"), port=int(port), security_protocol=protocol)

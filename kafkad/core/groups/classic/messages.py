@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.groups.classic.member import NO_ASSIGNMENT, Protocols
+from kafkad.core.types import NO_GENERATION
 
 NO_MEMBER_ID = ""
-NO_GENERATION = -1
 _NO_REASON = "not provided"
 
 

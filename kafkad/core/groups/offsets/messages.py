@@ -8,11 +8,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
+from kafkad.core.types import NO_GENERATION, NO_LEADER_EPOCH, NO_TOPIC_ID
 
 NO_OFFSET = -1
 NO_RETENTION = -1
-NO_GENERATION = -1
 
 
 class PartitionCommit(NamedTuple):

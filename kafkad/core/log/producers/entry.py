@@ -4,14 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kafkad.core.log.records.batch import BatchHeader
+from kafkad.core.log.records.batch import MAX_SEQUENCE, BatchHeader
 from kafkad.core.types import NO_SEQUENCE, NO_TIMESTAMP
 
 RETAINED_BATCHES: Final = 5
 """Clients may have five requests in flight; an older repetition can't be told from a gap."""
 NO_PRODUCER_EPOCH: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
-MAX_SEQUENCE: Final = 2**31 - 1
 
 
 class Appended(NamedTuple):

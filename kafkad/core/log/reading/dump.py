@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkad.core.log.epochs import CorruptCheckpoint, parse_checkpoint
-from kafkad.core.log.producers.entry import MAX_SEQUENCE
 from kafkad.core.log.producers.snapshot import CorruptSnapshot, decode_snapshot
-from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, Codec, CorruptBatch, has_valid_crc
+from kafkad.core.log.records.batch import CONTROL_FLAG, MAX_SEQUENCE, BatchHeader, Codec, CorruptBatch, has_valid_crc
 from kafkad.core.log.records.batch_scan import walk_batches
 from kafkad.core.log.records.end_markers import read_end_marker
 from kafkad.core.log.records.record import MalformedRecords, Record, iter_records, record_timestamp

@@ -11,10 +11,8 @@ from struct import Struct
 from kafkad.core.log.reading.dump import Found, Line, Problem, Source
 from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, read_header_within
 from kafkad.core.log.records.batch_scan import walk_batches
+from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from kafkad.core.types import NO_TIMESTAMP
-
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
 
 
 def dump_offset_index(index: Source, log: Source, base_offset: int) -> Found:
@@ -22,7 +20,7 @@ def dump_offset_index(index: Source, log: Source, base_offset: int) -> Found:
     previous = base_offset - 1
     if not index.size:
         yield Line(kind="empty", fields={})
-    for relative, position in _entries(index.content(), _OFFSET_ENTRY, relative_at=0):
+    for relative, position in _entries(index.content(), OFFSET_ENTRY, relative_at=0):
         offset = base_offset + relative
         yield Line(kind="index", fields={"offset": offset, "position": position})
         if offset <= previous:
@@ -35,14 +33,14 @@ def dump_offset_index(index: Source, log: Source, base_offset: int) -> Found:
             continue
         if position < 0 or found.last_offset != offset:
             yield Problem(message=f"Index offset: {offset}, log offset: {found.last_offset}")
-    yield from _trailing(index, _OFFSET_ENTRY)
+    yield from _trailing(index, OFFSET_ENTRY)
 
 
 def dump_time_index(index: Source, log: Source, base_offset: int) -> Found:
     """Yields every entry, and each one whose offset, timestamp or order does not fit the log."""
     batches = _Walk(log)
     previous = NO_TIMESTAMP
-    for timestamp, relative in _entries(index.content(), _TIME_ENTRY, relative_at=1):
+    for timestamp, relative in _entries(index.content(), TIME_ENTRY, relative_at=1):
         offset = base_offset + relative
         yield Line(kind="timeindex", fields={"timestamp": timestamp, "offset": offset})
         found = batches.at_or_after(offset)
@@ -54,7 +52,7 @@ def dump_time_index(index: Source, log: Source, base_offset: int) -> Found:
         if previous >= timestamp:
             yield Problem(message=f"Index timestamp: {timestamp}, Previously indexed timestamp: {previous}")
         previous = timestamp
-    yield from _trailing(index, _TIME_ENTRY)
+    yield from _trailing(index, TIME_ENTRY)
 
 
 class _Walk:

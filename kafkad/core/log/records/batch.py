@@ -28,7 +28,7 @@ TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
 DELETE_HORIZON_FLAG = 0x40
 
-_MAX_SEQUENCE = 2**31 - 1
+MAX_SEQUENCE = 2**31 - 1
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">8xi")
 _BASE_OFFSET = struct.Struct(">q")
@@ -94,7 +94,7 @@ class BatchHeader(NamedTuple):
         """The sequence of the last record: sequences wrap to 0 after 2**31 - 1; -1 if there are none."""
         if self.base_sequence < 0:
             return self.base_sequence
-        return (self.base_sequence + self.last_offset_delta) & _MAX_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
 
     @property
     def codec_bits(self) -> int:

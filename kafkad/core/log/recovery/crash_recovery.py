@@ -11,13 +11,13 @@ from typing import NamedTuple
 from kafkad.core.log.epochs import LeaderEpochCache
 from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, has_valid_crc, read_header_within
 from kafkad.core.log.records.old_formats import refuse_old_message
+from kafkad.core.log.segments.index import LARGEST_RELATIVE_OFFSET
 from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import SegmentStore
 
 _CHUNK = 1 << 20
-_LARGEST_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Progress(NamedTuple):
@@ -99,7 +99,7 @@ def _read(segment: Segment, position: int, size: int, wanted: int) -> memoryview
 def _check_batch(window: memoryview, at: int, header: BatchHeader, base_offset: int, next_offset: int) -> None:
     if header.base_offset < next_offset or header.last_offset_delta < 0:
         raise CorruptBatch(at, f"expected offset {next_offset} or more, found {header.base_offset}")
-    if header.last_offset - base_offset > _LARGEST_RELATIVE_OFFSET:
+    if header.last_offset - base_offset > LARGEST_RELATIVE_OFFSET:
         raise CorruptBatch(at, f"offset {header.last_offset} does not fit a segment from {base_offset}")
     if at + header.size > len(window) or not has_valid_crc(window, at, header):
         raise CorruptBatch(at, f"the batch does not match its checksum {header.crc}")

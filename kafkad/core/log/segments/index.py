@@ -13,6 +13,7 @@ from kafkad.core.types import NO_TIMESTAMP
 
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
+LARGEST_RELATIVE_OFFSET = 2**31 - 1
 NO_ENTRY = (-1, -1)
 
 FLUSH_ENTRIES = 16

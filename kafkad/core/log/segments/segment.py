@@ -9,14 +9,19 @@ from struct import Struct
 
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.records.batch_scan import find_batch, largest_timestamp, walk_batches
-from kafkad.core.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, IndexAppender, known_time, used_entries
+from kafkad.core.log.segments.index import (
+    LARGEST_RELATIVE_OFFSET,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    IndexAppender,
+    known_time,
+    used_entries,
+)
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, PRODUCER_SNAPSHOT, TIME_INDEX, TXN_INDEX, file_name
 from kafkad.core.log.segments.transaction_index import TransactionIndex
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
 from kafkad.core.types import NO_TIMESTAMP
-
-_LARGEST_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Segment:
@@ -113,7 +118,7 @@ class Segment:
 
     def should_roll(self, config: LogConfig, *, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
         """Whether these records must go to a new segment."""
-        if last_offset - self.base_offset > _LARGEST_RELATIVE_OFFSET or self.is_index_full:
+        if last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET or self.is_index_full:
             return True
         if self.size == 0:
             return False
@@ -218,7 +223,7 @@ class Segment:
         next_offset = self.base_offset
         for at, header in walk_batches(self.log.read_at, position, self.size):
             relative = header.last_offset - self.base_offset
-            if header.base_offset < next_offset or not 0 <= relative <= _LARGEST_RELATIVE_OFFSET:
+            if header.base_offset < next_offset or not 0 <= relative <= LARGEST_RELATIVE_OFFSET:
                 raise CorruptBatch(at, f"expected offset {next_offset} or a little more, found {header.base_offset}")
             next_offset = header.next_offset
         return next_offset

@@ -8,6 +8,9 @@ from kafkad.core.controller.configs import ConfigRules
 from kafkad.core.controller.controller import Controller, RandomSource
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 
+LONGEST_WAIT_MS = 10_000
+"""So long an answer waits for other processes to apply a change: one that hangs must not hold it back."""
+
 
 class DescribedOption(Protocol):
     """One configuration option in DescribeConfigs; `synonyms` are (name, value, source)."""

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
 from kafkad.core.hosting.hosting import Hosting
+from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
 from kafkad.processes.controller.cluster.joint import Answered, ControlRequest, ControlResponse
 from kafkad.processes.controller.cluster.stored import Configs
-
-LONGEST_WAIT_MS = 10_000
-"""A local process that hangs must not hold back the controller."""
 
 
 @dataclass(frozen=True, slots=True)
