@@ -175,6 +175,7 @@ def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | N
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
         inter_broker_listener=inter_broker_listener(values, listeners),
+        suspect_refused_ms=integer(values, "kafkad.suspect.refused.ms"),
     )
 
 

@@ -59,6 +59,10 @@ OTHER_VALUES: dict[str, tuple[tuple[str, str], ...]] = {
         ("zookeeper.connect", "127.0.0.1:2181"),
         ("zookeeper.connection.timeout.ms", "5"),
     ),
+    "kafkad.suspect.refused.ms": (
+        ("zookeeper.connect", "127.0.0.1:2181"),
+        ("kafkad.suspect.refused.ms", "5"),
+    ),
     "socket.request.max.bytes": (("socket.request.max.bytes", "200000000"),),
 }
 

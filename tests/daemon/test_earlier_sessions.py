@@ -59,6 +59,21 @@ def test_a_controller_process_that_was_killed_costs_an_election_and_no_session(c
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("killed", [1, 3])
+def test_a_broker_whose_host_refuses_connections_is_led_around_at_once(cluster: Cluster, killed: int) -> None:
+    """Broker 1 is the controller."""
+    cluster.produce(2, range(300))
+    cluster.brokers[killed].kill()
+    others = {1, 2, 3} - {killed}
+    cluster.wait_until(lambda: set(cluster.leaders(2, "t")) <= others, "others lead")
+    cluster.produce(2, range(300, 600))
+    assert cluster.controller(2) in others
+    cluster.brokers[killed].start()
+    cluster.wait_until(lambda: cluster.in_sync(2, "t") == [{1, 2, 3}] * 3, "it has caught up")
+    assert cluster.consume(2, "g", 600) == list(range(600))
+
+
+@pytest.mark.timeout(300)
 def test_a_stop_in_order_leaves_no_session_and_no_file(cluster: Cluster) -> None:
     for broker in cluster.brokers.values():
         assert broker.stop() == 0

@@ -163,6 +163,8 @@ class ClusterRun:
         self.asked: list[AlterPartitionRequest] = []
         self.leaving: set[tuple[int, int]] = set()
         """(broker, its epoch) of those that want to shut down."""
+        self.suspects: set[tuple[int, int]] = set()
+        """(broker, its epoch) of those that live, and whose hosts refuse the controller's connections."""
         self.isr_may_grow = False
         self.spoilt: dict[str, bytes] = {}
         """What state nodes had before a stranger wrote them."""
@@ -187,6 +189,9 @@ class ClusterRun:
             if each.is_alive
         }
 
+    def gone(self) -> frozenset[int]:
+        return frozenset(each.id for each in self.live().values() if (each.id, each.epoch) in self.suspects)
+
     def elect(self, broker_id: int) -> None:
         while True:
             try:
@@ -196,6 +201,7 @@ class ClusterRun:
             return
 
     def _take_office(self, broker_id: int) -> None:
+        self.suspects.discard((broker_id, self.brokers[broker_id].epoch))
         term = claim(self.store, broker_id, 1_000)
         self.controller_id, self.controller = (
             broker_id,
@@ -207,7 +213,11 @@ class ClusterRun:
                 ),
                 election=PreferredReplica(),
                 announcer=Announcer(
-                    controller_id=broker_id, controller_epoch=term.epoch, listener=LISTENER, brokers=self.live()
+                    controller_id=broker_id,
+                    controller_epoch=term.epoch,
+                    listener=LISTENER,
+                    brokers=self.live(),
+                    gone=self.gone(),
                 ),
                 cluster_id="c",
                 new_topic_id=self.new_id,
@@ -225,6 +235,7 @@ class ClusterRun:
         events = (
             self.broker_goes_or_comes,
             self.brokers_are_seen,
+            self.broker_is_suspected_or_trusted,
             self.broker_asks_to_shut_down,
             self.topic_is_made_or_deleted,
             self.leader_asks,
@@ -270,7 +281,14 @@ class ClusterRun:
                         assert not others, f"{name}-{row.index} is led on, though {others} could"
 
     def brokers_are_seen(self) -> None:
-        self.controller.brokers_changed(self.live())
+        self.controller.brokers_changed(self.live(), self.gone())
+
+    def broker_is_suspected_or_trusted(self) -> None:
+        """It lives on and gets what was sent before."""
+        others = [each for each in self.brokers.values() if each.id != self.controller_id]
+        broker = self.random.choice(others)
+        self.suspects ^= {(broker.id, broker.epoch)}
+        self.brokers_are_seen()
 
     def topic_is_made_or_deleted(self) -> None:
         name = self.random.choice(TOPICS)
@@ -424,6 +442,7 @@ class ClusterRun:
         """All brokers are back and everything arrives."""
         self.store.writes_left, self.isr_may_grow = None, False
         self.strangers_writes_are_undone()
+        self.suspects.clear()
         for broker in self.brokers.values():
             if not broker.is_alive or (broker.id, broker.epoch) in self.leaving:
                 broker.restart(self._new_epoch())

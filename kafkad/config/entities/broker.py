@@ -112,6 +112,8 @@ class ClusterConfig:
     zookeeper_connection_timeout_ms: int
     inter_broker_listener: str
     """The name of the listener that brokers use among themselves."""
+    suspect_refused_ms: int
+    """How long a host refuses connections until its broker counts as gone; 0: until its session ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from kafkad.config.rows.reasons import ONE_STORE
 from kafkad.core.settings.limits import Between, NotEmpty, OneOf
 from kafkad.core.settings.option import Setting
-from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, HIGH, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, row
+from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LIST, LONG, LOW, MEDIUM, READ_ONLY, STRING, row
 
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
@@ -36,6 +36,9 @@ SETTINGS: tuple[Setting, ...] = (
     row("kafkad.log.flush.acks", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
         "Nothing that is written to a log is acknowledged or shown to consumers before it is on disk, whatever "
         "flush.messages says; one sync of a log serves all that came before it."),
+    row("kafkad.suspect.refused.ms", INT, 500, Between(0), MEDIUM, READ_ONLY,
+        "In a cluster: how long the host of a broker that has answered before refuses connections until the broker "
+        "counts as gone, so that nobody waits for its session to end; 0 waits, as Apache Kafka does."),
     row("kafkad.quota.producer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,
         "Bytes per second that each client id may produce; -1 is no limit."),
     row("kafkad.quota.consumer.byte.rate.default", LONG, -1, Between(-1), MEDIUM, CLUSTER_WIDE,

@@ -6,6 +6,7 @@ grows. A request that repeats is sent again on it, until it is answered or the d
 and the sender decides. Versions are the sender's to choose: a cluster on ZooKeeper fixes them, it does not negotiate.
 """
 
+import errno
 import logging
 import os
 import select
@@ -54,7 +55,8 @@ class Request:
     """`on_reply` gets the body of the response, valid during the call unless `place` gave the memory.
 
     `place` is asked for memory for the whole frame (correlation id and header included) when its length is known.
-    `on_failure` gets the reason in words; a request with `repeats` fails only when its destination is dropped.
+    `on_failure` gets the reason in words; a request with `repeats` fails only when its destination is dropped. While it
+    is the next one, `on_refused` hears of each connection that nobody accepts: on that host no such process listens.
     """
 
     api_key: int
@@ -65,24 +67,30 @@ class Request:
     on_failure: Callable[[str], None]
     timeout_ms: int = 30_000
     repeats: bool = False
+    longest_pause_ms: int = LONGEST_PAUSE_MS
+    on_refused: Callable[[], None] | None = None
     place: Callable[[int], memoryview] | None = None
 
 
 class BrokerConnections:
     """Call `turn` in each pass of the loop; it may sleep until `next_deadline_ms`."""
 
-    def __init__(self, loop: EventLoop, client_id: str, clock: Callable[[], int] = monotonic_ms) -> None:
-        self._loop = loop
-        self._client_id = client_id
-        self._clock = clock
-        self._names = NameResolution(loop)
+    def __init__(
+        self,
+        loop: EventLoop,
+        client_id: str,
+        clock: Callable[[], int] = monotonic_ms,
+        idle_closed: Callable[[Destination], None] = lambda _to: None,
+    ) -> None:
+        """`idle_closed` hears when the other side closes a connection on which nothing was under way."""
+        self._shared = _Shared(loop, NameResolution(loop), client_id, clock, idle_closed)
         self._connections: dict[Destination, _Connection] = {}
 
     def send(self, to: Destination, request: Request) -> None:
         """Queue the request behind those to the same destination."""
         connection = self._connections.get(to)
         if connection is None:
-            connection = self._connections[to] = _Connection(self._loop, self._names, self._client_id, to, self._clock)
+            connection = self._connections[to] = _Connection(self._shared, to)
         connection.requests.append(request)
         connection.go_on()
 
@@ -92,19 +100,9 @@ class BrokerConnections:
         if connection is not None:
             connection.end("it is not needed any more")
 
-    def has_answered(self, to: Destination) -> bool:
-        """Whether the present connection has carried an answer."""
-        connection = self._connections.get(to)
-        return connection is not None and connection.has_answered
-
-    def waiting(self, to: Destination) -> int:
-        """The number of requests that are not answered yet."""
-        connection = self._connections.get(to)
-        return 0 if connection is None else len(connection.requests)
-
     def turn(self) -> None:
         """Give up what is late, connect again where the pause is over."""
-        now_ms = self._clock()
+        now_ms = self._shared.clock()
         for connection in list(self._connections.values()):
             if connection.deadline_ms is not None and connection.deadline_ms <= now_ms:
                 connection.late()
@@ -120,24 +118,29 @@ class BrokerConnections:
             connection.requests.clear()
             connection.end("")
         self._connections.clear()
-        self._names.close()
+        self._shared.names.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all connections of a process have in common."""
+
+    loop: EventLoop
+    names: NameResolution
+    client_id: str
+    clock: Callable[[], int]
+    idle_closed: Callable[[Destination], None]
 
 
 class _Connection:
     """States by what is set: `_socket` is None while a name is resolved and during a pause."""
 
-    def __init__(
-        self, loop: EventLoop, names: NameResolution, client_id: str, to: Destination, clock: Callable[[], int]
-    ) -> None:
+    def __init__(self, shared: _Shared, to: Destination) -> None:
         self.requests: deque[Request] = deque()
         """The first is under way once `_is_sent`."""
         self.deadline_ms: int | None = None
-        self.has_answered = False
-        self._loop = loop
-        self._names = names
-        self._client_id = client_id
+        self._shared = shared
         self._to = to
-        self._clock = clock
         self._socket: socket.socket | None = None
         self._addresses: list[Address] = []
         self._is_connected = False
@@ -159,8 +162,8 @@ class _Connection:
                 self._begin_request()
         elif self._socket is None and not self._is_resolving and self.deadline_ms is None:
             self._is_resolving = True
-            self.deadline_ms = self._clock() + CONNECT_TIMEOUT_MS
-            self._names.resolve(self._to.host, self._to.port, self._resolved)
+            self.deadline_ms = self._shared.clock() + CONNECT_TIMEOUT_MS
+            self._shared.names.resolve(self._to.host, self._to.port, self._resolved)
 
     def late(self) -> None:
         """The deadline is over: that of a pause, of a connection attempt, or of the answer."""
@@ -201,16 +204,19 @@ class _Connection:
         try:
             made.connect(address)
         except BlockingIOError:
-            self._loop.watch(made.fileno(), self._ready, select.EPOLLOUT)
+            self._shared.loop.watch(made.fileno(), self._ready, select.EPOLLOUT)
         except OSError as error:
             self._refused(error)
         else:
-            self._loop.watch(made.fileno(), self._ready, select.EPOLLIN)
+            self._shared.loop.watch(made.fileno(), self._ready, select.EPOLLIN)
             self._connected()
 
     def _refused(self, error: OSError) -> None:
         if not self._addresses:
+            request = self.requests[0] if self.requests else None
             self._broken(error.strerror or str(error))
+            if error.errno == errno.ECONNREFUSED and request is not None and request.on_refused is not None:
+                request.on_refused()
             return
         self._close_socket()
         self._connect()
@@ -230,13 +236,13 @@ class _Connection:
                 request.api_key,
                 request.version,
                 self._correlation_id,
-                self._client_id,
+                self._shared.client_id,
                 request.body,
                 is_flexible=request.is_flexible,
             )
         )
         self._is_sent = True
-        self.deadline_ms = self._clock() + request.timeout_ms
+        self.deadline_ms = self._shared.clock() + request.timeout_ms
         self._send()
 
     def _send(self) -> None:
@@ -250,7 +256,7 @@ class _Connection:
             return
         self._unsent = self._unsent[sent:]
         both = select.EPOLLIN | select.EPOLLOUT
-        self._loop.modify(self._socket.fileno(), both if self._unsent else select.EPOLLIN)
+        self._shared.loop.modify(self._socket.fileno(), both if self._unsent else select.EPOLLIN)
 
     def _ready(self, events: int) -> None:
         if self._socket is None:
@@ -265,7 +271,7 @@ class _Connection:
             except OSError:
                 # The event was that of a descriptor which was closed in this pass and had the same number.
                 return
-            self._loop.modify(self._socket.fileno(), select.EPOLLIN)
+            self._shared.loop.modify(self._socket.fileno(), select.EPOLLIN)
             self._connected()
             return
         if self._unsent and events & select.EPOLLOUT:
@@ -301,7 +307,6 @@ class _Connection:
         self.requests.popleft()
         self._is_sent = False
         self.deadline_ms = None
-        self.has_answered = True
         self._pause_ms = 0
         request.on_reply(body)
         self.go_on()
@@ -312,16 +317,17 @@ class _Connection:
         """Close, and pause before the next attempt; the first request fails unless it repeats."""
         self._close()
         if not self.requests:
-            # An idle connection that the other side closes is no news: the next request makes another.
+            # The next request makes another connection.
+            self._shared.idle_closed(self._to)
             return
         self._complain(reason)
-        self._pause_ms = min(max(self._pause_ms * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS)
-        self.deadline_ms = self._clock() + self._pause_ms
+        self._pause_ms = min(max(self._pause_ms * 2, FIRST_PAUSE_MS), self.requests[0].longest_pause_ms)
+        self.deadline_ms = self._shared.clock() + self._pause_ms
         if not self.requests[0].repeats:
             self.requests.popleft().on_failure(reason)
 
     def _complain(self, reason: str) -> None:
-        now_ms = self._clock()
+        now_ms = self._shared.clock()
         if self._complaints.get(reason, now_ms) <= now_ms:
             self._complaints = {each: until for each, until in self._complaints.items() if until > now_ms}
             self._complaints[reason] = now_ms + QUIET_MS
@@ -335,9 +341,9 @@ class _Connection:
 
     def _close_socket(self) -> None:
         if self._socket is not None:
-            self._loop.unwatch(self._socket.fileno())
+            self._shared.loop.unwatch(self._socket.fileno())
             self._socket.close()
             self._socket = None
-        self._is_connected = self._is_sent = self.has_answered = False
+        self._is_connected = self._is_sent = False
         self._unsent = memoryview(b"")
         self._receiver = FrameReceiver()

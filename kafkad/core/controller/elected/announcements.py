@@ -3,7 +3,7 @@
 Replicas hear of their roles first, then every live broker of the metadata, as from Apache Kafka's controller.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkad.core.cluster.control_requests import (
@@ -30,15 +30,23 @@ Rows = Sequence[tuple[Topic, Sequence[Partition]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcer:
-    """Makes the requests of one term. `listener` is the name of the one between brokers."""
+    """Makes the requests of one term. `listener` is the name of the one between brokers.
+
+    All registered `brokers` get them; those that are `gone` although their sessions live are named to nobody.
+    """
 
     controller_id: int
     controller_epoch: int
     listener: str
     brokers: Mapping[int, Broker] = field(default_factory=dict)
+    gone: frozenset[int] = frozenset()
+
+    @property
+    def live(self) -> dict[int, Broker]:
+        return {each: broker for each, broker in self.brokers.items() if each not in self.gone}
 
     def roles(self, rows: Rows, *, is_new: bool, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
-        """LeaderAndIsr of the partitions to those of their replicas that live (`only` these)."""
+        """LeaderAndIsr of the partitions to their replicas (`only` these)."""
         to = self.brokers.keys() if only is None else self.brokers.keys() & set(only)
         return [(broker, request) for broker in sorted(to) if (request := self._roles_of(broker, rows, is_new))]
 
@@ -59,7 +67,7 @@ class Announcer:
             controller_epoch=self.controller_epoch,
             broker_epoch=self.brokers[broker].epoch,
             topic_states=tuple(topics),
-            live_leaders=tuple(self._live_leader(each) for each in sorted(leaders & self.brokers.keys())),
+            live_leaders=tuple(self._live_leader(each) for each in sorted(leaders & self.live.keys())),
         )
 
     def _role(self, row: Partition, is_new: bool) -> LeaderAndIsrPartition:
@@ -80,10 +88,13 @@ class Announcer:
         return LiveLeader(broker_id=broker_id, host_name=found.host, port=found.port)
 
     def metadata(self, rows: Rows, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
-        """UpdateMetadata with all live brokers and these partitions, to every live broker (`only` these)."""
+        """UpdateMetadata with all live brokers and these partitions, to every broker (`only` these)."""
+        live = self.live.keys()
         states = tuple(
             UpdateMetadataTopic(
-                topic_name=topic.name, topic_id=topic.id, partition_states=tuple(self._known(row) for row in partitions)
+                topic_name=topic.name,
+                topic_id=topic.id,
+                partition_states=tuple(self._known(row, live) for row in partitions),
             )
             for topic, partitions in rows
         )
@@ -91,7 +102,8 @@ class Announcer:
 
     def deleted(self, topic: Topic) -> list[tuple[int, Request]]:
         """The topic goes from the metadata of every broker."""
-        gone = tuple(self._known(row, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions)
+        live = self.live.keys()
+        gone = tuple(self._known(row, live, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions)
         return self._updates(
             (UpdateMetadataTopic(topic_name=topic.name, topic_id=topic.id, partition_states=gone),), None
         )
@@ -99,7 +111,7 @@ class Announcer:
     def _updates(
         self, states: tuple[UpdateMetadataTopic, ...], only: Iterable[int] | None
     ) -> list[tuple[int, Request]]:
-        live = tuple(_live(broker) for _, broker in sorted(self.brokers.items()))
+        live = tuple(_live(broker) for _, broker in sorted(self.live.items()))
         to = self.brokers.keys() if only is None else self.brokers.keys() & set(only)
         return [
             (
@@ -116,7 +128,7 @@ class Announcer:
         ]
 
     def _known(
-        self, row: Partition, leader: int | None = None, leader_epoch: int | None = None
+        self, row: Partition, live: Collection[int], leader: int | None = None, leader_epoch: int | None = None
     ) -> UpdateMetadataPartition:
         return UpdateMetadataPartition(
             partition_index=row.index,
@@ -126,7 +138,7 @@ class Announcer:
             isr=row.isr,
             zk_version=row.partition_epoch,
             replicas=row.replicas,
-            offline_replicas=tuple(each for each in row.replicas if each not in self.brokers),
+            offline_replicas=tuple(each for each in row.replicas if each not in live),
         )
 
     def stops(self, broker: int, rows: Rows) -> list[tuple[int, Request]]:

@@ -5,6 +5,7 @@ what. When a broker goes, it leaves every in-sync set but the last member's; whe
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from kafkad.core.cluster.control_requests import (
@@ -105,34 +106,30 @@ class ElectedController(Controller):
 
     # Brokers.
 
-    def brokers_changed(self, live: Mapping[int, Broker]) -> None:
-        """These are registered now. A broker with a new epoch has been away."""
-        before = self.image.brokers
-        new = [each for each, broker in live.items() if each not in before or before[each].epoch != broker.epoch]
-        staying = {each: broker for each, broker in live.items() if each not in new}
+    def brokers_changed(self, registered: Mapping[int, Broker], gone: frozenset[int] = frozenset()) -> None:
+        """These are registered now; some are `gone` although their sessions live. A new epoch: it has been away."""
+        before = self._announcer.brokers
+        new = [each for each, at in registered.items() if each not in before or before[each].epoch != at.epoch]
+        staying = {each: broker for each, broker in registered.items() if each not in new}
         self._shutting_down &= staying.keys()
-        if staying.keys() != before.keys():
-            self._set_brokers(staying)
+        has_changed = staying.keys() - gone != self.image.brokers.keys()
+        if has_changed:
+            self._set_brokers(staying, gone)
             self._elect_around()
         if new:
             self._announce()
-            self._set_brokers(live)
-            others = [each for each in live if each not in new]
-            self._requests += self._announcer.metadata([], others)
+            self._set_brokers(registered, gone)
+            self._requests += self._announcer.metadata([], staying)
             self.tell_everything(new)
             self._elect_around()
-        elif staying.keys() != before.keys():
+        elif has_changed:
             self._announce()
             self._requests += self._announcer.metadata([])
 
-    def _set_brokers(self, live: Mapping[int, Broker]) -> None:
+    def _set_brokers(self, registered: Mapping[int, Broker], gone: frozenset[int]) -> None:
+        self._announcer = replace(self._announcer, brokers=dict(registered), gone=gone)
+        live = self._announcer.live
         self._publish((deltas.BrokersChanged(tuple(live[each] for each in sorted(live))),))
-        self._announcer = Announcer(
-            controller_id=self._announcer.controller_id,
-            controller_epoch=self._announcer.controller_epoch,
-            listener=self._announcer.listener,
-            brokers=dict(live),
-        )
 
     def _elect_around(self) -> None:
         electorate = self._electorate()
@@ -195,7 +192,7 @@ class ElectedController(Controller):
 
     def _tell_of_the_rest(self, leaving: int) -> None:
         """The broker that leaves gets no role any more."""
-        others = self.image.brokers.keys() - {leaving}
+        others = self._announcer.brokers.keys() - {leaving}
         for delta in self.take_deltas():
             for change in delta.changes:
                 if isinstance(change, deltas.PartitionsChanged):

@@ -35,11 +35,11 @@ def take_office(
     odd = OddNodes() if left_out is None else left_out
     stored = tree.load(odd)
     topics = identify(tree, stored.topics, new_topic_id)
-    states = complete_states(tree, topics, {}, frozenset(), Electorate(election, announcer.brokers), NOWHERE)
+    states = complete_states(tree, topics, {}, frozenset(), Electorate(election, announcer.live), NOWHERE)
     image = MetadataImage(
         version=1,
         cluster_id=cluster_id,
-        brokers=dict(announcer.brokers),
+        brokers=announcer.live,
         topics={
             name: Topic(
                 name=name,

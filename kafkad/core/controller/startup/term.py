@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.store import nodes
-from kafkad.core.coordination_store import Check, CoordinationStore, Create, NodeExists, SetData
+from kafkad.core.coordination_store import Check, CoordinationStore, Create, Delete, NodeExists, NodeStat, SetData
 from kafkad.core.errors import ErrorCode, KafkaError
 
 PLAINTEXT = "PLAINTEXT"
@@ -66,17 +66,24 @@ class UnreadableEpoch(ValueError):
     """/controller_epoch is no number that requests can carry: nobody can be the controller."""
 
 
-def claim(store: CoordinationStore, broker_id: int, now_ms: int) -> Term:
-    """Become the controller, or raise NOT_CONTROLLER, or `UnreadableEpoch`."""
+def claim(store: CoordinationStore, broker_id: int, now_ms: int, instead_of: NodeStat | None = None) -> Term:
+    """Become the controller, or raise NOT_CONTROLLER, or `UnreadableEpoch`.
+
+    `instead_of` is the /controller of a broker that is gone although its session lives; the epoch, which is read before
+    it is looked for, makes sure that no other took its place meanwhile.
+    """
     if store.exists(nodes.CONTROLLER_EPOCH) is None:
         store.create(nodes.CONTROLLER_EPOCH, b"0")
     node = store.get(nodes.CONTROLLER_EPOCH)
     epoch = _epoch(node.data) + 1
     raise_epoch = SetData(nodes.CONTROLLER_EPOCH, str(epoch).encode(), node.version)
     current = store.exists(nodes.CONTROLLER)
+    mine = nodes.ControllerNode(brokerid=broker_id, timestamp=str(now_ms))
+    take = Create(nodes.CONTROLLER, nodes.encode(mine), ephemeral=True)
     if current is None:
-        mine = nodes.ControllerNode(brokerid=broker_id, timestamp=str(now_ms))
-        store.transaction([Create(nodes.CONTROLLER, nodes.encode(mine), ephemeral=True), raise_epoch])
+        store.transaction([take, raise_epoch])
+    elif instead_of is not None and current.created_id == instead_of.created_id:
+        store.transaction([raise_epoch, Delete(nodes.CONTROLLER), take])
     elif current.ephemeral_owner == store.session_id:
         store.transaction([raise_epoch])
     else:

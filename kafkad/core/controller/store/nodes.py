@@ -152,6 +152,10 @@ class ControllerNode(Struct, frozen=True, kw_only=True, rename="camel"):
     kraft_controller_epoch: int = -1
 
 
+class ReadController(Struct, frozen=True):
+    brokerid: int
+
+
 class ProducerIdBlockNode(Struct, frozen=True, kw_only=True):
     version: int = 1
     broker: int
@@ -195,6 +199,7 @@ decode_config_change = json.Decoder(ReadConfigChange).decode
 decode_registration = json.Decoder(ReadRegistration).decode
 decode_endpoints = json.Decoder(ReadEndpoints).decode
 decode_cluster_id = json.Decoder(ClusterIdNode).decode
+decode_controller = json.Decoder(ReadController).decode
 decode_block = json.Decoder(ProducerIdBlockNode).decode
 decode_features = json.Decoder(FeatureNode).decode
 decode_deletion = json.Decoder(DeletionNode).decode

@@ -32,6 +32,7 @@ class ClusterOpening:
         self._sessions = Sessions(
             context.config.cluster, SessionFile(first.path, hosts) if first.is_online else None
         )
+        self._suspect_ms = context.config.cluster.suspect_refused_ms
         self._store_thread = StoreThread(loop)
         self._future: Future[OpenedHost] | None = None
         self._store_thread.submit(lambda: open_host(context, handover, self._sessions), self._opened)
@@ -62,5 +63,5 @@ class ClusterOpening:
         )
         events = HostEvents(context, self._handover, opened, send, membership, monotonic_ms())
         membership.member = events
-        events.attach(ElectedPart(events, membership, Office(context), self._loop, send))
+        events.attach(ElectedPart(events, membership, Office(context), self._loop, send, self._suspect_ms))
         return events

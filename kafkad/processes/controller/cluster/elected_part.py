@@ -31,7 +31,8 @@ from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
 from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
 from kafkad.processes.controller.cluster.joint import ControlResponse, Host
 from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.office import Addresses, Office, Outcome, Work
+from kafkad.processes.controller.cluster.office import Office, Outcome, Registered, Work
+from kafkad.processes.controller.cluster.refusals import Refusals, Watched
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
 from kafkad.processes.runtime.broker_connections import Request as Sending
@@ -54,23 +55,26 @@ Result = TypeVar("Result")
 
 
 class ElectedPart:
-    def __init__(self, host: Host, membership: Membership, office: Office, loop: EventLoop, send: Send) -> None:
+    def __init__(
+        self, host: Host, membership: Membership, office: Office, loop: EventLoop, send: Send, suspect_ms: int
+    ) -> None:
         self._host = host
         self._membership = membership
         self._office = office
         self._send = send
         self._broker: Broker | None = None
-        self._addresses: Addresses | None = None
+        self._registered: Registered | None = None
         """None: not elected."""
         self._connections = BrokerConnections(loop, str(host.broker_id))
         self._destinations: dict[int, Destination] = {}
         self._passing_on = PassingOn(loop, host, send)
         self._isr_changes = IsrChanges(send, self._passing_on, self._alter_here)
         self._controlled_shutdown: ControlledShutdown | None = None
+        self._refusals = Refusals(loop, str(host.broker_id), suspect_ms, self._refuses, self._answers)
 
     @property
     def is_elected(self) -> bool:
-        return self._addresses is not None
+        return self._registered is not None
 
     def registered(self, broker: Broker, now_ms: int) -> None:
         self._broker = broker
@@ -126,8 +130,8 @@ class ElectedPart:
 
     def _left(self, outcome: Outcome, applied: Callable[[], None] | None = None) -> None:
         """Send the requests; `applied` is called when this broker has applied those to itself."""
-        self._addresses = outcome.addresses
-        wanted = {broker: Destination(broker, *at) for broker, at in (outcome.addresses or {}).items()}
+        self._registered = outcome.registered
+        wanted = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
         for broker, destination in list(self._destinations.items()):
             if wanted.get(broker) != destination:
                 del self._destinations[broker]
@@ -293,7 +297,34 @@ class ElectedPart:
         self._membership.read(lambda _store: self._office.controlled_shutdown(request), done)
         return True
 
+    # Brokers that are gone although their sessions live.
+
+    def _watched(self) -> set[Watched]:
+        """All others by the controller, and the controller by all others."""
+        if self._broker is None:
+            return set()
+        if self._registered is not None:
+            others = {each: at for each, at in self._registered.items() if each != self._broker.id}
+            return {Watched(Destination(each, *at), epoch) for each, (epoch, at) in others.items()}
+        to = self._passing_on.destination()
+        return set() if to is None else {Watched(to, self._host.controller_epoch)}
+
+    def _refuses(self, watched: Watched) -> None:
+        broker = watched.destination.broker_id
+        if self.is_elected:
+            self._do(lambda store: self._office.broker_refuses(store, broker, watched.epoch))
+        else:
+            cluster_id = self._host.image.cluster_id
+            self._do(lambda store: self._office.run_instead_of(store, cluster_id, broker))
+
+    def _answers(self, watched: Watched) -> None:
+        if self.is_elected:
+            broker = watched.destination.broker_id
+            self._do(lambda store: self._office.broker_answers(store, broker, watched.epoch))
+
     def finish_pass(self, now_ms: int) -> None:
+        self._refusals.watch(self._watched())
+        self._refusals.turn()
         if self._controlled_shutdown is not None:
             self._controlled_shutdown.turn(now_ms)
         self._connections.turn()
@@ -306,6 +337,7 @@ class ElectedPart:
             self._connections.next_deadline_ms,
             self._passing_on.next_deadline_ms,
             self._isr_changes.next_deadline_ms,
+            self._refusals.next_deadline_ms,
             None if self._controlled_shutdown is None else self._controlled_shutdown.next_deadline_ms,
         )
         return min((each for each in deadlines if each is not None), default=None)
@@ -313,3 +345,4 @@ class ElectedPart:
     def end(self) -> None:
         self._connections.close()
         self._passing_on.close()
+        self._refusals.close()

@@ -110,6 +110,10 @@ class HostEvents:
         return self._hosting.image
 
     @property
+    def controller_epoch(self) -> int:
+        return self._hosting.controller_epoch
+
+    @property
     def broker_id(self) -> int:
         return self._config.node_id
 

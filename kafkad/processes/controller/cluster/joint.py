@@ -33,6 +33,10 @@ class Host(Protocol):
         """Its `controller_id` is the broker whose UpdateMetadata came last: where AlterPartition goes."""
 
     @property
+    def controller_epoch(self) -> int:
+        """The epoch of the controller whose request came last."""
+
+    @property
     def broker_id(self) -> int: ...
 
     @property

@@ -8,6 +8,8 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from msgspec import MsgspecError
+
 from kafkad.adapters.operating_system.clocks import wall_clock_ms
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.cluster.control_requests import (
@@ -29,7 +31,7 @@ from kafkad.core.controller.startup.term import UnreadableEpoch, claim
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.odd_nodes import OddNodes
 from kafkad.core.controller.store.tree import MetadataTree
-from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat
+from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat, NoNode
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
@@ -45,15 +47,15 @@ from kafkad.wire.processes.controller_messages import AdminRequest
 
 log = logging.getLogger(__name__)
 
-Addresses = Mapping[int, tuple[str, int]]
+Registered = Mapping[int, tuple[int, tuple[str, int]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`addresses` are those of all live brokers; None: this broker is not the controller."""
+    """`registered` are the epochs and addresses of all brokers; None: this broker is not the controller."""
 
     requests: list[tuple[int, Request]] = field(default_factory=list)
-    addresses: Addresses | None = None
+    registered: Registered | None = None
 
 
 class Office:
@@ -75,29 +77,32 @@ class Office:
         """By path what was said of a node."""
         self._controller: ElectedController | None = None
         self._view: ControllerView | None = None
+        self._registered: Mapping[int, Broker] = {}
+        self._refusing: set[tuple[int, int]] = set()
+        """Ids and epochs of registered brokers whose hosts refuse connections."""
 
     def resign(self) -> None:
         """Somebody else is elected, or may be."""
         self._controller = self._view = None
 
-    def run(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
-        """Be elected if nobody is; watch who is."""
+    def run(self, store: ZookeeperStore, cluster_id: str, instead_of: int | None = None) -> Outcome:
+        """Be elected if nobody is, or only the broker `instead_of`; watch who is."""
         self.resign()
         try:
             holder = store.exists(nodes.CONTROLLER, watch=True)
-            if holder is not None and holder.ephemeral_owner != store.session_id:
+            if holder is not None and not self._may_replace(store, holder, instead_of):
                 self._look_at(holder)
                 return Outcome()
-            term = claim(store, self._broker_id, wall_clock_ms())
+            term = claim(store, self._broker_id, wall_clock_ms(), None if instead_of is None else holder)
         except UnreadableEpoch as error:
             self._say({nodes.CONTROLLER_EPOCH: f"nobody can be the controller: {error}"})
             store.exists(nodes.CONTROLLER_EPOCH, watch=True)
             return Outcome()
-        except (KafkaError, NodeExists, BadVersion):
+        except (KafkaError, NodeExists, BadVersion, NoNode):
             store.exists(nodes.CONTROLLER, watch=True)
             return Outcome()
         store.exists(nodes.CONTROLLER, watch=True)
-        brokers = self._live(store)
+        brokers, gone = self._brokers(store)
         self._watch_tree(store)
         config = self._context.config
         left_out = OddNodes()
@@ -111,6 +116,7 @@ class Office:
                 controller_epoch=term.epoch,
                 listener=self._listener,
                 brokers=brokers,
+                gone=gone,
             ),
             cluster_id=cluster_id,
             new_topic_id=new_id,
@@ -128,6 +134,38 @@ class Office:
             return self._outcome()
         return self.run(store, cluster_id)
 
+    def run_instead_of(self, store: ZookeeperStore, cluster_id: str, gone: int) -> Outcome:
+        """The controller's host refuses connections: another broker takes its place before its session ends."""
+        if self._controller is not None:
+            return self._outcome()
+        epoch = store.exists(f"{nodes.BROKER_IDS}/{gone}")
+        self._refusing = set() if epoch is None else {(gone, epoch.created_id)}
+        return self.run(store, cluster_id, gone)
+
+    def _may_replace(self, store: ZookeeperStore, holder: NodeStat, broker: int | None) -> bool:
+        """Whether /controller is this broker's own, or `broker` has it."""
+        if holder.ephemeral_owner in (0, store.session_id):
+            return holder.ephemeral_owner != 0
+        try:
+            return nodes.decode_controller(store.get(nodes.CONTROLLER).data).brokerid == broker
+        except MsgspecError:
+            return False
+
+    def broker_refuses(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
+        """It is gone: elect as if its session had ended. If it lives all the same, epochs fence it."""
+        if self._controller is None or (broker, epoch) in self._refusing:
+            return self._outcome()
+        log.warning("broker %d counts as gone until it answers: its host refuses connections", broker)
+        self._refusing.add((broker, epoch))
+        return self.brokers_changed(store)
+
+    def broker_answers(self, store: ZookeeperStore, broker: int, epoch: int) -> Outcome:
+        if self._controller is None or (broker, epoch) not in self._refusing:
+            return self._outcome()
+        log.warning("broker %d answers again", broker)
+        self._refusing.discard((broker, epoch))
+        return self.brokers_changed(store)
+
     def _new_view(self, store: ZookeeperStore, controller: ElectedController) -> ControllerView:
         assert self._context.plugins is not None, "the supervisor loads the plugins before it forks"
         plugins = self._context.plugins
@@ -142,10 +180,13 @@ class Office:
             offline_dirs=frozenset,
         )
 
-    def _live(self, store: ZookeeperStore) -> dict[int, Broker]:
+    def _brokers(self, store: ZookeeperStore) -> tuple[dict[int, Broker], frozenset[int]]:
+        """Those that are registered, and who of them is gone."""
         brokers, odd = live_brokers(store, self._listener)
         self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
-        return brokers
+        self._refusing &= {(each.id, each.epoch) for each in brokers.values()}
+        self._registered = brokers
+        return brokers, frozenset(broker for broker, _ in self._refusing)
 
     def _look_at(self, holder: NodeStat) -> None:
         """A node that ends with no session stays for ever."""
@@ -166,7 +207,7 @@ class Office:
     def brokers_changed(self, store: ZookeeperStore) -> Outcome:
         if self._controller is None:
             return Outcome()
-        self._controller.brokers_changed(self._live(store))
+        self._controller.brokers_changed(*self._brokers(store))
         return self._outcome()
 
     def tree_changed(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
@@ -237,13 +278,15 @@ class Office:
         return self._outcome()
 
     def _outcome(self) -> Outcome:
-        assert self._controller is not None, "only an elected controller has something to say"
-        addresses = {}
-        for broker in self._controller.image.brokers.values():
-            at = next((each for each in broker.listeners if each.name == self._listener), None)
-            if at is not None:
-                addresses[broker.id] = (at.host, at.port)
+        if self._controller is None:
+            return Outcome()
+        brokers = self._registered.values()
+        addresses = {each.id: (each.epoch, at) for each in brokers if (at := self._address(each)) is not None}
         return Outcome(self._controller.take_requests(), addresses)
+
+    def _address(self, broker: Broker) -> tuple[str, int] | None:
+        at = next((each for each in broker.listeners if each.name == self._listener), None)
+        return None if at is None else (at.host, at.port)
 
 
 def _left_out(reasons: Mapping[str, str]) -> dict[str, str]:
