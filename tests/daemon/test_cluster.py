@@ -17,7 +17,13 @@ from tests.adapters.zookeeper_fixture import ZookeeperServer
 from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS, KafkadInCluster
 
 WITHIN_S = 60.0
-SETTINGS = {"num.io.threads": "1", "num.network.threads": "1", "offsets.topic.num.partitions": "3"}
+SETTINGS = {
+    "auto.leader.rebalance.enable": "false",
+    "num.io.threads": "1",
+    "num.network.threads": "1",
+    "offsets.topic.num.partitions": "3",
+}
+"""Leaders stay where elections put them, unless a test says otherwise."""
 
 
 class Cluster:

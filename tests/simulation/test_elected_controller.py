@@ -18,6 +18,7 @@ import pytest
 
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.cluster.control_requests import (
+    EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
     AlterPartitionPartition,
     AlterPartitionRequest,
@@ -26,16 +27,20 @@ from kafkad.core.cluster.control_requests import (
     IsrMember,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    StopReplicaPartition,
     StopReplicaRequest,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from kafkad.core.controller.controller import ControllerSettings, PlannedTopic
+from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
-from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
+from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.taking_office import take_office
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener
+from kafkad.core.controller.reassignments import under_way
+from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.term import claim, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
@@ -50,6 +55,7 @@ from kafkad.core.coordination_store import (
     SessionSuspended,
 )
 from kafkad.core.errors import ErrorCode
+from kafkad.core.types import TopicPartition
 from kafkad.plugins.leader_election import PreferredReplica
 
 SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
@@ -57,7 +63,9 @@ FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
 AT_ONCE = 50
 STEPS = 60
 BROKERS = range(1, 5)
-TOPICS = ("a", "b")
+TOPICS = ("a", "b", "unclean")
+UNCLEAN = {"unclean.leader.election.enable": "true"}
+"""Of the topic of this name, whose records may be lost: any replica may lead."""
 LISTENER = "PLAINTEXT"
 ODD = b"no JSON"
 ODD_TOPIC = "odd"
@@ -101,8 +109,10 @@ class HostingBroker:
     metadata: dict[tuple[str, int], UpdateMetadataPartition] = field(default_factory=dict)
     held: dict[tuple[str, int], UUID] = field(default_factory=dict)
 
-    def restart(self, epoch: int) -> None:
+    def restart(self, epoch: int, assigned: dict[tuple[str, int], UUID]) -> None:
+        """What no assignment names is set aside."""
         self.is_alive, self.epoch, self.controller_epoch = True, epoch, 0
+        self.held = {at: topic_id for at, topic_id in self.held.items() if assigned.get(at) == topic_id}
         self.roles.clear()
         self.metadata.clear()
 
@@ -118,6 +128,7 @@ class HostingBroker:
                 for named in request.topic_states:
                     for known in named.partition_states:
                         at = named.topic_name, known.partition_index
+                        self._heed_removal(at, named.topic_id, known)
                         if known.leader == LEADER_DURING_DELETE:
                             self.metadata.pop(at, None)
                         else:
@@ -125,10 +136,23 @@ class HostingBroker:
             case StopReplicaRequest():
                 for stopped in request.topic_states:
                     for each in stopped.partition_states:
-                        self.roles.pop((stopped.topic_name, each.partition_index), None)
-                        if each.delete_partition:
-                            self.held.pop((stopped.topic_name, each.partition_index), None)
+                        self._stop((stopped.topic_name, each.partition_index), each)
         return True
+
+    def _heed_removal(self, at: tuple[str, int], topic_id: UUID, known: UpdateMetadataPartition) -> None:
+        role = self.roles.get(at)
+        if role is None or role[0] != topic_id or self.id in known.replicas:
+            return
+        if known.leader == LEADER_DURING_DELETE or known.leader_epoch > role[1].leader_epoch:
+            del self.roles[at], self.held[at]
+
+    def _stop(self, at: tuple[str, int], stopped: StopReplicaPartition) -> None:
+        role = self.roles.get(at)
+        if role is not None and EPOCH_DURING_DELETE < stopped.leader_epoch < role[1].leader_epoch:
+            return
+        self.roles.pop(at, None)
+        if stopped.delete_partition:
+            self.held.pop(at, None)
 
     def _take_roles(self, request: LeaderAndIsrRequest) -> None:
         for topic in request.topic_states:
@@ -161,11 +185,14 @@ class ClusterRun:
         self.known: dict[tuple[UUID, int], Stored] = {}
         self.earlier: list[tuple[int, ElectedController]] = []
         self.asked: list[AlterPartitionRequest] = []
+        self.told: dict[tuple[UUID, int, int], tuple[int, ...]] = {}
+        """The replicas that LeaderAndIsr named, by topic id, partition and leader epoch."""
         self.leaving: set[tuple[int, int]] = set()
         """(broker, its epoch) of those that want to shut down."""
         self.suspects: set[tuple[int, int]] = set()
         """(broker, its epoch) of those that live, and whose hosts refuse the controller's connections."""
         self.isr_may_grow = False
+        self.unclean: set[UUID] = set()
         self.spoilt: dict[str, bytes] = {}
         """What state nodes had before a stranger wrote them."""
         self.elect(1)
@@ -228,6 +255,10 @@ class ClusterRun:
     def send(self) -> None:
         for broker, request in self.controller.take_requests():
             self.channels[self.controller_id, broker].append(request)
+            for topic in request.topic_states if isinstance(request, LeaderAndIsrRequest) else ():
+                for state in topic.partition_states:
+                    at = topic.topic_id, state.partition_index, state.leader_epoch
+                    assert self.told.setdefault(at, state.replicas) == state.replicas, f"{at} has two assignments"
 
     # Events.
 
@@ -238,6 +269,9 @@ class ClusterRun:
             self.broker_is_suspected_or_trusted,
             self.broker_asks_to_shut_down,
             self.topic_is_made_or_deleted,
+            self.leaders_are_balanced,
+            self.partitions_are_reassigned,
+            self.partitions_are_reassigned,
             self.leader_asks,
             self.leader_asks,
             self.office_changes,
@@ -260,7 +294,47 @@ class ClusterRun:
         if broker.is_alive:
             broker.is_alive = False
         else:
-            broker.restart(self._new_epoch())
+            broker.restart(self._new_epoch(), self.assigned(broker.id))
+
+    def assigned(self, broker_id: int) -> dict[tuple[str, int], UUID]:
+        """As the store has it."""
+        found = {}
+        for name in set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC}:
+            topic = nodes.decode_topic(self.store.get(nodes.topic_path(name)).data)
+            for index, replicas in topic.partitions.items():
+                if broker_id in replicas:
+                    found[name, int(index)] = nodes.decode_id(topic.topic_id or "")
+        return found
+
+    def leaders_are_balanced(self) -> None:
+        before = self.stored()
+        self.controller.balance_leaders(self.random.choice((0, 10, 50)))
+        after = self.stored()
+        assert {at: set(each.state.isr) for at, each in before.items()} == {
+            at: set(each.state.isr) for at, each in after.items()
+        }, "leadership that is given back changes who is in sync"
+
+    def partitions_are_reassigned(self) -> None:
+        """To other replicas, or no more."""
+        topics = list(self.controller.image.topics.values())
+        if not topics:
+            return
+        topic = self.random.choice(topics)
+        wanted: dict[TopicPartition, tuple[int, ...] | None] = {}
+        for row in topic.partitions[: self.random.randint(1, len(topic.partitions))]:
+            replicas = tuple(self.random.sample(list(BROKERS), self.random.randint(1, 3)))
+            wanted[TopicPartition(topic.name, row.index)] = replicas if self.random.random() < 0.8 else None
+        before = self.controller.image
+        results = self.controller.reassign(list(wanted.items()))
+        after = self.controller.image.topics[topic.name]
+        for at, refusal in zip(wanted, results, strict=True):
+            row, target = after.partitions[at.partition], wanted[at]
+            if refusal is not None:
+                assert row == before.topics[topic.name].partitions[at.partition], f"{at} was refused and has changed"
+            elif target is not None:
+                assert tuple(each for each in row.replicas if each not in row.removing) == target
+            else:
+                assert not row.adding and not row.removing, f"{at} was cancelled and goes on"
 
     def broker_asks_to_shut_down(self) -> None:
         """It lives on for a while, and asks whoever is in office."""
@@ -298,8 +372,10 @@ class ClusterRun:
         elif name not in self.controller.deletions and live:
             size = min(3, len(live))
             assignments = tuple(tuple(self.random.sample(live, size)) for _ in range(self.random.randint(1, 3)))
+            topic_id, configs = self.new_id(), UNCLEAN if name == "unclean" else {}
+            self.unclean |= {topic_id} if configs else set()
             self.controller.create_topics(
-                [PlannedTopic(name=name, id=self.new_id(), assignments=assignments, configs={})]
+                [PlannedTopic(name=name, id=topic_id, assignments=assignments, configs=configs)]
             )
 
     def preferred_replicas_are_elected(self) -> None:
@@ -357,15 +433,23 @@ class ClusterRun:
             return
         _, controller = self.earlier.pop(self.random.randrange(len(self.earlier)))
         before = self.stored()
+        nodes_before = self.topic_nodes()
         topics = sorted(self.store.children(nodes.TOPICS)), sorted(self.store.children(nodes.DELETIONS))
         with suppress(BadVersion):
-            if controller.image.topics and self.random.random() < 0.5:
+            if controller.image.topics and self.random.random() < 0.3:
+                name, topic = next(iter(controller.image.topics.items()))
+                controller.reassign([(TopicPartition(name, row.index), (1,)) for row in topic.partitions])
+            elif controller.image.topics and self.random.random() < 0.5:
                 controller.delete_topics([next(iter(controller.image.topics))])
             else:
                 controller.brokers_changed(dict(list(self.live().items())[1:]))
         assert before == self.stored(), "an earlier controller changed a state"
+        assert nodes_before == self.topic_nodes(), "an earlier controller changed an assignment"
         after = sorted(self.store.children(nodes.TOPICS)), sorted(self.store.children(nodes.DELETIONS))
         assert topics == after, "an earlier controller changed a topic"
+
+    def topic_nodes(self) -> list[bytes]:
+        return [self.store.get(nodes.topic_path(name)).data for name in sorted(self.store.children(nodes.TOPICS))]
 
     def store_will_fail(self) -> None:
         self.store.writes_left = self.random.randrange(6)
@@ -403,7 +487,7 @@ class ClusterRun:
         applied = broker.is_alive and broker.apply(request)
         if applied and isinstance(request, StopReplicaRequest) and controller_id == self.controller_id:
             for topic in request.topic_states:
-                if any(each.delete_partition for each in topic.partition_states):
+                if any(each.leader_epoch == EPOCH_DURING_DELETE for each in topic.partition_states):
                     self.controller.replica_deleted(topic.topic_name, broker_id)
 
     # What must hold.
@@ -436,7 +520,8 @@ class ClusterRun:
         if new.state.leader_epoch == old.state.leader_epoch:
             assert new.state.leader == old.state.leader, f"{at}: two leaders in one epoch"
         grown = set(new.state.isr) - set(old.state.isr)
-        assert self.isr_may_grow or not grown, f"{at}: {grown} came in sync without their leader's word"
+        may_grow = self.isr_may_grow or at[0] in self.unclean
+        assert may_grow or not grown, f"{at}: {grown} came in sync without their leader's word"
 
     def settle(self) -> None:
         """All brokers are back and everything arrives."""
@@ -445,13 +530,38 @@ class ClusterRun:
         self.suspects.clear()
         for broker in self.brokers.values():
             if not broker.is_alive or (broker.id, broker.epoch) in self.leaving:
-                broker.restart(self._new_epoch())
+                broker.restart(self._new_epoch(), self.assigned(broker.id))
         self.brokers_are_seen()
         self.send()
+        self.all_arrives()
+        self.check()
+        self.reassignments_end()
+        self.check()
+
+    def all_arrives(self) -> None:
         while any(self.channels.values()):
             self.request_arrives()
             self.send()
-        self.check()
+
+    def reassignments_end(self) -> None:
+        """Every replica catches up, and its leader says so."""
+        self.isr_may_grow = True
+        for at in under_way(self.controller.image, None):
+            topic = self.controller.image.topics[at.topic]
+            row = topic.partitions[at.partition]
+            leader = self.brokers[row.leader]
+            assert leader.roles[at.topic, at.partition][1].replicas == row.replicas, f"{at}: its leader knows others"
+            wanted = AlterPartitionPartition(
+                partition_index=at.partition,
+                leader_epoch=row.leader_epoch,
+                new_isr_with_epochs=tuple(IsrMember(broker_id=each) for each in row.replicas),
+                partition_epoch=row.partition_epoch,
+            )
+            topics = (AlterPartitionTopic(topic_id=topic.id, partitions=(wanted,)),)
+            self.answer_leader(AlterPartitionRequest(broker_id=leader.id, broker_epoch=leader.epoch, topics=topics))
+            self.send()
+        self.all_arrives()
+        assert not under_way(self.controller.image, None), "a reassignment is never done"
 
     def check_agreement(self) -> None:
         image = self.controller.image
@@ -462,10 +572,12 @@ class ClusterRun:
             assert row.leader != NO_LEADER, f"{at} has no leader"
             assert self.known[image.topics[at[0]].id, at[1]].version == row.partition_epoch
         for broker in self.brokers.values():
+            known = {at: (each.leader, each.isr, each.zk_version) for at, each in broker.metadata.items()}
             mine = {at: row.leader_epoch for at, row in rows.items() if broker.id in row.replicas}
             assert {at: state.leader_epoch for at, (_, state) in broker.roles.items()} == mine
+            # What was removed while it was away, unheard of by it and by the present term, is set aside later.
+            broker.restart(broker.epoch, self.assigned(broker.id))
             assert broker.held == {at: image.topics[at[0]].id for at in mine}
-            known = {at: (each.leader, each.isr, each.zk_version) for at, each in broker.metadata.items()}
             assert known == {at: (row.leader, row.isr, row.partition_epoch) for at, row in rows.items()}
 
 

@@ -17,10 +17,11 @@ from kafkad.core.controller.configs import (
     replace_all,
     validate,
 )
-from kafkad.core.controller.controller import NOT_HERE, Controller, PlannedTopic, RandomSource
+from kafkad.core.controller.controller import NOT_HERE, Controller, PlannedTopic
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Topic
 from kafkad.core.controller.partition_rows import make_partition
-from kafkad.core.controller.store.tree import PartitionState
+from kafkad.core.controller.settings import RandomSource
+from kafkad.core.controller.store.stored import PartitionState
 from kafkad.core.controller.topics.internal_topics import fitted
 from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, CollisionIndex, check_topic_name
 from kafkad.core.controller.topics.topics import (
@@ -126,6 +127,9 @@ def create_partitions(
             topic = controller.image.topics.get(new.name)
             if topic is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if any(row.adding or row.removing for row in topic.partitions):
+                text = f"A partition reassignment is in progress for the topic '{new.name}'."
+                raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
             assignments = assign_more_partitions(topic, new, controller.image.brokers)
             controller.require_room(assignments)
             if not validate_only:

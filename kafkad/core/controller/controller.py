@@ -4,7 +4,7 @@ Each verb checks first, writes the coordination store second, and only then upda
 between, `startup` completes what the store has. Changes for the other processes are collected as deltas.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from kafkad.core.controller.image import (
     Topic,
 )
 from kafkad.core.controller.partition_rows import (
+    assignment_of,
     directory_offline,
     in_states,
     make_partition,
@@ -28,14 +29,17 @@ from kafkad.core.controller.partition_rows import (
     moves_begun,
     state_of,
 )
+from kafkad.core.controller.reassignments import why_not_so
+from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.stored import PartitionState
 from kafkad.core.controller.store.storing import stored_or_refused
-from kafkad.core.controller.store.tree import MetadataTree, PartitionState
-from kafkad.core.controller.topics.assignment import Assignment, RandomBelow
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.names import CollisionIndex
 from kafkad.core.controller.topics.placement import Place, Placement
-from kafkad.core.controller.topics.topics import NewTopic, TopicDefaults
 from kafkad.core.election import LeaderElectionStrategy
+from kafkad.core.errors import KafkaError
 from kafkad.core.types import TopicPartition
 
 NOT_HERE = Place(NO_SLOT, NO_OWNER, NO_LOG_DIR)
@@ -43,26 +47,6 @@ OFFLINE = -1
 """Stands for "some partition in an offline directory": such a deletion ends only when the directory is back."""
 _PARTITIONS_FINISHED_AT_ONCE = 500
 """This many take about 20 ms; the nodes of one topic are removed together."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerSettings:
-    """The settings of the controller from the broker configuration."""
-
-    broker_id: int
-    workers: int
-    defaults: TopicDefaults
-    delete_topic_enable: bool = True
-    internal_topics: Mapping[str, NewTopic] = field(default_factory=dict)
-    """The request with which an internal topic is created when it is first needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class RandomSource:
-    """Random numbers and ids, which the shell draws for the rules."""
-
-    random_below: RandomBelow
-    new_topic_id: Callable[[], UUID]
 
 
 @dataclass(slots=True)
@@ -172,7 +156,7 @@ class Controller:
             (at := TopicPartition(name, index)): electorate.first_state(at, replicas)
             for index, replicas in enumerate(assignments, first)
         }
-        every = [*(partition.replicas for partition in topic.partitions), *assignments]
+        every = [*map(assignment_of, topic.partitions), *map(ReplicaAssignment, assignments)]
         with stored_or_refused():
             self._tree.set_assignments(name, topic.id, every)
         self._tree.create_states(states)
@@ -259,6 +243,16 @@ class Controller:
             self._tree.set_states(states)
             self._publish(in_states(self.image, states))
         return results
+
+    def reassign(
+        self, wanted: Sequence[tuple[TopicPartition, Assignment | None]], *, replication_factor_may_change: bool = True
+    ) -> list[KafkaError | None]:
+        """Begin to move partitions to these replicas; None ends a reassignment that is under way.
+
+        A single broker has all replicas that there may be: each reassignment is done at once, or refused.
+        """
+        may_change = replication_factor_may_change
+        return [why_not_so(self.image, at, to, replication_factor_may_change=may_change) for at, to in wanted]
 
     def set_topic_config(self, name: str, configs: dict[str, str]) -> None:
         self._set_config(nodes.topic_config_path(name), f"topics/{name}", configs)

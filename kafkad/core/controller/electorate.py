@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import cast
 
 from kafkad.core.controller.image import NO_LEADER, Broker
-from kafkad.core.controller.store.tree import PartitionState
+from kafkad.core.controller.store.stored import PartitionState
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.election import ElectionContext, ElectionReason, LeaderElectionStrategy, elect
 from kafkad.core.types import BrokerId, TopicPartition
@@ -47,12 +47,19 @@ class Electorate:
         return PartitionState(leader=leader, leader_epoch=leader_epoch, isr=isr or assignment)
 
     def next_state(
-        self, partition: TopicPartition, assignment: Assignment, state: PartitionState
+        self, partition: TopicPartition, assignment: Assignment, state: PartitionState, *, unclean: bool = False
     ) -> PartitionState | None:
-        """The state after brokers or directories came or went, to replace `state`; None: unchanged."""
+        """The state after brokers or directories came or went, to replace `state`; None: unchanged.
+
+        `unclean`: where no replica in sync lives, another one may lead.
+        """
         if state.leader in self._live or state.leader in self._shutting_down:
             return None
         leader = self._elect(partition, assignment, state.isr)
+        if leader == NO_LEADER and unclean:
+            another = self.unclean_state(partition, assignment, state)
+            if another is not None:
+                return another
         if leader == NO_LEADER and state.leader == NO_LEADER:
             return None
         return PartitionState(
@@ -88,6 +95,21 @@ class Electorate:
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
             isr=state.isr,
+            partition_epoch=state.partition_epoch,
+        )
+
+    def reassigned_state(
+        self, partition: TopicPartition, replicas: Assignment, state: PartitionState
+    ) -> PartitionState:
+        """The state with these replicas, of which some are in sync: the leader stays if it is one of them."""
+        isr = tuple(replica for replica in state.isr if replica in replicas)
+        leader = state.leader
+        if leader not in isr or leader not in self._live | self._shutting_down:
+            leader = self._elect(partition, replicas, isr, ElectionReason.REASSIGNMENT)
+        return PartitionState(
+            leader=leader,
+            leader_epoch=state.leader_epoch + 1,
+            isr=isr,
             partition_epoch=state.partition_epoch,
         )
 

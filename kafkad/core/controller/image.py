@@ -24,7 +24,8 @@ DEFAULT_BROKER = ""
 class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """One partition; `slot`, `owner` (worker) and `log_dir` (index in log.dirs) are for this broker only.
 
-    `future_dir` is the log directory to which its owner is moving it.
+    `future_dir` is the log directory to which its owner is moving it. `adding` and `removing` are those of the replicas
+    that a reassignment under way adds and removes; a broker knows them of its own partitions, the controller of all.
     """
 
     index: int
@@ -37,6 +38,8 @@ class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     future_dir: int = NO_LOG_DIR
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 class Topic(Struct, frozen=True, array_like=True, kw_only=True):

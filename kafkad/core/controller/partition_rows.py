@@ -6,8 +6,8 @@ from msgspec import structs
 
 from kafkad.core.controller import deltas
 from kafkad.core.controller.image import NO_LOG_DIR, MetadataImage, Partition
-from kafkad.core.controller.store.tree import PartitionState
-from kafkad.core.controller.topics.assignment import Assignment
+from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.placement import Place
 from kafkad.core.types import TopicPartition
 
@@ -27,6 +27,10 @@ def make_partition(
         isr=state.isr,
         future_dir=future_dir,
     )
+
+
+def assignment_of(partition: Partition) -> ReplicaAssignment:
+    return ReplicaAssignment(partition.replicas, partition.adding, partition.removing)
 
 
 def state_of(partition: Partition) -> PartitionState:

@@ -1,25 +1,83 @@
-"""AlterPartitionReassignments: which replicas may a partition have? (ReplicationControlManager.java)
+"""AlterPartitionReassignments and ListPartitionReassignments: which replicas may a partition have, and which will it?
 
-Replicas don't move between brokers yet, so a reassignment names those that the partition has, and is done at once.
-Tools that move replicas between log directories ask for that.
+The checks and texts are those of Apache Kafka (ReplicationControlManager.java). Who carries a reassignment out is
+controller/elected/reassigning.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
-from kafkad.core.controller.image import MetadataImage
-from kafkad.core.controller.topics.assignment import validate_manual
+from kafkad.core.controller.image import MetadataImage, Partition
+from kafkad.core.controller.partition_rows import assignment_of
+from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment, validate_manual
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.types import TopicPartition
 
 
-def check_reassignment(image: MetadataImage, topic: str, index: int, replicas: Sequence[int] | None) -> None:
-    """`replicas` None ends a reassignment that is under way. Raises `KafkaError`."""
-    known = image.topics.get(topic)
-    if known is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}.")
-    if not 0 <= index < len(known.partitions):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{index}.")
-    if replicas is None:
-        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    wanted = validate_manual(replicas, image.brokers, None)
-    if wanted != known.partitions[index].replicas:
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Replicas can't be moved to other brokers yet.")
+def planned(
+    image: MetadataImage,
+    at: TopicPartition,
+    target: Assignment | None,
+    *,
+    replication_factor_may_change: bool,
+) -> ReplicaAssignment:
+    """What the partition is to become; `target` None ends a reassignment that is under way. Raises `KafkaError`."""
+    row = _row(image, at)
+    present = assignment_of(row)
+    if target is None:
+        if not present.is_being_reassigned:
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        target = present.origin
+    else:
+        known = {**image.brokers, **dict.fromkeys(present.replicas)}
+        target = validate_manual(target, known, None)
+        if not replication_factor_may_change and len(target) != len(present.target):
+            text = f"The replication factor is changed from {len(present.target)} to {len(target)}"
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    wanted = present.reassigned_to(target)
+    if set(row.isr).isdisjoint(wanted.replicas):
+        # Nobody else has all records.
+        text = (
+            f"Unable to revert partition assignment for {at.topic}:{at.partition} to {list(target)} because "
+            "it would require an unclean leader election."
+        )
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return wanted
+
+
+def why_not_so(
+    image: MetadataImage, at: TopicPartition, target: Assignment | None, *, replication_factor_may_change: bool
+) -> KafkaError | None:
+    """Of a single broker: the partition has these replicas already, or never will."""
+    try:
+        plan = planned(image, at, target, replication_factor_may_change=replication_factor_may_change)
+    except KafkaError as error:
+        return error
+    if plan == assignment_of(_row(image, at)):
+        return None
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A single broker can't move replicas to others.")
+
+
+def _row(image: MetadataImage, at: TopicPartition) -> Partition:
+    topic = image.topics.get(at.topic)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {at.topic}.")
+    if not 0 <= at.partition < len(topic.partitions):
+        text = f"Unable to find partition {at.topic}:{at.partition}."
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    return topic.partitions[at.partition]
+
+
+def under_way(
+    image: MetadataImage, wanted: Iterable[TopicPartition] | None
+) -> Mapping[TopicPartition, ReplicaAssignment]:
+    """The reassignments under way of these partitions, or of all."""
+    if wanted is None:
+        wanted = (TopicPartition(name, row.index) for name, topic in image.topics.items() for row in topic.partitions)
+    found = {}
+    for at in wanted:
+        topic = image.topics.get(at.topic)
+        if topic is not None and 0 <= at.partition < len(topic.partitions):
+            assignment = assignment_of(topic.partitions[at.partition])
+            if assignment.is_being_reassigned:
+                found[at] = assignment
+    return found

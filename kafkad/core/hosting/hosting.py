@@ -2,8 +2,8 @@
 
 LeaderAndIsr alone gives this broker a replica and its role: a row of the image with a slot. UpdateMetadata says the
 rest of the cluster's state; of a partition hosted here it brings only newer in-sync replicas of the same leader epoch,
-as its next epoch comes with a LeaderAndIsr of its own. Error codes are those of Apache Kafka 3.9 in ZooKeeper mode.
-Nothing here is stored: after a start the controller tells everything again.
+as its next epoch comes with a LeaderAndIsr of its own, or that its replica is not here any more. Error codes are those
+of Apache Kafka 3.9 in ZooKeeper mode. Nothing here is stored: after a start the controller tells everything again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ from kafkad.core.controller.partition_rows import move_ended
 from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.image_changes import ImageChanges
-from kafkad.core.hosting.metadata_updates import Configs, live_brokers, note_topic
+from kafkad.core.hosting.metadata_updates import Configs, live_brokers, note_topic, removed_replicas
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
 
 NO_CONTROLLER_EPOCH = -1
@@ -169,6 +169,8 @@ class Hosting:
                 replicas=state.replicas,
                 isr=state.isr,
                 future_dir=known.future_dir if hosted and known is not None else NO_LOG_DIR,
+                adding=state.adding_replicas,
+                removing=state.removing_replicas,
             ),
             configs.get(topic.topic_name, {}),
         )
@@ -199,6 +201,9 @@ class Hosting:
         if request.controller_id != self.image.controller_id:
             changes.add(deltas.ControllerChanged(request.controller_id))
         for topic in request.topic_states:
+            removed = removed_replicas(topic, changes, self._broker_id)
+            if removed:
+                self._remove(topic.topic_name, removed, changes)
             note_topic(topic, changes, configs, self._condemned)
         self._publish(changes.deltas())
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)

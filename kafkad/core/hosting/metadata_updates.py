@@ -13,7 +13,7 @@ from kafkad.core.cluster.control_requests import (
 )
 from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, Broker, Listener, Partition
 from kafkad.core.hosting.image_changes import ImageChanges
-from kafkad.core.types import NO_TOPIC_ID
+from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
 
 Configs = Mapping[str, Mapping[str, str]]
 """The configurations of topics by name, for those that the image does not have yet."""
@@ -33,6 +33,25 @@ def live_brokers(request: UpdateMetadataRequest, own_id: int, own_epoch: int) ->
         )
         for live in sorted(request.live_brokers, key=lambda live: live.id)
     )
+
+
+def removed_replicas(topic: UpdateMetadataTopic, changes: ImageChanges, broker_id: int) -> list[Partition]:
+    """The replicas here that a reassignment has removed, though the StopReplica of a controller that died is missing.
+
+    Only of partitions that have a role: what was said before this broker's registration may be older than its replica.
+    """
+    name = topic.topic_name
+    if changes.topic_id(name) != topic.topic_id or topic.topic_id == NO_TOPIC_ID:
+        return []
+    removed = []
+    for state in topic.partition_states:
+        row = changes.row(name, state.partition_index)
+        if row is None or row.slot == NO_SLOT or row.log_dir == NO_LOG_DIR or row.leader_epoch == NO_LEADER_EPOCH:
+            continue
+        is_newer = state.leader == LEADER_DURING_DELETE or state.leader_epoch > row.leader_epoch
+        if is_newer and broker_id not in state.replicas:
+            removed.append(row)
+    return removed
 
 
 def note_topic(topic: UpdateMetadataTopic, changes: ImageChanges, configs: Configs, condemned: set[str]) -> None:

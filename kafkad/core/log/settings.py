@@ -152,6 +152,6 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     row("segment.ms", LONG, 604_800_000, Between(1), MEDIUM, CLUSTER_WIDE,
         "Age at which a new segment is begun."),
     row("unclean.leader.election.enable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
-        "Lets a replica that is not in sync lead, which may lose records.", status=SINGLE),
+        "Lets a replica that is not in sync lead, which may lose records."),
 )
 # fmt: on

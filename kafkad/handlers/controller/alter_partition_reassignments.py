@@ -1,44 +1,49 @@
-"""AlterPartitionReassignments, versions 0 and 1: a partition keeps the replicas that it has, or it is refused."""
+"""AlterPartitionReassignments, versions 0 and 1: partitions get other replicas, or stop doing so."""
 
 from typing import Any
 
-from kafkad.core.controller.image import MetadataImage
-from kafkad.core.controller.reassignments import check_reassignment
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
-from kafkad.wire.kio_codec import Codec, codec
+from kafkad.core.types import TopicPartition
+from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
+from kafkad.wire.kio_codec import Codec, codec, milliseconds
 
 
 def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
     messages = codec("alter_partition_reassignments", context.version)
     request = messages.decode(body)
-    image = view.controller.image
+    may_change = getattr(request, "allow_replication_factor_change", True)
+    wanted = [
+        (TopicPartition(topic.name, each.partition_index), None if each.replicas is None else tuple(each.replicas))
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    before = view.controller.image.version
+    results = iter(view.controller.reassign(wanted, replication_factor_may_change=may_change))
     responses = tuple(
         messages.part(
             "ReassignableTopicResponse",
             name=topic.name,
-            partitions=tuple(_answer(messages, image, topic.name, partition) for partition in topic.partitions),
+            partitions=tuple(_row(messages, each.partition_index, next(results)) for each in topic.partitions),
         )
         for topic in request.topics
     )
-    return messages.encode(
+    answer = messages.encode(
         error_code=ErrorCode.NONE,
         error_message=None,
         responses=responses,
-        allow_replication_factor_change=getattr(request, "allow_replication_factor_change", True),
+        allow_replication_factor_change=may_change,
     )
+    version = view.controller.image.version
+    if version == before:
+        return answer
+    return ReplyAfter(version=version, body=answer, timeout_ms=milliseconds(request.timeout))
 
 
-def _answer(messages: Codec, image: MetadataImage, topic: str, partition: Any) -> Any:
-    code, message = ErrorCode.NONE, None
-    try:
-        check_reassignment(image, topic, partition.partition_index, partition.replicas)
-    except KafkaError as refusal:
-        code, message = refusal.code, refusal.message
+def _row(messages: Codec, index: int, refusal: KafkaError | None) -> Any:
     return messages.part(
         "ReassignablePartitionResponse",
-        partition_index=partition.partition_index,
-        error_code=code,
-        error_message=message,
+        partition_index=index,
+        error_code=refusal.code if refusal else ErrorCode.NONE,
+        error_message=refusal.message if refusal else None,
     )

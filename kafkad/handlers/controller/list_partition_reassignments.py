@@ -1,12 +1,40 @@
-"""ListPartitionReassignments, version 0: none is ever under way, as replicas don't move between brokers yet."""
+"""ListPartitionReassignments, version 0: the reassignments under way, of all partitions or of those named."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from kafkad.core.controller.reassignments import under_way
+from kafkad.core.controller.topics.assignment import ReplicaAssignment
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
+from kafkad.core.types import TopicPartition
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView
-from kafkad.wire.kio_codec import codec
+from kafkad.wire.kio_codec import Codec, codec
 
 
 def handle(body: memoryview, context: RequestContext, view: ControllerView) -> Answer:
     messages = codec("list_partition_reassignments", context.version)
-    messages.decode(body)
-    return messages.encode(error_code=ErrorCode.NONE, error_message=None, topics=())
+    request = messages.decode(body)
+    wanted = None
+    if request.topics is not None:
+        wanted = [TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
+    found = under_way(view.controller.image, wanted)
+    return messages.encode(error_code=ErrorCode.NONE, error_message=None, topics=_topics(messages, found))
+
+
+def _topics(messages: Codec, found: Mapping[TopicPartition, ReplicaAssignment]) -> tuple[Any, ...]:
+    by_topic: dict[str, list[Any]] = {}
+    for at, assignment in found.items():
+        by_topic.setdefault(at.topic, []).append(
+            messages.part(
+                "OngoingPartitionReassignment",
+                partition_index=at.partition,
+                replicas=assignment.replicas,
+                adding_replicas=assignment.adding,
+                removing_replicas=assignment.removing,
+            )
+        )
+    return tuple(
+        messages.part("OngoingTopicReassignment", name=topic, partitions=tuple(rows))
+        for topic, rows in by_topic.items()
+    )

@@ -19,9 +19,10 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.config import BrokerConfig
-from kafkad.core.controller.controller import Controller, ControllerSettings, RandomSource
+from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.image import Listener
 from kafkad.core.controller.producer_ids import start_above_foreign_ids
+from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, Reconciliation, parse_directory
 from kafkad.core.controller.startup.startup import Directories, Started, start
 from kafkad.core.controller.startup.term import claim, ensure_cluster_id, ensure_paths, register_broker
@@ -207,6 +208,7 @@ def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
         workers=workers,
         defaults=TopicDefaults(partitions=topics.num_partitions, replication_factor=topics.default_replication_factor),
         delete_topic_enable=topics.delete_topic_enable,
+        unclean_leader_election_enable=config.values["unclean.leader.election.enable"] is True,
         internal_topics=internal_topics(config),
     )
 

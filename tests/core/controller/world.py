@@ -8,8 +8,9 @@ from uuid import UUID
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.controller.admin import create_topics
 from kafkad.core.controller.configs import ResourceType
-from kafkad.core.controller.controller import Controller, ControllerSettings, RandomSource
+from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.image import Listener
+from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.reconciliation import FoundDirectory
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState, Started, start
 from kafkad.core.controller.startup.term import claim, ensure_cluster_id, ensure_paths, register_broker

@@ -72,7 +72,13 @@ def led(
 
 
 def known(
-    index: int = 0, *, leader: int = 1, leader_epoch: int = 0, zk_version: int = 0, isr: tuple[int, ...] = (1,)
+    index: int = 0,
+    *,
+    leader: int = 1,
+    leader_epoch: int = 0,
+    zk_version: int = 0,
+    isr: tuple[int, ...] = (1,),
+    replicas: tuple[int, ...] = (1, 3),
 ) -> UpdateMetadataPartition:
     return UpdateMetadataPartition(
         partition_index=index,
@@ -81,7 +87,7 @@ def known(
         leader_epoch=leader_epoch,
         isr=isr,
         zk_version=zk_version,
-        replicas=(1, 3),
+        replicas=replicas,
     )
 
 
@@ -260,7 +266,8 @@ def test_brokers_that_are_not_named_are_gone() -> None:
 def test_metadata_never_changes_the_role_of_a_replica_here() -> None:
     host = a_host()
     host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)
-    for newer in (known(leader=1, leader_epoch=4, zk_version=9), known(leader=-1, leader_epoch=5, zk_version=10)):
+    for leader, leader_epoch in ((1, 4), (-1, 5)):
+        newer = known(leader=leader, leader_epoch=leader_epoch, zk_version=5 + leader_epoch, replicas=(HERE, 1))
         host.update_metadata(told(newer), CONFIGS)
         assert (row(host).leader, row(host).leader_epoch) == (HERE, 3)
 
@@ -272,6 +279,36 @@ def test_metadata_brings_the_newer_isr_of_a_replica_here() -> None:
     assert (row(host).isr, row(host).partition_epoch) == ((HERE,), 6)
     host.update_metadata(told(known(leader=HERE, leader_epoch=3, zk_version=5, isr=(HERE, 1))), CONFIGS)
     assert (row(host).isr, row(host).partition_epoch) == ((HERE,), 6)
+
+
+def test_a_replica_that_is_not_named_in_a_newer_epoch_was_removed() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(0, leader_epoch=3), a_state(1, leader_epoch=3)), CONFIGS)
+    host.take_deltas()
+    slot = row(host).slot
+    host.update_metadata(told(known(0, leader_epoch=3), known(1, leader_epoch=4, replicas=(HERE, 1))), CONFIGS)
+    assert {row(host, index).slot for index in (0, 1)}.isdisjoint({NO_SLOT})
+    host.take_deltas()
+    host.update_metadata(told(known(0, leader=1, leader_epoch=4, zk_version=9)), CONFIGS)
+    (delta,) = host.take_deltas()
+    removals = [change for change in delta.changes if isinstance(change, ReplicasRemoved)]
+    assert [each.slots for each in removals] == [(slot,)]
+    assert (row(host).slot, row(host).leader, row(host).leader_epoch) == (NO_SLOT, 1, 4)
+
+
+def test_a_replica_without_a_role_stays_whatever_metadata_says() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)
+    host.session_lost()
+    host.update_metadata(told(known(leader_epoch=9)), CONFIGS)
+    assert row(host).slot != NO_SLOT
+
+
+def test_a_topic_that_is_deleted_goes_with_a_replica_that_a_reassignment_had_removed() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)
+    host.update_metadata(told(known(leader=LEADER_DURING_DELETE, replicas=(1, 3))), CONFIGS)
+    assert "t" not in host.image.topics
 
 
 def test_a_replica_comes_to_a_partition_that_was_known_without_one() -> None:
@@ -324,7 +361,7 @@ def test_a_slot_is_used_again_when_all_have_passed_its_removal() -> None:
 def test_a_deleted_topic_goes_with_its_last_replica() -> None:
     host = a_host()
     host.leader_and_isr(led(a_state(), a_state(1)), CONFIGS)
-    gone = known(leader=LEADER_DURING_DELETE)
+    gone = known(leader=LEADER_DURING_DELETE, replicas=(HERE, 1))
     host.update_metadata(told(gone, replace(gone, partition_index=1)), {})
     assert "t" in host.image.topics
     for index in (0, 1):

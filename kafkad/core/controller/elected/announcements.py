@@ -23,6 +23,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataTopic,
 )
 from kafkad.core.controller.image import Broker, Partition, Topic
+from kafkad.core.types import TopicPartition
 
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 Rows = Sequence[tuple[Topic, Sequence[Partition]]]
@@ -58,7 +59,7 @@ class Announcer:
             mine = [row for row in partitions if broker in row.replicas and row.isr]
             if mine:
                 leaders |= {row.leader for row in mine}
-                states = tuple(self._role(row, is_new) for row in mine)
+                states = tuple(self._role(broker, row, is_new) for row in mine)
                 topics.append(LeaderAndIsrTopic(topic_name=topic.name, topic_id=topic.id, partition_states=states))
         if not topics:
             return None
@@ -70,7 +71,9 @@ class Announcer:
             live_leaders=tuple(self._live_leader(each) for each in sorted(leaders & self.live.keys())),
         )
 
-    def _role(self, row: Partition, is_new: bool) -> LeaderAndIsrPartition:
+    def _role(self, broker: int, row: Partition, is_new: bool) -> LeaderAndIsrPartition:
+        # A replica that is being added has no records yet: it may be made although a directory is offline.
+        is_added = broker in row.adding and broker not in row.isr
         return LeaderAndIsrPartition(
             partition_index=row.index,
             controller_epoch=self.controller_epoch,
@@ -79,7 +82,9 @@ class Announcer:
             isr=row.isr,
             partition_epoch=row.partition_epoch,
             replicas=row.replicas,
-            is_new=is_new,
+            adding_replicas=row.adding,
+            removing_replicas=row.removing,
+            is_new=is_new or is_added,
         )
 
     def _live_leader(self, broker_id: int) -> LiveLeader:
@@ -158,6 +163,17 @@ class Announcer:
             for topic, partitions in rows
         )
         return [(broker, self._stop(broker, topics))]
+
+    def removals(self, broker: int, epochs: Mapping[TopicPartition, int]) -> list[tuple[int, Request]]:
+        """StopReplica with deletion of replicas that a reassignment removed; `epochs` are the leader epochs."""
+        if not epochs or broker not in self.brokers:
+            return []
+        topics: dict[str, list[StopReplicaPartition]] = {}
+        for at, epoch in epochs.items():
+            state = StopReplicaPartition(partition_index=at.partition, leader_epoch=epoch, delete_partition=True)
+            topics.setdefault(at.topic, []).append(state)
+        states = tuple(StopReplicaTopic(topic_name=name, partition_states=tuple(each)) for name, each in topics.items())
+        return [(broker, self._stop(broker, states))]
 
     def _stop(self, broker: int, topics: tuple[StopReplicaTopic, ...]) -> StopReplicaRequest:
         return StopReplicaRequest(

@@ -4,8 +4,7 @@ It hosts nothing itself. Whatever it stores is fenced by the term, and `take_req
 what. When a broker goes, it leaves every in-sync set but the last member's; when one comes, it is told everything.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from uuid import UUID
 
 from kafkad.core.cluster.control_requests import (
@@ -20,91 +19,33 @@ from kafkad.core.cluster.control_requests import (
     RemainingPartition,
 )
 from kafkad.core.controller import deltas
-from kafkad.core.controller.controller import Controller, ControllerSettings, PendingDeletion
-from kafkad.core.controller.elected.announcements import Announcer, Request, Rows
+from kafkad.core.controller.elected.balancing import led_elsewhere
+from kafkad.core.controller.elected.reassigning import ReassigningController, left_over
 from kafkad.core.controller.elected.shutting_down import led_by_others, not_in_sync, partitions_of
+from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.electorate import Electorate
-from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
+from kafkad.core.controller.image import Broker, Partition, Topic
 from kafkad.core.controller.partition_rows import in_state, state_of
-from kafkad.core.controller.store.storing import stored_or_refused
-from kafkad.core.controller.store.tree import MetadataTree, PartitionState
-from kafkad.core.controller.topics.placement import Placement, SlotTable
-from kafkad.core.election import LeaderElectionStrategy
+from kafkad.core.controller.reassignments import under_way
+from kafkad.core.controller.settings import ControllerSettings
+from kafkad.core.controller.store.stored import PartitionState
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import TopicPartition
 
-NOWHERE = -2
-"""The id of the broker for which this controller has partitions: none."""
+UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
 
 
-class ElectedController(Controller):
+class ElectedController(ReassigningController):
     """Made by `taking_office`. Every verb raises the errors of the store: then the term may be over."""
-
-    def __init__(
-        self,
-        *,
-        settings: ControllerSettings,
-        tree: MetadataTree,
-        election: LeaderElectionStrategy,
-        image: MetadataImage,
-        announcer: Announcer,
-    ) -> None:
-        super().__init__(
-            settings=settings,
-            tree=tree,
-            election=election,
-            image=image,
-            placement=Placement(SlotTable(), 1, (0,)),
-            deletions={},
-        )
-        self._announcer = announcer
-        self._requests: list[tuple[int, Request]] = []
-        self._dying: dict[str, dict[int, list[int]]] = {}
-        """Topics that are being deleted: which brokers still have which partitions."""
-        self._shutting_down: frozenset[int] = frozenset()
-        """They are not elected, and are no in-sync replicas any more where others are."""
-
-    def take_requests(self) -> list[tuple[int, Request]]:
-        """(broker, request) in the order in which each broker is to get them; empties the list."""
-        self._announce()
-        taken, self._requests = self._requests, []
-        return taken
-
-    def _announce(self) -> None:
-        for delta in self.take_deltas():
-            for change in delta.changes:
-                match change:
-                    case deltas.TopicCreated(topic):
-                        self._tell([(topic, topic.partitions)], is_new=True)
-                    case deltas.PartitionsAdded(name, partitions):
-                        self._tell([(self.image.topics[name], partitions)], is_new=True)
-                    case deltas.PartitionsChanged(name, partitions):
-                        if name in self.image.topics:
-                            self._tell([(self.image.topics[name], partitions)], is_new=False)
-                    case _:
-                        continue
-
-    def _tell(self, rows: Rows, *, is_new: bool) -> None:
-        self._requests += self._announcer.roles(rows, is_new=is_new)
-        self._requests += self._announcer.metadata(rows)
 
     def begin(self) -> None:
         """Elect around brokers that went before the term, then tell all of them everything."""
         self._elect_around()
+        steps = left_over(self._electorate(), self.image.topics.values())
+        self._take(steps)
         self.take_deltas()
         self.tell_everything()
-
-    def tell_everything(self, brokers: Sequence[int] | None = None) -> None:
-        """To these brokers, or all: the live brokers, then the roles, then the states of all partitions."""
-        rows = [(topic, topic.partitions) for topic in self.image.topics.values()]
-        self._requests += self._announcer.metadata([], brokers)
-        self._requests += self._announcer.roles(rows, is_new=False, only=brokers)
-        self._requests += self._announcer.metadata(rows, brokers)
-        for name, replicas in self._dying.items():
-            wanted = {each: parts for each, parts in replicas.items() if brokers is None or each in brokers}
-            self._requests += self._announcer.deletions(name, wanted)
-
-    # Brokers.
+        self._stop_removed(steps)
 
     def brokers_changed(self, registered: Mapping[int, Broker], gone: frozenset[int] = frozenset()) -> None:
         """These are registered now; some are `gone` although their sessions live. A new epoch: it has been away."""
@@ -122,14 +63,11 @@ class ElectedController(Controller):
             self._requests += self._announcer.metadata([], staying)
             self.tell_everything(new)
             self._elect_around()
+            self._end_reassignments(under_way(self.image, None))
         elif has_changed:
             self._announce()
             self._requests += self._announcer.metadata([])
-
-    def _set_brokers(self, registered: Mapping[int, Broker], gone: frozenset[int]) -> None:
-        self._announcer = replace(self._announcer, brokers=dict(registered), gone=gone)
-        live = self._announcer.live
-        self._publish((deltas.BrokersChanged(tuple(live[each] for each in sorted(live))),))
+            self._end_reassignments(under_way(self.image, None))
 
     def _elect_around(self) -> None:
         electorate = self._electorate()
@@ -137,7 +75,7 @@ class ElectedController(Controller):
 
     def _after_brokers(self, electorate: Electorate, at: TopicPartition, row: Partition) -> PartitionState | None:
         state = state_of(row)
-        moved = electorate.next_state(at, row.replicas, state)
+        moved = electorate.next_state(at, row.replicas, state, unclean=self._may_be_unclean(at.topic) and bool(row.isr))
         if moved is not None:
             return moved
         live = self.image.brokers
@@ -151,22 +89,39 @@ class ElectedController(Controller):
             partition_epoch=state.partition_epoch,
         )
 
-    def _change_states(self, following: Callable[[TopicPartition, Partition], PartitionState | None]) -> None:
-        states: dict[TopicPartition, PartitionState] = {}
-        changes = []
-        for topic in self.image.topics.values():
-            changed = []
-            for row in topic.partitions:
-                at = TopicPartition(topic.name, row.index)
-                state = following(at, row)
-                if state is not None:
-                    states[at] = state
-                    changed.append(in_state(row, state))
-            if changed:
-                changes.append(deltas.PartitionsChanged(topic.name, tuple(changed)))
+    def _may_be_unclean(self, topic: str) -> bool:
+        of_topic = self.image.topics[topic].configs.get(UNCLEAN_LEADER_ELECTION_ENABLE)
+        return self.settings.unclean_leader_election_enable if of_topic is None else of_topic.lower() == "true"
+
+    def configs_changed(
+        self,
+        topics: Mapping[str, Mapping[str, str]],
+        brokers: Mapping[str, Mapping[str, str]],
+        settings: ControllerSettings,
+    ) -> None:
+        """Some broker has written these configurations; `settings` follow from those of brokers."""
+        changes: list[deltas.Change] = [
+            deltas.TopicConfigChanged(name, dict(configs))
+            for name, configs in topics.items()
+            if name in self.image.topics and self.image.topics[name].configs != configs
+        ]
+        changes += [
+            deltas.BrokerConfigChanged(broker, dict(configs))
+            for broker, configs in brokers.items()
+            if self.image.broker_configs.get(broker, {}) != configs
+        ]
         if changes:
-            self._tree.set_states(states)
             self._publish(tuple(changes))
+        was_unclean, self.settings = self.settings.unclean_leader_election_enable, settings
+        is_unclean = settings.unclean_leader_election_enable and not was_unclean
+        if is_unclean or any(name in self.image.topics and self._may_be_unclean(name) for name in topics):
+            self._elect_around()
+
+    def balance_leaders(self, percentage: int) -> int:
+        """Give leadership back to preferred replicas, of brokers that lead too little; returns how many led since."""
+        wanted = led_elsewhere(self.image, percentage)
+        results = self.elect_leaders(wanted, ElectionType.PREFERRED) if wanted else {}
+        return sum(isinstance(each, PartitionState) for each in results.values())
 
     def controlled_shutdown(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
         """A broker is about to stop: others lead in its place, and it leaves the in-sync replicas where others are.
@@ -200,11 +155,6 @@ class ElectedController(Controller):
                     self._requests += self._announcer.roles(rows, is_new=False, only=others)
                     self._requests += self._announcer.metadata(rows)
 
-    def _electorate(self) -> Electorate:
-        return Electorate(self._election, self.image.brokers, self._shutting_down)
-
-    # In-sync replicas.
-
     def alter_partitions(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """AlterPartition: what leaders want their in-sync replicas to be."""
         sender = self.image.brokers.get(request.broker_id)
@@ -230,7 +180,7 @@ class ElectedController(Controller):
                             partition_epoch=row.partition_epoch,
                         )
         self._alter(states)
-        return AlterPartitionResponse(
+        response = AlterPartitionResponse(
             error_code=ErrorCode.NONE,
             topics=tuple(
                 AlteredTopic(
@@ -244,6 +194,8 @@ class ElectedController(Controller):
                 for wanted in request.topics
             ),
         )
+        self._end_reassignments(states)
+        return response
 
     def _check(self, sender: int, topic: Topic | None, wanted: AlterPartitionPartition) -> ErrorCode:
         """The code of Apache Kafka 3.9; it does not look who sends."""
@@ -296,42 +248,3 @@ class ElectedController(Controller):
             isr=row.isr,
             partition_epoch=row.partition_epoch,
         )
-
-    # Deletion.
-
-    def delete_topics(self, names: Sequence[str]) -> None:
-        """Record the deletions and hide the topics; the nodes go when every replica's broker has deleted it."""
-        if not names:
-            return
-        self._announce()
-        topics = [self.image.topics[name] for name in names]
-        with stored_or_refused():
-            self._tree.record_deletions([(topic.name, topic.id, len(topic.partitions)) for topic in topics])
-        for topic in topics:
-            self._requests += self._announcer.deleted(topic)
-            self._begin_deletion(topic.name, [row.replicas for row in topic.partitions])
-            self.collisions.remove(topic.name)
-        self._publish(tuple(deltas.TopicDeleted(topic.name, topic.id, ()) for topic in topics))
-
-    def _begin_deletion(self, name: str, assignments: Sequence[Sequence[int]]) -> None:
-        replicas: dict[int, list[int]] = {}
-        for index, brokers in enumerate(assignments):
-            for broker in brokers:
-                replicas.setdefault(broker, []).append(index)
-        self._dying[name] = replicas
-        self.deletions[name] = PendingDeletion(len(assignments), set(replicas))
-        self._requests += self._announcer.deletions(name, replicas)
-
-    def resume_deletion(self, topic: Topic) -> None:
-        """A deletion that an earlier term has begun: some broker may not have heard of it."""
-        self._requests += self._announcer.deleted(topic)
-        self._begin_deletion(topic.name, [row.replicas for row in topic.partitions])
-        if not topic.partitions:
-            self.partitions_deleted(topic.name, ())
-
-    def replica_deleted(self, name: str, broker: int) -> None:
-        """The broker has deleted its replicas of the topic."""
-        self._dying.get(name, {}).pop(broker, None)
-        if name in self.deletions and self.partitions_deleted(name, [broker]):
-            self._dying.pop(name, None)
-            self.finish_deletions()

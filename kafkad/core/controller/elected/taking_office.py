@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from uuid import UUID
 
-from kafkad.core.controller.controller import ControllerSettings
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
+from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
+from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.repair import complete_states, identify
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.odd_nodes import OddNodes
-from kafkad.core.controller.store.tree import MetadataTree, PartitionState
+from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.assignment import ReplicaAssignment
 from kafkad.core.coordination_store import CoordinationStore, Node
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
@@ -46,8 +49,8 @@ def take_office(
                 id=topic.id,
                 configs=topic.configs,
                 partitions=tuple(
-                    _row(index, replicas, states[TopicPartition(name, index)])
-                    for index, replicas in enumerate(topic.assignments)
+                    _row(index, topic.assignment(index), states[TopicPartition(name, index)])
+                    for index in range(len(topic.assignments))
                 ),
             )
             for name, topic in topics.items()
@@ -77,12 +80,14 @@ def _deleted_topic(name: str, node: Node | None) -> Topic:
     return Topic(
         name=name,
         id=nodes.decode_id(found.topic_id) if found.topic_id else NO_TOPIC_ID,
-        partitions=tuple(_row(index, found.partitions[str(index)], none) for index in range(len(found.partitions))),
+        partitions=tuple(
+            _row(index, ReplicaAssignment(found.partitions[str(index)]), none) for index in range(len(found.partitions))
+        ),
         configs={},
     )
 
 
-def _row(index: int, replicas: tuple[int, ...], state: PartitionState) -> Partition:
+def _row(index: int, assignment: ReplicaAssignment, state: PartitionState) -> Partition:
     return Partition(
         index=index,
         slot=NO_SLOT,
@@ -91,6 +96,8 @@ def _row(index: int, replicas: tuple[int, ...], state: PartitionState) -> Partit
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,
-        replicas=replicas,
+        replicas=assignment.replicas,
         isr=state.isr,
+        adding=assignment.adding,
+        removing=assignment.removing,
     )

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from kafkad.core.controller.controller import ControllerSettings
 from kafkad.core.controller.electorate import FIRST_LEADER_EPOCH, Electorate
+from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.reconciliation import AdoptedTopic
-from kafkad.core.controller.store.tree import MetadataTree, PartitionState, StoredTopic
-from kafkad.core.controller.topics.assignment import Assignment
+from kafkad.core.controller.store.stored import PartitionState, StoredTopic
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.internal_topics import fitted
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
@@ -35,7 +36,7 @@ def identify(
     for name, topic in topics.items():
         if topic.id == NO_TOPIC_ID:
             topic = replace(topic, id=new_topic_id())
-            tree.set_assignments(name, topic.id, topic.assignments)
+            tree.set_assignments(name, topic.id, _assignments(topic))
         identified[name] = topic
     return identified
 
@@ -56,8 +57,12 @@ def extend(
         topics[topic.name] = replace(topic, assignments=topic.assignments + more)
         extended.add(topic.name)
     for name in extended:
-        tree.set_assignments(name, topics[name].id, topics[name].assignments)
+        tree.set_assignments(name, topics[name].id, _assignments(topics[name]))
     return tuple(sorted(extended))
+
+
+def _assignments(topic: StoredTopic) -> list[ReplicaAssignment]:
+    return [topic.assignment(index) for index in range(len(topic.assignments))]
 
 
 def adopt(

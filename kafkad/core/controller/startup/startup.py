@@ -7,22 +7,17 @@ that came back. The shell carries out what `Started` lists before it lets client
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kafkad.core.controller.controller import (
-    NOT_HERE,
-    OFFLINE,
-    Controller,
-    ControllerSettings,
-    PendingDeletion,
-    RandomSource,
-)
+from kafkad.core.controller.controller import NOT_HERE, OFFLINE, Controller, PendingDeletion
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.features import first_levels
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import make_partition
+from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, KnownTopic, Reconciliation, reconcile
 from kafkad.core.controller.startup.repair import adopt, complete_states, extend, identify
 from kafkad.core.controller.startup.term import Term
-from kafkad.core.controller.store.tree import MetadataTree, PartitionState, StoredMetadata, StoredTopic
+from kafkad.core.controller.store.stored import PartitionState, StoredMetadata, StoredTopic
+from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.controller.topics.placement import Place, Placement, SlotTable
 from kafkad.core.coordination_store import CoordinationStore

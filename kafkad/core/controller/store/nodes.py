@@ -95,8 +95,8 @@ Leader = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
 class TopicNode(Struct, frozen=True, kw_only=True):
     partitions: dict[str, tuple[Number, ...]]
     topic_id: str | None = None
-    adding_replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    removing_replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    adding_replicas: dict[str, tuple[Number, ...]] = field(default_factory=dict)
+    removing_replicas: dict[str, tuple[Number, ...]] = field(default_factory=dict)
     version: int = 3
 
 

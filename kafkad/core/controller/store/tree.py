@@ -5,16 +5,21 @@ is completed, a topic whose deletion is recorded does not exist any more. Writes
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from kafkad.core.controller.image import NO_LEADER
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.odd_nodes import OddNodes
+from kafkad.core.controller.store.stored import (
+    UNREADABLE,
+    PartitionState,
+    RecordedDeletion,
+    StoredMetadata,
+    StoredTopic,
+)
 from kafkad.core.controller.store.storing import PartlyStored
-from kafkad.core.controller.topics.assignment import Assignment
+from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.names import is_legal
 from kafkad.core.coordination_store import (
     Change,
@@ -27,36 +32,11 @@ from kafkad.core.coordination_store import (
     SetData,
 )
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
+from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
 # ZooKeeper accepts 1 MB a request (jute.maxbuffer); a topic node of 100,000 partitions alone comes near it.
 _TRANSACTION_BYTES = 512 * 1024
 _NOTIFICATIONS_KEPT = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionState:
-    """A state node; `partition_epoch` is its version."""
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    partition_epoch: int = 0
-
-
-UNREADABLE = PartitionState(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH, isr=(), partition_epoch=-1)
-"""Of a partition whose node can't be read: without in-sync replicas nobody is elected, and nothing is written."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredTopic:
-    """`id` NO_TOPIC_ID: an old broker wrote the topic without one. A missing state: the creation was interrupted."""
-
-    name: str
-    id: UUID
-    assignments: tuple[Assignment, ...]
-    states: Mapping[int, PartitionState]
-    configs: dict[str, str]
 
 
 class TopicToWrite(Protocol):
@@ -70,22 +50,6 @@ class TopicToWrite(Protocol):
     def assignments(self) -> tuple[Assignment, ...]: ...
     @property
     def configs(self) -> dict[str, str]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedDeletion:
-    """`topic_id` None: recorded by a broker that leaves the node empty, and the topic node is gone."""
-
-    topic_id: UUID | None
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMetadata:
-    topics: Mapping[str, StoredTopic]
-    deletions: Mapping[str, RecordedDeletion]
-    broker_configs: Mapping[str, dict[str, str]]
-    group_configs: Mapping[str, dict[str, str]]
 
 
 class MetadataTree:
@@ -108,29 +72,38 @@ class MetadataTree:
                 assignments=tuple(node.partitions[str(index)] for index in range(len(node.partitions))),
                 states=states[name],
                 configs=config,
+                adding=_by_index(node.adding_replicas),
+                removing=_by_index(node.removing_replicas),
             )
             for (name, node), config in zip(live.items(), configs, strict=True)
         }
-        brokers = self._store.children(nodes.BROKER_CONFIGS)
-        broker_configs = self._load_configs([f"{nodes.BROKER_CONFIGS}/{name}" for name in brokers], odd)
-        resource_names = ["" if name == nodes.DEFAULT_ENTITY else name for name in brokers]
         groups = self._load_groups(odd)
         group_configs = self._load_configs([nodes.group_config_path(group) for group in groups], odd)
         return StoredMetadata(
             topics,
             deletions,
-            dict(zip(resource_names, broker_configs, strict=True)),
+            self._broker_configs(odd),
             dict(zip(groups, group_configs, strict=True)),
         )
+
+    def load_broker_configs(self) -> dict[str, dict[str, str]]:
+        """By broker id as text, empty for the default of all; those that can't be read are left out."""
+        return self._broker_configs(OddNodes())
+
+    def _broker_configs(self, odd: OddNodes) -> dict[str, dict[str, str]]:
+        names = self._store.children(nodes.BROKER_CONFIGS)
+        configs = self._load_configs([f"{nodes.BROKER_CONFIGS}/{name}" for name in names], odd)
+        return dict(zip(("" if name == nodes.DEFAULT_ENTITY else name for name in names), configs, strict=True))
 
     def create_topics(self, topics: Sequence[TopicToWrite]) -> None:
         """Write topic and configuration nodes, whole topics at a time; `create_states` writes the states later."""
         batches: list[list[Change]] = [[]]
         size = 0
         for topic in topics:
+            assignments = [ReplicaAssignment(replicas) for replicas in topic.assignments]
             changes = [
                 self._config_change(nodes.topic_config_path(topic.name), topic.configs),
-                Create(nodes.topic_path(topic.name), _topic_data(topic.id, topic.assignments)),
+                Create(nodes.topic_path(topic.name), _topic_data(topic.id, assignments)),
             ]
             size += sum(len(change.data) + len(change.path) for change in changes)
             if batches[-1] and size > _TRANSACTION_BYTES:
@@ -164,8 +137,12 @@ class MetadataTree:
         ]
         self._pipeline(changes)
 
-    def set_assignments(self, name: str, topic_id: UUID, assignments: Sequence[Assignment]) -> None:
+    def set_assignments(self, name: str, topic_id: UUID, assignments: Sequence[ReplicaAssignment]) -> None:
         self._commit([SetData(nodes.topic_path(name), _topic_data(topic_id, assignments))])
+
+    def set_all_assignments(self, topics: Mapping[str, tuple[UUID, Sequence[ReplicaAssignment]]]) -> None:
+        """Topics by name, each with its id."""
+        self._pipeline(SetData(nodes.topic_path(name), _topic_data(*topic)) for name, topic in topics.items())
 
     def set_config(self, path: str, entity: str, configs: Mapping[str, str]) -> None:
         """Write the configuration, and the notification that other brokers watch."""
@@ -333,10 +310,18 @@ def _group_of(name: bytes) -> str:
     return nodes.group_of(name.decode())
 
 
-def _topic_data(topic_id: UUID, assignments: Sequence[Assignment]) -> bytes:
+def _by_index(replicas: Mapping[str, Assignment]) -> dict[int, Assignment]:
+    """Who wrote the node may name partitions that the topic does not have."""
+    return {int(index): each for index, each in replicas.items() if index.isdecimal() and each}
+
+
+def _topic_data(topic_id: UUID, assignments: Sequence[ReplicaAssignment]) -> bytes:
+    rows = [(str(index), each) for index, each in enumerate(assignments)]
     return nodes.encode(
         nodes.TopicNode(
-            partitions={str(index): replicas for index, replicas in enumerate(assignments)},
+            partitions={index: each.replicas for index, each in rows},
             topic_id=nodes.encode_id(topic_id),
+            adding_replicas={index: each.adding for index, each in rows if each.adding},
+            removing_replicas={index: each.removing for index, each in rows if each.removing},
         )
     )

@@ -6,12 +6,44 @@ numbers are arguments: the same start and shift give the same assignment.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from kafkad.core.errors import ErrorCode, KafkaError
 
 Assignment = tuple[int, ...]
 """Replicas in order of preference: the first is the preferred leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaAssignment:
+    """`replicas` are those of the target first, then those to be removed, while a reassignment is under way."""
+
+    replicas: Assignment
+    adding: Assignment = ()
+    removing: Assignment = ()
+
+    @property
+    def is_being_reassigned(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> Assignment:
+        return tuple(each for each in self.replicas if each not in self.removing)
+
+    @property
+    def origin(self) -> Assignment:
+        """The replicas before, perhaps in another order."""
+        return tuple(each for each in self.replicas if each not in self.adding)
+
+    def reassigned_to(self, target: Assignment) -> "ReplicaAssignment":
+        """Another reassignment takes the place of one that is under way."""
+        origin = self.origin
+        return ReplicaAssignment(
+            replicas=tuple(dict.fromkeys((*target, *origin))),
+            adding=tuple(each for each in target if each not in origin),
+            removing=tuple(each for each in origin if each not in target),
+        )
 
 
 class RandomBelow(Protocol):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkad.core.controller.configs import ConfigRules
-from kafkad.core.controller.controller import Controller, RandomSource
+from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
+from kafkad.core.controller.settings import RandomSource
 
 LONGEST_WAIT_MS = 10_000
 """So long an answer waits for other processes to apply a change: one that hangs must not hold it back."""

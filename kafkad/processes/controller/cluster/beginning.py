@@ -6,6 +6,7 @@ from kafkad.adapters.links.supervision_channel import Status
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.stores.session_file import SessionFile
+from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
 from kafkad.processes.controller.cluster.elected_part import ElectedPart
 from kafkad.processes.controller.cluster.events import HostEvents
 from kafkad.processes.controller.cluster.membership import Membership
@@ -29,10 +30,7 @@ class ClusterOpening:
         self._loop = loop
         self._handover = handover
         first, hosts = context.log_directories[0], context.config.cluster.zookeeper_connect
-        self._sessions = Sessions(
-            context.config.cluster, SessionFile(first.path, hosts) if first.is_online else None
-        )
-        self._suspect_ms = context.config.cluster.suspect_refused_ms
+        self._sessions = Sessions(context.config.cluster, SessionFile(first.path, hosts) if first.is_online else None)
         self._store_thread = StoreThread(loop)
         self._future: Future[OpenedHost] | None = None
         self._store_thread.submit(lambda: open_host(context, handover, self._sessions), self._opened)
@@ -63,5 +61,7 @@ class ClusterOpening:
         )
         events = HostEvents(context, self._handover, opened, send, membership, monotonic_ms())
         membership.member = events
-        events.attach(ElectedPart(events, membership, Office(context), self._loop, send, self._suspect_ms))
+        own_configs = OwnConfigs(context, events, membership, send)
+        elected = ElectedPart(events, membership, Office(context), own_configs, context.config, self._loop, send)
+        events.attach(elected)
         return events

@@ -11,7 +11,9 @@ from functools import partial
 from typing import TypeVar
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.config import BrokerConfig
 from kafkad.core.cluster.control_requests import (
+    EPOCH_DURING_DELETE,
     AlterPartitionRequest,
     AlterPartitionResponse,
     ControlledShutdownRequest,
@@ -25,17 +27,19 @@ from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
 from kafkad.core.errors import ErrorCode
+from kafkad.processes.controller.cluster.asking.brokers_told import BrokersTold
 from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
 from kafkad.processes.controller.cluster.asking.isr_changes import IsrChanges
+from kafkad.processes.controller.cluster.asking.leader_balance import LeaderBalance
+from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
-from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
 from kafkad.processes.controller.cluster.joint import ControlResponse, Host
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.office import Office, Outcome, Registered, Work
 from kafkad.processes.controller.cluster.refusals import Refusals, Watched
+from kafkad.processes.controller.cluster.stored import Configs
 from kafkad.processes.controller.events import Send
-from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
-from kafkad.processes.runtime.broker_connections import Request as Sending
+from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
@@ -56,21 +60,31 @@ Result = TypeVar("Result")
 
 class ElectedPart:
     def __init__(
-        self, host: Host, membership: Membership, office: Office, loop: EventLoop, send: Send, suspect_ms: int
+        self,
+        host: Host,
+        membership: Membership,
+        office: Office,
+        own_configs: OwnConfigs,
+        config: BrokerConfig,
+        loop: EventLoop,
+        send: Send,
     ) -> None:
         self._host = host
         self._membership = membership
         self._office = office
+        self._own_configs = own_configs
         self._send = send
         self._broker: Broker | None = None
         self._registered: Registered | None = None
         """None: not elected."""
-        self._connections = BrokerConnections(loop, str(host.broker_id))
-        self._destinations: dict[int, Destination] = {}
+        self._brokers_told = BrokersTold(loop, str(host.broker_id), self._answered)
         self._passing_on = PassingOn(loop, host, send)
         self._isr_changes = IsrChanges(send, self._passing_on, self._alter_here)
         self._controlled_shutdown: ControlledShutdown | None = None
+        assert config.cluster is not None, "only a broker in a cluster is elected"
+        suspect_ms = config.cluster.suspect_refused_ms
         self._refusals = Refusals(loop, str(host.broker_id), suspect_ms, self._refuses, self._answers)
+        self._leader_balance = LeaderBalance(config, self._balance_leaders)
 
     @property
     def is_elected(self) -> bool:
@@ -98,6 +112,13 @@ class ElectedPart:
                 self._do(lambda store: self._office.tree_changed(store, cluster_id))
             case _:
                 pass
+
+    def configs_changed(self, topics: Configs, brokers: Configs) -> None:
+        if self.is_elected and (topics or brokers):
+            self._do(lambda _store: self._office.configs_changed(topics, brokers))
+
+    def _balance_leaders(self, percentage: int) -> None:
+        self._do(lambda _store: self._office.balance_leaders(percentage))
 
     def _run(self) -> None:
         cluster_id = self._host.image.cluster_id
@@ -132,19 +153,15 @@ class ElectedPart:
         """Send the requests; `applied` is called when this broker has applied those to itself."""
         self._registered = outcome.registered
         wanted = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
-        for broker, destination in list(self._destinations.items()):
-            if wanted.get(broker) != destination:
-                del self._destinations[broker]
-                self._connections.drop(destination)
-        self._destinations.update(wanted)
+        self._brokers_told.are(wanted)
         own = self._broker.id if self._broker is not None else None
         last_own = max((at for at, (broker, _) in enumerate(outcome.requests) if broker == own), default=-1)
         for at, (broker, request) in enumerate(outcome.requests):
             then = applied if at == last_own else None
             if broker == own:
                 self._host.hand_over(request, partial(self._answered_here, broker, request, then))
-            elif broker in self._destinations:
-                self._send_to(broker, request)
+            else:
+                self._brokers_told.tell(broker, request)
         if applied is not None and last_own < 0:
             applied()
 
@@ -155,41 +172,16 @@ class ElectedPart:
         if then is not None:
             then()
 
-    def _send_to(self, broker: int, request: Request) -> None:
-        key = key_of(request)
-        message = MESSAGES[key]
-
-        def replied(body: memoryview) -> None:
-            try:
-                response = message.decode_response(body, message.newest)
-            except MalformedRequest as error:
-                log.warning("broker %d answered %s with what can't be read: %s", broker, message.name, error)
-            else:
-                self._answered(broker, request, response)
-
-        self._connections.send(
-            self._destinations[broker],
-            Sending(
-                api_key=key,
-                version=message.newest,
-                is_flexible=True,
-                body=message.encode_request(request, message.newest),
-                on_reply=replied,
-                on_failure=lambda _reason: None,
-                repeats=True,
-            ),
-        )
-
     def _answered(self, broker: int, request: Request, response: ControlResponse) -> None:
         if not (isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse)):
-            return
-        if not any(each.delete_partition for topic in request.topic_states for each in topic.partition_states):
             return
         failed = {each.topic_name for each in response.partition_errors if each.error_code is not ErrorCode.NONE}
         if response.error_code is not ErrorCode.NONE:
             return
         for topic in request.topic_states:
-            if topic.topic_name not in failed:
+            # A replica that a reassignment removed has an epoch: nobody waits for it.
+            is_deleted = any(each.leader_epoch == EPOCH_DURING_DELETE for each in topic.partition_states)
+            if is_deleted and topic.topic_name not in failed:
                 self._do(partial(self._deleted, topic.topic_name, broker))
 
     def _deleted(self, name: str, broker: int, _store: object) -> Outcome:
@@ -198,6 +190,8 @@ class ElectedPart:
     # Requests of clients and of other local processes.
 
     def asked(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
+        if self._own_configs.takes(peer, request):
+            return
         if not self.is_elected:
             self._passing_on.pass_on(peer, request)
             return
@@ -327,22 +321,24 @@ class ElectedPart:
         self._refusals.turn()
         if self._controlled_shutdown is not None:
             self._controlled_shutdown.turn(now_ms)
-        self._connections.turn()
+        self._leader_balance.turn(self.is_elected, now_ms)
+        self._brokers_told.turn()
         self._passing_on.turn()
         self._isr_changes.turn(now_ms)
 
     @property
     def next_deadline_ms(self) -> int | None:
         deadlines = (
-            self._connections.next_deadline_ms,
+            self._brokers_told.next_deadline_ms,
             self._passing_on.next_deadline_ms,
             self._isr_changes.next_deadline_ms,
             self._refusals.next_deadline_ms,
+            self._leader_balance.next_deadline_ms,
             None if self._controlled_shutdown is None else self._controlled_shutdown.next_deadline_ms,
         )
         return min((each for each in deadlines if each is not None), default=None)
 
     def end(self) -> None:
-        self._connections.close()
+        self._brokers_told.close()
         self._passing_on.close()
         self._refusals.close()

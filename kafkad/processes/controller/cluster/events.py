@@ -233,6 +233,8 @@ class HostEvents:
         for broker, configs in brokers.items():
             self._hosting.broker_config_changed(broker, configs)
         self._publish()
+        if self._elected is not None:
+            self._elected.configs_changed(topics, brokers)
 
     def registered(self) -> None:
         """The broker has a new registration, whose requests alone are taken."""

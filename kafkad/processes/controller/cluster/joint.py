@@ -18,6 +18,7 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event
+from kafkad.processes.controller.cluster.stored import Configs
 from kafkad.wire.processes.controller_messages import AdminRequest, ControllerMessage
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
@@ -57,6 +58,9 @@ class Elected(Protocol):
         """The broker has a (new) registration: be a candidate, watch."""
 
     def store_event(self, event: Event, now_ms: int) -> None: ...
+
+    def configs_changed(self, topics: Configs, brokers: Configs) -> None:
+        """Some broker has written these configurations, of topics and of brokers by name."""
 
     def asked(self, peer: ProcessKey, request: AdminRequest, now_ms: int) -> None:
         """A request that the host does not answer by itself; it is answered by AdminReply."""

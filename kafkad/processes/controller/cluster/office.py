@@ -20,13 +20,14 @@ from kafkad.core.cluster.control_requests import (
     ControlledShutdownResponse,
 )
 from kafkad.core.controller.admin import auto_create_topics
-from kafkad.core.controller.controller import RandomSource
 from kafkad.core.controller.elected.announcements import Announcer, Request
-from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
+from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.registrations import live_brokers
 from kafkad.core.controller.elected.taking_office import take_office
-from kafkad.core.controller.image import Broker
+from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
+from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import UnreadableEpoch, claim
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.odd_nodes import OddNodes
@@ -36,6 +37,7 @@ from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
+from kafkad.processes.controller.cluster.stored import Configs
 from kafkad.processes.controller.startup import new_id, settings_of
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.runtime.child import ChildContext
@@ -76,6 +78,7 @@ class Office:
         self._odd: dict[str, str] = {}
         """By path what was said of a node."""
         self._controller: ElectedController | None = None
+        self._tables: LiveTables | None = None
         self._view: ControllerView | None = None
         self._registered: Mapping[int, Broker] = {}
         self._refusing: set[tuple[int, int]] = set()
@@ -83,7 +86,7 @@ class Office:
 
     def resign(self) -> None:
         """Somebody else is elected, or may be."""
-        self._controller = self._view = None
+        self._controller = self._tables = self._view = None
 
     def run(self, store: ZookeeperStore, cluster_id: str, instead_of: int | None = None) -> Outcome:
         """Be elected if nobody is, or only the broker `instead_of`; watch who is."""
@@ -104,12 +107,13 @@ class Office:
         store.exists(nodes.CONTROLLER, watch=True)
         brokers, gone = self._brokers(store)
         self._watch_tree(store)
-        config = self._context.config
+        tree = MetadataTree(store, term)
+        self._tables = self._new_tables(tree.load_broker_configs())
         left_out = OddNodes()
         self._controller = take_office(
             store,
-            MetadataTree(store, term),
-            settings=replace(settings_of(config, workers=1), broker_id=NOWHERE),
+            tree,
+            settings=_settings(self._tables),
             election=self._election,
             announcer=Announcer(
                 controller_id=self._broker_id,
@@ -123,7 +127,7 @@ class Office:
             left_out=left_out,
         )
         self._say(_left_out(left_out.reasons))
-        self._view = self._new_view(store, self._controller)
+        self._view = self._new_view(store, self._controller, self._tables)
         log.info("broker %d is the controller now, its epoch is %d", self._broker_id, term.epoch)
         return self._outcome()
 
@@ -166,11 +170,14 @@ class Office:
         self._refusing.discard((broker, epoch))
         return self.brokers_changed(store)
 
-    def _new_view(self, store: ZookeeperStore, controller: ElectedController) -> ControllerView:
+    def _new_tables(self, broker_configs: Mapping[str, Mapping[str, str]]) -> LiveTables:
         assert self._context.plugins is not None, "the supervisor loads the plugins before it forks"
         plugins = self._context.plugins
         tables = LiveTables(self._context.config, frozenset(plugins.cleanup_policies), plugins.topic_configs)
-        tables.overlay(controller.image)
+        tables.overlay(MetadataImage(broker_configs=broker_configs))
+        return tables
+
+    def _new_view(self, store: ZookeeperStore, controller: ElectedController, tables: LiveTables) -> ControllerView:
         return ControllerView(
             controller=controller,
             configs=tables,
@@ -220,6 +227,23 @@ class Office:
         if topics <= controller.image.topics.keys() | dying and deletions <= dying:
             return self._outcome()
         return self.run(store, cluster_id)
+
+    def configs_changed(self, topics: Configs, brokers: Configs) -> Outcome:
+        """Some broker has changed these configurations."""
+        if self._controller is None or self._tables is None:
+            return Outcome()
+        if brokers:
+            self._tables.overlay(MetadataImage(broker_configs={**self._controller.image.broker_configs, **brokers}))
+        self._controller.configs_changed(topics, brokers, _settings(self._tables))
+        return self._outcome()
+
+    def balance_leaders(self, percentage: int) -> Outcome:
+        if self._controller is None:
+            return Outcome()
+        moved = self._controller.balance_leaders(percentage)
+        if moved:
+            log.info("%d partition(s) are led by their preferred replica again", moved)
+        return self._outcome()
 
     def alter_partitions(self, request: AlterPartitionRequest) -> tuple[Outcome, AlterPartitionResponse]:
         if self._controller is None:
@@ -287,6 +311,10 @@ class Office:
     def _address(self, broker: Broker) -> tuple[str, int] | None:
         at = next((each for each in broker.listeners if each.name == self._listener), None)
         return None if at is None else (at.host, at.port)
+
+
+def _settings(tables: LiveTables) -> ControllerSettings:
+    return replace(settings_of(tables.broker, workers=1), broker_id=NOWHERE)
 
 
 def _left_out(reasons: Mapping[str, str]) -> dict[str, str]:

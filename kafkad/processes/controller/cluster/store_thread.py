@@ -6,7 +6,7 @@ Work is done in order, and what it gives is told in the loop. The thread ends wi
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kafkad.adapters.links.event_queue import EventQueue
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
@@ -36,8 +36,3 @@ class StoreThread:
         self._threads.close(cancel=True)
         self._loop.unwatch(self._done.fileno())
         self._done.close()
-
-
-def failure_of(future: "Future[Any]") -> BaseException | None:
-    """What the work raised."""
-    return future.exception()

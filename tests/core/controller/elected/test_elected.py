@@ -19,11 +19,13 @@ from kafkad.core.cluster.control_requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
-from kafkad.core.controller.controller import ControllerSettings, PlannedTopic
+from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
-from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
+from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.taking_office import take_office
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener, Partition
+from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.term import Term, claim, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree

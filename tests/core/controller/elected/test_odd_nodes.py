@@ -8,11 +8,13 @@ import pytest
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
 from kafkad.core.controller.admin import create_topics
-from kafkad.core.controller.controller import ControllerSettings, PlannedTopic, RandomSource
+from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer
-from kafkad.core.controller.elected.elected import NOWHERE, ElectedController
+from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.taking_office import take_office
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener
+from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import UnreadableEpoch, claim, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.odd_nodes import OddNodes

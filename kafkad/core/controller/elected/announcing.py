@@ -1,0 +1,154 @@
+"""A controller that hosts nothing itself: it tells brokers what changes, and deletes topics when all have done so."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from kafkad.core.controller import deltas
+from kafkad.core.controller.controller import Controller, PendingDeletion
+from kafkad.core.controller.elected.announcements import Announcer, Request, Rows
+from kafkad.core.controller.electorate import Electorate
+from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
+from kafkad.core.controller.partition_rows import in_state
+from kafkad.core.controller.settings import ControllerSettings
+from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.storing import stored_or_refused
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.placement import Placement, SlotTable
+from kafkad.core.election import LeaderElectionStrategy
+from kafkad.core.types import TopicPartition
+
+NOWHERE = -2
+"""The id of the broker for which this controller has partitions: none."""
+
+
+class AnnouncingController(Controller):
+    """Whatever it stores is fenced by its term; `take_requests` says which brokers are to be told what."""
+
+    def __init__(
+        self,
+        *,
+        settings: ControllerSettings,
+        tree: MetadataTree,
+        election: LeaderElectionStrategy,
+        image: MetadataImage,
+        announcer: Announcer,
+    ) -> None:
+        super().__init__(
+            settings=settings,
+            tree=tree,
+            election=election,
+            image=image,
+            placement=Placement(SlotTable(), 1, (0,)),
+            deletions={},
+        )
+        self._announcer = announcer
+        self._requests: list[tuple[int, Request]] = []
+        self._dying: dict[str, dict[int, list[int]]] = {}
+        """Topics that are being deleted: which brokers still have which partitions."""
+        self._shutting_down: frozenset[int] = frozenset()
+        """They are not elected, and are no in-sync replicas any more where others are."""
+        self._removed: dict[TopicPartition, dict[int, int]] = {}
+        """Replicas that reassignments have removed in this term: the leader epoch in StopReplica by broker."""
+
+    def take_requests(self) -> list[tuple[int, Request]]:
+        """(broker, request) in the order in which each broker is to get them; empties the list."""
+        self._announce()
+        taken, self._requests = self._requests, []
+        return taken
+
+    def _announce(self) -> None:
+        for delta in self.take_deltas():
+            for change in delta.changes:
+                match change:
+                    case deltas.TopicCreated(topic):
+                        self._tell([(topic, topic.partitions)], is_new=True)
+                    case deltas.PartitionsAdded(name, partitions):
+                        self._tell([(self.image.topics[name], partitions)], is_new=True)
+                    case deltas.PartitionsChanged(name, partitions):
+                        if name in self.image.topics:
+                            self._tell([(self.image.topics[name], partitions)], is_new=False)
+                    case _:
+                        continue
+
+    def _tell(self, rows: Rows, *, is_new: bool) -> None:
+        self._requests += self._announcer.roles(rows, is_new=is_new)
+        self._requests += self._announcer.metadata(rows)
+
+    def tell_everything(self, brokers: Sequence[int] | None = None) -> None:
+        """To these brokers, or all: the live brokers, then the roles, then the states of all partitions."""
+        rows = [(topic, topic.partitions) for topic in self.image.topics.values()]
+        self._requests += self._announcer.metadata([], brokers)
+        self._requests += self._announcer.roles(rows, is_new=False, only=brokers)
+        self._requests += self._announcer.metadata(rows, brokers)
+        for name, replicas in self._dying.items():
+            wanted = {each: parts for each, parts in replicas.items() if brokers is None or each in brokers}
+            self._requests += self._announcer.deletions(name, wanted)
+        for broker in self._announcer.brokers if brokers is None else brokers:
+            removed = {at: epochs[broker] for at, epochs in self._removed.items() if broker in epochs}
+            self._requests += self._announcer.removals(broker, removed)
+
+    def _set_brokers(self, registered: Mapping[int, Broker], gone: frozenset[int]) -> None:
+        self._announcer = replace(self._announcer, brokers=dict(registered), gone=gone)
+        live = self._announcer.live
+        self._publish((deltas.BrokersChanged(tuple(live[each] for each in sorted(live))),))
+
+    def _electorate(self) -> Electorate:
+        return Electorate(self._election, self.image.brokers, self._shutting_down)
+
+    def _change_states(self, following: Callable[[TopicPartition, Partition], PartitionState | None]) -> None:
+        states: dict[TopicPartition, PartitionState] = {}
+        changes = []
+        for topic in self.image.topics.values():
+            changed = []
+            for row in topic.partitions:
+                at = TopicPartition(topic.name, row.index)
+                state = following(at, row)
+                if state is not None:
+                    states[at] = state
+                    changed.append(in_state(row, state))
+            if changed:
+                changes.append(deltas.PartitionsChanged(topic.name, tuple(changed)))
+        if changes:
+            self._tree.set_states(states)
+            self._publish(tuple(changes))
+
+    # Deletion.
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Record the deletions and hide the topics; the nodes go when every replica's broker has deleted it."""
+        if not names:
+            return
+        self._announce()
+        topics = [self.image.topics[name] for name in names]
+        with stored_or_refused():
+            self._tree.record_deletions([(topic.name, topic.id, len(topic.partitions)) for topic in topics])
+        for topic in topics:
+            self._requests += self._announcer.deleted(topic)
+            self._begin_deletion(topic.name, [row.replicas for row in topic.partitions])
+            self.collisions.remove(topic.name)
+            for row in topic.partitions:
+                self._removed.pop(TopicPartition(topic.name, row.index), None)
+        self._publish(tuple(deltas.TopicDeleted(topic.name, topic.id, ()) for topic in topics))
+
+    def _begin_deletion(self, name: str, assignments: Sequence[Sequence[int]]) -> None:
+        replicas: dict[int, list[int]] = {}
+        for index, brokers in enumerate(assignments):
+            for broker in brokers:
+                replicas.setdefault(broker, []).append(index)
+        self._dying[name] = replicas
+        self.deletions[name] = PendingDeletion(len(assignments), set(replicas))
+        self._requests += self._announcer.deletions(name, replicas)
+
+    def resume_deletion(self, topic: Topic) -> None:
+        """A deletion that an earlier term has begun: some broker may not have heard of it."""
+        self._requests += self._announcer.deleted(topic)
+        self._begin_deletion(topic.name, [row.replicas for row in topic.partitions])
+        if not topic.partitions:
+            self.partitions_deleted(topic.name, ())
+
+    def replica_deleted(self, name: str, broker: int) -> None:
+        """The broker has deleted its replicas of the topic."""
+        self._dying.get(name, {}).pop(broker, None)
+        if name in self.deletions and self.partitions_deleted(name, [broker]):
+            self._dying.pop(name, None)
+            self.finish_deletions()

@@ -1,0 +1,61 @@
+"""What the store has of topics, as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kafkad.core.controller.image import NO_LEADER
+from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
+from kafkad.core.types import NO_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """A state node; `partition_epoch` is its version."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int = 0
+
+
+UNREADABLE = PartitionState(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH, isr=(), partition_epoch=-1)
+"""Of a partition whose node can't be read: without in-sync replicas nobody is elected, and nothing is written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTopic:
+    """`id` NO_TOPIC_ID: an old broker wrote the topic without one. A missing state: the creation was interrupted."""
+
+    name: str
+    id: UUID
+    assignments: tuple[Assignment, ...]
+    states: Mapping[int, PartitionState]
+    configs: dict[str, str]
+    adding: Mapping[int, Assignment] = field(default_factory=dict)
+    removing: Mapping[int, Assignment] = field(default_factory=dict)
+
+    def assignment(self, index: int) -> ReplicaAssignment:
+        replicas = self.assignments[index]
+        adding, removing = self.adding.get(index, ()), self.removing.get(index, ())
+        return ReplicaAssignment(
+            replicas,
+            tuple(each for each in adding if each in replicas),
+            tuple(each for each in removing if each in replicas),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDeletion:
+    """`topic_id` None: recorded by a broker that leaves the node empty, and the topic node is gone."""
+
+    topic_id: UUID | None
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMetadata:
+    topics: Mapping[str, StoredTopic]
+    deletions: Mapping[str, RecordedDeletion]
+    broker_configs: Mapping[str, dict[str, str]]
+    group_configs: Mapping[str, dict[str, str]]

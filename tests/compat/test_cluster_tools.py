@@ -1,0 +1,85 @@
+"""Kafka's own tools on a cluster of three brokers: partitions move, and every broker answers for its configuration."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.test_cluster import Cluster
+from tests.tools.tool_server import ToolServer
+
+
+class ToolsOnCluster:
+    def __init__(self, cluster: Cluster, server: ToolServer, folder: Path) -> None:
+        self.cluster = cluster
+        self._server = server
+        self._folder = folder
+
+    def run(self, broker: int, name: str, *args: str) -> str:
+        """What the tool prints; it must succeed."""
+        done = self._server.run(name, "--bootstrap-server", self.cluster.brokers[broker].bootstrap, *args)
+        assert done.returncode == 0, (done.stdout.decode(), done.stderr.decode())
+        return done.stdout.decode()
+
+    def plan(self, replicas: list[list[int]]) -> str:
+        file = self._folder / "plan.json"
+        rows = [{"topic": "t", "partition": index, "replicas": each} for index, each in enumerate(replicas)]
+        file.write_text(json.dumps({"version": 1, "partitions": rows}))
+        return str(file)
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolsOnCluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as ends:
+        cluster = Cluster(folder, ends)
+        cluster.create(3, "t", {0: [1, 2], 1: [2, 1], 2: [1, 2]})
+        cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 1], "broker 3 knows the leaders")
+        cluster.produce(2, range(300))
+        yield ToolsOnCluster(cluster, ends.enter_context(ToolServer()), folder)
+
+
+@pytest.mark.timeout(600)
+def test_kafka_reassign_partitions_moves_partitions(tools: ToolsOnCluster) -> None:
+    cluster, plan = tools.cluster, tools.plan([[3, 1], [2, 3], [3, 2]])
+    printed = tools.run(2, "kafka-reassign-partitions", "--reassignment-json-file", plan, "--execute")
+    assert "Successfully started partition reassignments for t-0,t-1,t-2" in printed
+
+    def is_verified() -> bool:
+        said = tools.run(3, "kafka-reassign-partitions", "--reassignment-json-file", plan, "--verify")
+        return all(f"Reassignment of partition t-{each} is completed." in said for each in range(3))
+
+    cluster.wait_until(is_verified, "they have moved")
+    assert "No partition reassignments found." in tools.run(1, "kafka-reassign-partitions", "--list")
+    assert [row["replica_nodes"] for row in cluster.rows(1, "t")] == [[3, 1], [2, 3], [3, 2]]
+    assert cluster.consume(1, "g", 300) == sorted(range(300))
+
+
+@pytest.mark.timeout(600)
+def test_kafka_reassign_partitions_cancels(tools: ToolsOnCluster) -> None:
+    printed = tools.run(
+        1, "kafka-reassign-partitions", "--reassignment-json-file", tools.plan([[1, 2], [1, 2], [1, 2]]), "--cancel"
+    )
+    assert "None of the specified partition reassignments are active." in printed
+
+
+@pytest.mark.timeout(600)
+def test_kafka_configs_finds_the_broker_that_it_names(tools: ToolsOnCluster) -> None:
+    for broker in (1, 2, 3):
+        of = ("--entity-type", "brokers", "--entity-name", str(broker))
+        segment = str(2_000_000 + broker)
+        tools.run(3, "kafka-configs", *of, "--alter", "--add-config", f"log.segment.bytes={segment}")
+        tools.run(1, "kafka-configs", *of, "--alter", "--add-config", "message.max.bytes=2000000")
+    for broker in (1, 2, 3):
+        of = ("--entity-type", "brokers", "--entity-name", str(broker))
+
+        def is_set(of: tuple[str, ...] = of, segment: str = str(2_000_000 + broker)) -> bool:
+            said = tools.run(2, "kafka-configs", *of, "--describe")
+            return f"log.segment.bytes={segment} " in said and "message.max.bytes=2000000 " in said
+
+        tools.cluster.wait_until(is_set, f"broker {broker} says its own")
+    of = ("--entity-type", "brokers", "--entity-name", "2")
+    tools.run(3, "kafka-configs", *of, "--alter", "--delete-config", "message.max.bytes")
+    assert "message.max.bytes" not in tools.run(2, "kafka-configs", *of, "--describe")

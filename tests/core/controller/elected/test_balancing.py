@@ -1,0 +1,39 @@
+"""Preferred replicas lead again when a broker leads too few of the partitions that are its own."""
+
+from kafkad.core.controller.elected.balancing import led_elsewhere
+from kafkad.core.types import TopicPartition
+from tests.core.controller.elected.test_elected import World, brokers
+
+
+def all_in_sync_after_an_absence(*assignments: tuple[int, ...]) -> World:
+    """Broker 1 was away, leads nothing, and is in sync in partition 0 only."""
+    world = World(1, 2, 3)
+    world.create(*assignments)
+    world.controller.brokers_changed(brokers(2, 3))
+    world.controller.brokers_changed(brokers(1, 2, 3))
+    world.alter((2, 1))
+    world.sent()
+    return world
+
+
+def test_a_broker_that_is_in_sync_leads_again() -> None:
+    world = all_in_sync_after_an_absence((1, 2), (1, 3), (2, 3))
+    assert world.controller.balance_leaders(10) == 1
+    assert [world.row(index).leader for index in range(3)] == [1, 3, 2]
+    assert world.sent()
+    assert world.controller.balance_leaders(10) == 0
+    assert world.sent() == []
+
+
+def test_a_share_that_is_tolerated_changes_nothing() -> None:
+    world = all_in_sync_after_an_absence((1, 2), (2, 3))
+    image = world.controller.image
+    assert led_elsewhere(image, 99) == [TopicPartition("t", 0)]
+    assert led_elsewhere(image, 100) == []
+    assert world.controller.balance_leaders(100) == 0
+
+
+def test_a_broker_that_is_away_gets_nothing() -> None:
+    world = all_in_sync_after_an_absence((1, 2))
+    world.controller.brokers_changed(brokers(2, 3))
+    assert led_elsewhere(world.controller.image, 10) == []

@@ -1,0 +1,120 @@
+"""Partitions of a cluster move to other brokers, also when the controller changes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import TopicPartition  # type: ignore[import-untyped]
+from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
+
+from tests.daemon.test_cluster import Cluster
+
+FIRST, SECOND, THIRD = (TopicPartition("t", index) for index in range(3))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as ends:
+        made = Cluster(tmp_path, ends)
+        made.create(3, "t", {0: [1, 2], 1: [2, 1], 2: [1, 2]})
+        made.wait_until(lambda: made.leaders(3, "t") == [1, 2, 1], "broker 3 knows the leaders")
+        yield made
+
+
+def replicas(cluster: Cluster, broker: int) -> list[list[int]]:
+    return [row["replica_nodes"] for row in cluster.rows(broker, "t")]
+
+
+def directories(cluster: Cluster, broker: int) -> set[str]:
+    return {path.name for path in cluster.brokers[broker].log_dir.glob("t-[0-9]")}
+
+
+def listed(client: KafkaAdminClient) -> Any:
+    return client.list_partition_reassignments()
+
+
+def no_refusal(client: KafkaAdminClient, targets: dict[TopicPartition, list[int] | None]) -> bool:
+    return set(client.alter_partition_reassignments(targets).values()) == {None}
+
+
+@pytest.mark.timeout(600)
+def test_partitions_move_while_producers_go_on(cluster: Cluster) -> None:
+    cluster.produce(3, range(300))
+    client = cluster.admin(3)
+    assert no_refusal(client, {FIRST: [3, 2], SECOND: [3, 1]})
+    cluster.produce(1, range(300, 600))
+    cluster.wait_until(lambda: client.list_partition_reassignments() == {}, "they have moved")
+    client.close()
+    for broker in (1, 2, 3):
+        cluster.wait_until(
+            lambda broker=broker: replicas(cluster, broker) == [[3, 2], [3, 1], [1, 2]],  # type: ignore[misc]
+            "all know",
+        )
+    cluster.wait_until(lambda: cluster.leaders(1, "t")[1] == 3, "who is not in the target leads no more")
+    cluster.wait_until(lambda: cluster.in_sync(1, "t") == [{2, 3}, {1, 3}, {1, 2}], "all are in sync")
+    cluster.wait_until(
+        lambda: [directories(cluster, each) for each in (1, 2, 3)] == [{"t-1", "t-2"}, {"t-0", "t-2"}, {"t-0", "t-1"}],
+        "the old files are gone",
+    )
+    cluster.produce(2, range(600, 900))
+    assert cluster.consume(1, "g", 900) == sorted(range(900))
+    assert [cluster.brokers[each].stop() for each in (3, 2, 1)] == [0, 0, 0]
+
+
+def answered(cluster: Cluster, ask: Callable[[KafkaAdminClient], Any]) -> Any:
+    """The client may first find a broker that is away."""
+    answers: list[Any] = []
+
+    def is_answered() -> bool:
+        client = cluster.admin(2)
+        try:
+            answers.append(ask(client))
+        finally:
+            client.close()
+        return True
+
+    cluster.wait_until(is_answered, "broker 2 answers")
+    return answers[0]
+
+
+def is_begun_without(cluster: Cluster, broker: int, targets: dict[TopicPartition, list[int] | None]) -> bool:
+    """Kill the broker, and reassign before its session ends; False: the controller was told first."""
+    client = cluster.admin(2)
+    try:
+        client.list_partition_reassignments()
+        cluster.brokers[broker].kill()
+        if no_refusal(client, targets):
+            return True
+    finally:
+        client.close()
+    cluster.brokers[broker].start()
+    cluster.wait_until(lambda: broker in cluster.known(2), "it is back")
+    return False
+
+
+@pytest.mark.timeout(600)
+def test_the_next_controller_goes_on_with_what_is_under_way_and_not_with_what_was_cancelled(cluster: Cluster) -> None:
+    cluster.produce(3, range(300))
+    assert cluster.controller(3) == 1
+    wanted = {FIRST: [3, 2], SECOND: None, THIRD: [3, 2]}
+    while not is_begun_without(cluster, 3, {at: each for at, each in wanted.items() if each}):
+        continue
+    moving = {"replicas": [3, 2, 1], "adding_replicas": [3], "removing_replicas": [1]}
+    assert answered(cluster, listed) == {FIRST: moving, THIRD: moving}
+    refusals = answered(cluster, lambda client: client.alter_partition_reassignments({FIRST: None, SECOND: None}))
+    assert [refusals[FIRST], refusals[SECOND].__name__] == [None, "NoReassignmentInProgressError"]
+    assert answered(cluster, listed) == {THIRD: moving}
+
+    cluster.brokers[1].kill()
+    cluster.wait_until(lambda: cluster.controller(2) == 2, "broker 2 is the controller")
+    assert answered(cluster, listed) == {THIRD: moving}
+    cluster.brokers[3].start()
+    cluster.wait_until(lambda: answered(cluster, listed) == {}, "the new replica is in sync")
+    cluster.brokers[1].start()
+    cluster.wait_until(lambda: replicas(cluster, 1) == [[2, 1], [2, 1], [3, 2]], "the one that is back knows")
+    cluster.wait_until(lambda: cluster.in_sync(1, "t") == [{1, 2}, {1, 2}, {2, 3}], "all are in sync")
+    cluster.wait_until(lambda: directories(cluster, 1) == {"t-0", "t-1"}, "what it had to give up is not there")
+    cluster.produce(1, range(300, 600))
+    assert cluster.consume(2, "g", 600) == sorted(range(600))
