@@ -21,7 +21,6 @@ class OwnedPartition:
 
     __slots__ = (
         "bytes_in",
-        "cut_to",
         "future_bytes",
         "future_dir",
         "future_end",
@@ -44,6 +43,7 @@ class OwnedPartition:
         "slot",
         "state",
         "topic_id",
+        "truncating_to",
         "waiting_questions",
         "watchers",
         "worker",
@@ -66,7 +66,7 @@ class OwnedPartition:
         """What the metadata says of it."""
         self.led: LedPartition | None = None
         """What its leader knows of followers; None if it is not led here, or has one replica."""
-        self.cut_to: LogPosition | None = None
+        self.truncating_to: LogPosition | None = None
         """The log is about to be truncated: nothing from there on is shown any more."""
         self.in_sync = 1
         self.replicas = 1
@@ -161,9 +161,9 @@ class OwnedPartition:
     def published_log(self, log: PartitionLog) -> PartitionSlot:
         """The slot's content for the present state of the partition's `log`."""
         end, high_watermark, stable = log.log_end, log.high_watermark, log.last_stable
-        if self.cut_to is not None:
-            cut_to = self.cut_to
-            end, high_watermark, stable = cut_to, min(high_watermark, cut_to), min(stable, cut_to)
+        if self.truncating_to is not None:
+            truncating_to = self.truncating_to
+            end, high_watermark, stable = truncating_to, min(high_watermark, truncating_to), min(stable, truncating_to)
         return PartitionSlot(
             self.topic_id,
             self.name.partition,

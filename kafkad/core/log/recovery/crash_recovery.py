@@ -57,7 +57,7 @@ def recover_segments(
             cut = f"segment {segment.base_offset} is cut from {size} to {segment.size} bytes, at {next_offset}"
             yield Progress(done, total, cut)
             _drop(store, segments, segment.base_offset)
-            _cut_tail(segment)
+            _truncate_tail(segment)
             return
         segment.complete()
         done += size
@@ -119,7 +119,7 @@ def _drop(store: SegmentStore, segments: Segments, offset: int) -> None:
     store.sync_directory()
 
 
-def _cut_tail(segment: Segment) -> None:
+def _truncate_tail(segment: Segment) -> None:
     segment.log.truncate(segment.size)
     segment.log.sync()
     segment.complete()

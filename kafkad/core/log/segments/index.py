@@ -87,7 +87,7 @@ class IndexAppender:
         self.file.truncate(self._flushed * self._entry.size)
         self._is_extended = False
 
-    def cut(self, entries: int) -> None:
+    def truncate_to_entries(self, entries: int) -> None:
         """Forget all entries from number `entries` on, on disk too."""
         self.flush()
         self._flushed = min(entries, self._flushed)

@@ -136,7 +136,7 @@ def _remove_first(log: PartitionLog, count: int) -> list[UnlinkFiles]:
 
 
 def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> list[UnlinkFiles]:
-    """Cut the log so that it ends at `offset`, or where the batch holding it begins.
+    """Truncate the log so that it ends at `offset`, or where the batch holding it begins.
 
     The newest segments are removed first, and the directory is synced before anything can be appended again: a
     segment that came back after a crash would overlap with newer ones.
@@ -200,7 +200,7 @@ def _settle(log: PartitionLog, now_ms: int) -> None:
     snapshots = snapshot_offsets(log.store.sizes())
     start, end = log.log_start_offset, log.log_end_offset
     steps = rebuild_steps(log.store, log.segments, log.producers, snapshots, start, end, now_ms)
-    # In one go: the tail of a log that is cut is short.
+    # In one go: the tail of a log that is truncated is short.
     deque(steps, maxlen=0)
     transactions.keep_unsafe(unsafe, log.log_end_offset)
     transactions.replicated(min(log.high_watermark.offset, log.log_end_offset))

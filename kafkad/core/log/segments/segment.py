@@ -237,8 +237,8 @@ class Segment:
     def rebuild_started(self) -> None:
         """Reset counts and indexes; recovery counts every batch again."""
         if not self.has_no_index_bytes:
-            self.offset_index.cut(0)
-            self.time_index.cut(0)
+            self.offset_index.truncate_to_entries(0)
+            self.time_index.truncate_to_entries(0)
         self.size = 0
         self.is_prepared = True
         self.first_timestamp = NO_TIMESTAMP
@@ -271,8 +271,8 @@ class Segment:
         """Truncate from the batch that holds `offset` on."""
         position = self.position_of(offset)
         offsets, times = self.offset_index, self.time_index
-        offsets.cut(entries_below(offsets.read_all(), 0, OFFSET_ENTRY.size, offset - self.base_offset))
-        times.cut(entries_below(times.read_all(), 8, TIME_ENTRY.size, offset - self.base_offset))
+        offsets.truncate_to_entries(entries_below(offsets.read_all(), 0, OFFSET_ENTRY.size, offset - self.base_offset))
+        times.truncate_to_entries(entries_below(times.read_all(), 8, TIME_ENTRY.size, offset - self.base_offset))
         self.log.truncate(position)
         # After the log: a crash in between leaves one entry too many, which loading drops, never one too few.
         self.aborted.truncate_to(offset)

@@ -53,14 +53,14 @@ class TransactionIndex:
 
     def take_back(self) -> None:
         """The marker of the newest entry could not be written."""
-        self._cut(self.size - ENTRY_SIZE)
+        self._truncate(self.size - ENTRY_SIZE)
 
     def truncate_to(self, offset: int) -> None:
         """Forget the markers at `offset` and after it."""
         if self.size:
             size = first_entry_ending_at(self._opened(), self.size, offset) * ENTRY_SIZE
             if size < self.size:
-                self._cut(size)
+                self._truncate(size)
 
     def rebuild(self, entries: Sequence[AbortedTransaction]) -> None:
         """Set the entries found in the segment. A file with other content is replaced and synced: the segment may be
@@ -95,7 +95,7 @@ class TransactionIndex:
             self._file = self._store.open(self._name, create=create)
         return self._file
 
-    def _cut(self, size: int) -> None:
+    def _truncate(self, size: int) -> None:
         """Truncate and sync: a flush that begins at the very end of the segment would not sync it."""
         file = self._opened()
         file.truncate(size)

@@ -3,7 +3,7 @@
 STARTING: the owner of the log has not said yet where the log ends. May become READY.
 READY: the next Fetch asks for it, unless it pauses after an error. May become WRITING, TRUNCATING or OUT_OF_RANGE.
 WRITING: the owner has an answer of the leader. Nothing is asked for before its records are in the log.
-TRUNCATING: the owner cuts the log; readers may hold it up, so no other partition waits for it.
+TRUNCATING: the owner truncates the log; readers may hold it up, so no other partition waits for it.
 OUT_OF_RANGE: the leader does not have the log's end; it is asked where its own log ends, then where it begins.
 """
 

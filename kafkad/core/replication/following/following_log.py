@@ -1,7 +1,7 @@
 """What the owner of a followed log does with an order of a fetcher.
 
-Records are appended at once; a cut is only planned, as readers have to leave what is cut first. The high watermark and
-the log start come from the leader; only a cut lowers them.
+Records are appended at once. A truncation is planned first and made later, when no reader has what goes. The high
+watermark and the log start come from the leader; only a truncation lowers them.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from kafkad.core.replication.following.requests import NO_EPOCH, FollowKind, Fol
 from kafkad.core.replication.following.truncation import truncation_offset
 
 
-class Cut(NamedTuple):
+class Truncation(NamedTuple):
     """Where a log has to end; `is_anew` when nothing of it stays and it begins there."""
 
     offset: int
@@ -61,23 +61,23 @@ def follow_log_start(log: PartitionLog, order: FollowOrder) -> list[UnlinkFiles]
     return delete_records_before(log, start) if start > log.log_start_offset else []
 
 
-def planned_cut(log: PartitionLog, order: FollowOrder) -> Cut:
-    """What an order to truncate comes to. Also one that removes no record is performed: epochs may go."""
+def planned_truncation(log: PartitionLog, order: FollowOrder) -> Truncation:
+    """What an order to truncate comes to. One that removes no record is made, too: leader epochs may go."""
     if order.kind == FollowKind.RESTART:
-        return Cut(order.offset, True)
+        return Truncation(order.offset, True)
     offset = order.offset
     if order.kind == FollowKind.TRUNCATE:
         offset = truncation_offset(
             log.epochs, log.log_end_offset, diverging_epoch=order.diverging_epoch, diverging_end_offset=order.offset
         )
-    return Cut(offset, False)
+    return Truncation(offset, False)
 
 
-def perform_cut(log: PartitionLog, cut: Cut, now_ms: int) -> list[UnlinkFiles]:
-    """Nobody reads what is cut any more."""
-    if cut.is_anew:
-        return truncate_fully_and_start_at(log, cut.offset, now_ms)
-    return truncate_to(log, cut.offset, now_ms)
+def truncate(log: PartitionLog, truncation: Truncation, now_ms: int) -> list[UnlinkFiles]:
+    """Nobody reads any more what goes."""
+    if truncation.is_anew:
+        return truncate_fully_and_start_at(log, truncation.offset, now_ms)
+    return truncate_to(log, truncation.offset, now_ms)
 
 
 def described(log: PartitionLog, order: FollowOrder, error: int = ErrorCode.NONE) -> FollowResult:

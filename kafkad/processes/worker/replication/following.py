@@ -18,13 +18,13 @@ from kafkad.core.metrics.catalogue import REPLICATION_BYTES_IN
 from kafkad.core.partition_slot import ROLE_FOLLOWER, STATE_OFFLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.replication.following.following_log import (
-    Cut,
+    Truncation,
     append_fetched,
     described,
     follow_log_start,
-    perform_cut,
-    planned_cut,
+    planned_truncation,
     refused,
+    truncate,
 )
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, FollowResult
 from kafkad.processes.runtime.turns import STEP_NS
@@ -39,18 +39,23 @@ GRACE_LOOK_MS = 5
 """How often a truncation looks whether the last reader has left."""
 
 
-class _PendingCut:
+class _PendingTruncation:
     """A truncation that waits for the readers of what goes."""
 
-    __slots__ = ("cut", "marks", "order", "owned", "peer")
+    __slots__ = ("marks", "order", "owned", "peer", "truncation")
 
     def __init__(
-        self, peer: ProcessKey, owned: OwnedPartition, order: FollowOrder, cut: Cut, marks: tuple[GraceMark, ...]
+        self,
+        peer: ProcessKey,
+        owned: OwnedPartition,
+        order: FollowOrder,
+        truncation: Truncation,
+        marks: tuple[GraceMark, ...],
     ) -> None:
         self.peer = peer
         self.owned = owned
         self.order = order
-        self.cut = cut
+        self.truncation = truncation
         self.marks = marks
 
 
@@ -84,7 +89,7 @@ class Following:
         self._orders: deque[tuple[ProcessKey, FollowOrder]] = deque()
         self._early: dict[int, tuple[ProcessKey, FollowOrder]] = {}
         """Questions about logs that are not loaded, or in a leader epoch that this worker has not heard of, by slot."""
-        self._cuts: dict[int, _PendingCut] = {}
+        self._truncations: dict[int, _PendingTruncation] = {}
         self._results: dict[ProcessKey, list[FollowResult]] = {}
         self._look_ms: int | None = None
 
@@ -105,8 +110,8 @@ class Following:
         self._orders = deque(row for row in self._orders if row[0] != peer)
         self._early = {slot: row for slot, row in self._early.items() if row[0] != peer}
         self._results.pop(peer, None)
-        for pending in [pending for pending in self._cuts.values() if pending.peer == peer]:
-            self._forget_cut(pending)
+        for pending in [pending for pending in self._truncations.values() if pending.peer == peer]:
+            self._forget_truncation(pending)
 
     def look_again(self, owned: OwnedPartition) -> None:
         """The log is loaded, or has another role or leader epoch."""
@@ -122,7 +127,7 @@ class Following:
             if monotonic_ns() >= until_ns:
                 break
         if self._look_ms is not None and now_ms >= self._look_ms:
-            self._look_at_cuts(now_ms)
+            self._look_at_truncations(now_ms)
 
     def answer(self) -> None:
         """After publishing."""
@@ -144,12 +149,12 @@ class Following:
         elif owned.log is None or not owned.is_online:
             self._not_yet(peer, order)
         elif order.kind == FollowKind.DESCRIBE:
-            self._cancel_cut(owned)
+            self._cancel_truncation(owned)
             self._say(peer, described(owned.log, order))
         elif order.kind == FollowKind.APPEND:
             self._append(peer, owned, order)
         else:
-            self._begin_cut(peer, owned, order)
+            self._begin_truncation(peer, owned, order)
 
     def _not_yet(self, peer: ProcessKey, order: FollowOrder) -> None:
         """A question waits: an answer would only be asked for again. Anything else is void."""
@@ -183,43 +188,43 @@ class Following:
 
     # Truncation.
 
-    def _begin_cut(self, peer: ProcessKey, owned: OwnedPartition, order: FollowOrder) -> None:
+    def _begin_truncation(self, peer: ProcessKey, owned: OwnedPartition, order: FollowOrder) -> None:
         log = owned.log
         assert log is not None, "checked by the caller"
-        self._cancel_cut(owned)
-        cut = planned_cut(log, order)
-        pending = _PendingCut(peer, owned, order, cut, ())
-        if not cut.removes_from(log):
+        self._cancel_truncation(owned)
+        truncation = planned_truncation(log, order)
+        pending = _PendingTruncation(peer, owned, order, truncation, ())
+        if not truncation.removes_from(log):
             self._perform(pending)
             return
         # Readers see the end and the high watermark of the log as it will be, in a new generation.
         log.generation += 1
-        owned.cut_to = log.position_of(log.log_start_offset if cut.is_anew else cut.offset)
+        owned.truncating_to = log.position_of(log.log_start_offset if truncation.is_anew else truncation.offset)
         self._publish(owned)
         pending.marks = self._registry.grace_marks()
-        self._cuts[owned.slot] = pending
+        self._truncations[owned.slot] = pending
         self._look_ms = monotonic_ms() + GRACE_LOOK_MS
 
-    def _look_at_cuts(self, now_ms: int) -> None:
-        for slot, pending in list(self._cuts.items()):
+    def _look_at_truncations(self, now_ms: int) -> None:
+        for slot, pending in list(self._truncations.items()):
             owned, epoch = pending.owned, pending.order.leader_epoch
             is_void = self._by_slot.get(slot) is not owned or owned.role != ROLE_FOLLOWER
             if is_void or owned.leader_epoch != epoch or owned.log is None or not owned.is_online:
-                self._forget_cut(pending)
+                self._forget_truncation(pending)
                 self._say(pending.peer, refused(pending.order, ErrorCode.FENCED_LEADER_EPOCH))
             elif self._registry.is_grace_over(pending.marks):
-                del self._cuts[slot]
+                del self._truncations[slot]
                 self._perform(pending)
-        self._look_ms = now_ms + GRACE_LOOK_MS if self._cuts else None
+        self._look_ms = now_ms + GRACE_LOOK_MS if self._truncations else None
 
-    def _perform(self, pending: _PendingCut) -> None:
+    def _perform(self, pending: _PendingTruncation) -> None:
         owned, order = pending.owned, pending.order
         log = owned.log
         assert log is not None, "checked by the caller"
-        owned.cut_to = None
+        owned.truncating_to = None
         error: int = ErrorCode.KAFKA_STORAGE_ERROR
         try:
-            for effect in perform_cut(log, pending.cut, wall_clock_ms()):
+            for effect in truncate(log, pending.truncation, wall_clock_ms()):
                 self._remove_later(owned, effect)
             error = ErrorCode.NONE
         except NoSpaceLeft as no_room:
@@ -230,16 +235,16 @@ class Following:
             self._touched(owned)
         self._say(pending.peer, described(log, order, error))
 
-    def _cancel_cut(self, owned: OwnedPartition) -> None:
-        if pending := self._cuts.get(owned.slot):
-            self._forget_cut(pending)
+    def _cancel_truncation(self, owned: OwnedPartition) -> None:
+        if pending := self._truncations.get(owned.slot):
+            self._forget_truncation(pending)
 
-    def _forget_cut(self, pending: _PendingCut) -> None:
+    def _forget_truncation(self, pending: _PendingTruncation) -> None:
         """The log stays whole, and is shown so again."""
         owned = pending.owned
-        if self._cuts.get(owned.slot) is pending:
-            del self._cuts[owned.slot]
-        owned.cut_to = None
+        if self._truncations.get(owned.slot) is pending:
+            del self._truncations[owned.slot]
+        owned.truncating_to = None
         if self._by_slot.get(owned.slot) is owned and owned.log is not None:
             owned.log.generation += 1
             if not owned.is_dirty:

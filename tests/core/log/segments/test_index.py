@@ -46,13 +46,13 @@ def test_entries_are_written_several_at_once_and_the_file_is_preallocated() -> N
     assert appender.room == 1003 // 8 - FLUSH_ENTRIES - 1
 
 
-def test_cutting_an_index_forgets_written_and_buffered_entries() -> None:
+def test_truncating_an_index_forgets_written_and_buffered_entries() -> None:
     store = FakeStore()
     appender = IndexAppender(store.open("index", create=True), OFFSET_ENTRY, max_bytes=1000)
     for number in range(1, 20):
         appender.append(number, number)
-    appender.cut(5)
+    appender.truncate_to_entries(5)
     assert appender.last == (5, 5)
     assert appender.entries == 5
-    appender.cut(0)
+    appender.truncate_to_entries(0)
     assert (appender.last, store.sizes()["index"]) == ((-1, -1), 0)

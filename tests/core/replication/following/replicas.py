@@ -13,8 +13,8 @@ from kafkad.core.replication.following.following_log import (
     append_fetched,
     described,
     follow_log_start,
-    perform_cut,
-    planned_cut,
+    planned_truncation,
+    truncate,
 )
 from kafkad.core.replication.following.leader_fetcher import LATEST, LeaderFetcher
 from kafkad.core.replication.following.requests import (
@@ -138,7 +138,7 @@ class Replica:
             error = append_fetched(self.log, order, records, NOW)
             follow_log_start(self.log, order)
         elif order.kind != FollowKind.DESCRIBE:
-            perform_cut(self.log, planned_cut(self.log, order), NOW)
+            truncate(self.log, planned_truncation(self.log, order), NOW)
         self.fetcher.owner_said(described(self.log, order, error), now_ms)
 
     def crash(self) -> None:

@@ -9,7 +9,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments import removal
 from kafkad.core.replication.following import following_log
 from kafkad.core.replication.following.followed_partition import FollowedPartition
-from kafkad.core.replication.following.following_log import Cut
+from kafkad.core.replication.following.following_log import Truncation
 from kafkad.core.replication.following.requests import NO_EPOCH, FollowOrder, PartitionToFetch
 from tests.core.replication.following import replicas
 from tests.core.replication.following.test_convergence import play
@@ -19,10 +19,10 @@ Patch = pytest.MonkeyPatch
 
 
 def _to_the_high_watermark(patch: Patch) -> None:
-    def planned(log: PartitionLog, order: FollowOrder) -> Cut:
-        return Cut(log.high_watermark.offset, False)
+    def planned(log: PartitionLog, order: FollowOrder) -> Truncation:
+        return Truncation(log.high_watermark.offset, False)
 
-    patch.setattr(replicas, "planned_cut", planned)
+    patch.setattr(replicas, "planned_truncation", planned)
 
 
 def _to_the_leaders_end_alone(patch: Patch) -> None:
@@ -48,7 +48,7 @@ def _epochs_without_records_stay(patch: Patch) -> None:
 
 
 def _truncation_is_left_out(patch: Patch) -> None:
-    patch.setattr(replicas, "perform_cut", lambda _log, _cut, _now_ms: [])
+    patch.setattr(replicas, "truncate", lambda _log, _truncation, _now_ms: [])
 
 
 @pytest.mark.parametrize(
