@@ -1,7 +1,7 @@
-"""Limits how many large requests are processed at once; the others wait in line.
+"""Limits how many large requests are processed at once; the others wait in queues.
 
 A decoded request takes several times its size, so a crowd of them is not processed at once. Each size (a power of two)
-has its own line, so that small requests do not wait for large ones.
+has its own queue, so that small requests do not wait for large ones.
 """
 
 from collections import deque
@@ -19,15 +19,15 @@ class SizeClasses(Generic[T]):
         self._most_bytes = most_bytes
         self._in_work: dict[int, int] = {}
         """Bytes, by size class."""
-        self._lines: dict[int, deque[tuple[int, T]]] = {}
+        self._queues: dict[int, deque[tuple[int, T]]] = {}
         self.held_bytes = 0
 
     def begin(self, size: int, who: T) -> bool:
-        """Whether processing may begin now. If not the request is in line, and a later `end` returns it."""
+        """Whether processing may begin now. If not, the request is in a queue, and a later `end` returns it."""
         self.held_bytes += size
         each = size.bit_length()
-        if each in self._lines or not self._may_begin(each, size):
-            self._lines.setdefault(each, deque()).append((size, who))
+        if each in self._queues or not self._may_begin(each, size):
+            self._queues.setdefault(each, deque()).append((size, who))
             return False
         self._in_work[each] = self._in_work.get(each, 0) + size
         return True
@@ -38,13 +38,13 @@ class SizeClasses(Generic[T]):
         each = size.bit_length()
         self._in_work[each] -= size
         begun: list[T] = []
-        line = self._lines.get(each)
-        while line and self._may_begin(each, line[0][0]):
-            next_size, who = line.popleft()
+        queue = self._queues.get(each)
+        while queue and self._may_begin(each, queue[0][0]):
+            next_size, who = queue.popleft()
             self._in_work[each] += next_size
             begun.append(who)
-        if not line:
-            self._lines.pop(each, None)
+        if not queue:
+            self._queues.pop(each, None)
         if not self._in_work[each]:
             del self._in_work[each]
         return begun

@@ -19,7 +19,7 @@ from kafkad.core.partition_slot import ROLE_LEADER, STATE_OFFLINE, STATE_ONLINE
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.waiting.delayed_partitions import PendingPartition
 from kafkad.core.waiting.delayed_produce import DelayedProduce, replication_verdict
-from kafkad.core.waiting.keyed_lines import KeyedLines
+from kafkad.core.waiting.keyed_queues import KeyedQueues
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.processes.runtime.turns import STEP_NS, Turns
 from kafkad.processes.worker.append_answers import (
@@ -90,7 +90,7 @@ class Appender:
         self._send = send
         self._failed = failed
         self._ready: list[Answer] = []
-        self._lines: KeyedLines[int, PendingAppend] = KeyedLines()
+        self._queues: KeyedQueues[int, PendingAppend] = KeyedQueues()
         """Requests that go on in later passes, by slot."""
         self._turns = Turns()
         self._end_ns = 0
@@ -148,7 +148,7 @@ class Appender:
         if not self._end_ns:
             self._end_ns = monotonic_ns() + STEP_NS
         slices = pending.slices
-        if self._is_over or (self._lines and self._lines.holds(piece[0] for piece in slices)):
+        if self._is_over or (self._queues and self._queues.holds(piece[0] for piece in slices)):
             self._later(pending)
             return
         self._is_over = self._append_some(pending, wall_ms, self._end_ns)
@@ -176,7 +176,7 @@ class Appender:
 
     def _later(self, pending: PendingAppend) -> None:
         """What is left of it goes on beside others, after what came before it for the same partitions."""
-        if self._lines.enter(pending, (piece[0] for piece in pending.slices)):
+        if self._queues.enter(pending, (piece[0] for piece in pending.slices)):
             self._turns.add(len(pending.slices), self._going_on(pending))
 
     def _going_on(self, pending: PendingAppend) -> Iterator[None]:
@@ -186,7 +186,7 @@ class Appender:
                 yield
         if not pending.is_unwanted:
             self._ready.append(pending.answer)
-        for begun in self._lines.leave(pending):
+        for begun in self._queues.leave(pending):
             self._turns.add(len(begun.slices), self._going_on(begun))
 
     def go_on(self) -> None:
@@ -342,7 +342,7 @@ class Appender:
     def network_lost(self, network: int) -> None:
         """A network process is dead: drop its answers."""
         self._incarnations[network] += 1
-        for pending in self._lines:
+        for pending in self._queues:
             pending.is_unwanted = pending.is_unwanted or pending.answer.network == network
         self.transactional.network_lost(network)
         self._ready = [answer for answer in self._ready if answer.network != network]

@@ -80,7 +80,7 @@ def test_rest_of_a_dead_network_process_is_not_appended(paced: Pieces) -> None:
     assert 0 < written < MANY
     paced.run(lambda: not paced.worker.appender.is_busy, "it is forgotten")
     assert _written(paced) == written
-    assert not paced.worker.appender._lines
+    assert not paced.worker.appender._queues
 
 
 def test_worker_that_stops_appends_the_rest(paced: Pieces) -> None:

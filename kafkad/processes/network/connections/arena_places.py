@@ -7,7 +7,7 @@ They are written soon, so the queue of them moves, whatever clients do.
 """
 
 from kafkad.adapters.shared_memory.arena import Arena
-from kafkad.core.waiting.room_line import RoomLine
+from kafkad.core.waiting.memory_queue import MemoryQueue
 from kafkad.processes.network.connections.connection import Connection
 
 UNFINISHED_SHARE = 2
@@ -24,14 +24,14 @@ class ArenaPlaces:
         """Bytes of incomplete requests."""
         self.is_short = False
         """An incomplete request got no place; reset when slow requests are looked at."""
-        self.line: RoomLine[Connection] = RoomLine()
+        self.queue: MemoryQueue[Connection] = MemoryQueue()
         """Connections whose complete requests wait for space. Meanwhile no other request begins in the arena."""
         self.times_starved = 0
 
     def may_begin(self, size: int) -> bool:
         """Whether an incomplete request may get a place, if there is one."""
         taken = self.unfinished_bytes
-        if self.line.waiting or (taken and taken + size > self._most_unfinished):
+        if self.queue.waiting or (taken and taken + size > self._most_unfinished):
             self.is_short = True
             return False
         return True
@@ -55,14 +55,14 @@ class ArenaPlaces:
         self._arena.release(extent)
 
     def take(self, connection: Connection, size: int) -> int | None:
-        """A place for a complete request. None when its connection has to wait in line."""
-        line = self.line
-        if not line.may_take(connection, size):
+        """A place for a complete request. None when its connection has to wait in the queue."""
+        queue = self.queue
+        if not queue.may_take(connection, size):
             return None
         extent = self._arena.reserve(size)
         if extent is not None:
-            line.took(connection, size)
+            queue.took(connection, size)
         return extent
 
     def wait(self, connection: Connection, size: int) -> None:
-        self.times_starved += self.line.join(connection, size)
+        self.times_starved += self.queue.join(connection, size)

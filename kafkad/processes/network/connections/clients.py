@@ -268,9 +268,9 @@ class Clients:
 
     def feed_starved(self) -> None:
         """There may be space in the arena again: waiting connections go on, in the order in which they came."""
-        line, misses = self.reader.places.line, 0
-        for connection, size in list(line.waiting.items()):
-            if misses == STARVED_MISSES or not line.may_take(connection, size):
+        queue, misses = self.reader.places.queue, 0
+        for connection, size in list(queue.waiting.items()):
+            if misses == STARVED_MISSES or not queue.may_take(connection, size):
                 return
             if self._resume(connection):
                 self._ready.add(connection)

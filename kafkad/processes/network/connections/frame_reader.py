@@ -2,7 +2,7 @@
 
 A Produce is received into the shared arena and stays there until its owner has written it. Small requests share a
 window of the arena; a larger one gets its whole space at once, if arena_places.py has some for it. Everything else is
-read into private memory (request_memory.py). A whole Produce for which the arena has no space waits in line, which is
+read into private memory (request_memory.py). A whole Produce for which the arena has no space waits in a queue: that is
 the back-pressure. Idle connections hold nothing, and neither does a request that may not start yet.
 """
 
@@ -44,7 +44,7 @@ class FrameReader:
         self._window_used = 0
         self._private = memoryview(b"")
         self.places = ArenaPlaces(arena)
-        self.starved = self.places.line.waiting
+        self.starved = self.places.queue.waiting
         self.next_pass: dict[Connection, None] = {}
         """Connections that have more requests here, but give way to others first."""
         self.came = 0
@@ -90,7 +90,7 @@ class FrameReader:
                 return
 
     def waits(self, connection: Connection) -> bool:
-        """Whether it is in line for space, in the arena or in private memory."""
+        """Whether it is in a queue for space, in the arena or in private memory."""
         return connection in self.starved or connection in self.space.crowded
 
     def resume(self, connection: Connection) -> Iterator[Frame]:
@@ -104,7 +104,7 @@ class FrameReader:
         head = self._take_head(connection)
         connection.has_waiting_requests = False
         if (yield from self._split(connection, memoryview(head), 0, len(head), None)):
-            self.places.line.leave(connection)
+            self.places.queue.leave(connection)
             self.space.crowded.pop(connection, None)
 
     def _keep_head(self, connection: Connection, head: bytes) -> None:
@@ -341,7 +341,7 @@ class FrameReader:
     def forget(self, connection: Connection) -> None:
         """The connection ends: give back its place in the arena."""
         self.unfinished.discard(connection)
-        self.places.line.leave(connection)
+        self.places.queue.leave(connection)
         self.space.release(connection)
         self.next_pass.pop(connection, None)
         filling, connection.filling = connection.filling, None

@@ -1,7 +1,7 @@
 """A queue for memory: who may take some while others wait?
 
-First come, first served; but small requests may overtake the first in line until they have taken as much as it waits
-for. So a large request does not hold up all others at once, and does not wait for them for ever.
+First come, first served; but small requests may overtake the first in the queue until they have taken as much as it
+waits for. So a large request does not hold up all others at once, and does not wait for them for ever.
 """
 
 from collections.abc import Hashable
@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 W = TypeVar("W", bound=Hashable)
 
 
-class RoomLine(Generic[W]):
+class MemoryQueue(Generic[W]):
     """Callers may read `waiting`: the waiting ones, in order, and the size that each needs."""
 
     __slots__ = ("_passed", "waiting")
@@ -18,10 +18,10 @@ class RoomLine(Generic[W]):
     def __init__(self) -> None:
         self.waiting: dict[W, int] = {}
         self._passed = 0
-        """The bytes taken by others while the first in line waits."""
+        """The bytes taken by others while the first in the queue waits."""
 
     def join(self, who: W, size: int) -> bool:
-        """Wait for `size`; False when it is in line already."""
+        """Wait for `size`; False when it is in the queue already."""
         is_new = who not in self.waiting
         self.waiting[who] = size
         return is_new
@@ -33,7 +33,7 @@ class RoomLine(Generic[W]):
             del self.waiting[who]
 
     def may_take(self, who: W, size: int) -> bool:
-        """Whether `who` is the first in line, or `size` is small enough to overtake it."""
+        """Whether `who` is the first in the queue, or `size` is small enough to overtake it."""
         if not self.waiting:
             return True
         first = next(iter(self.waiting))

@@ -11,11 +11,11 @@ Key = TypeVar("Key", bound=Hashable)
 Work = TypeVar("Work", bound=Hashable)
 
 
-class KeyedLines(Generic[Key, Work]):
+class KeyedQueues(Generic[Key, Work]):
     """One queue for each key. Work is in the queues of all of its keys, and may begin when it is the first in each."""
 
     def __init__(self) -> None:
-        self._lines: dict[Key, deque[Work]] = {}
+        self._queues: dict[Key, deque[Work]] = {}
         self._keys: dict[Work, tuple[Key, ...]] = {}
         self._ahead: dict[Work, int] = {}
         """In how many of its queues other work is before it."""
@@ -28,19 +28,19 @@ class KeyedLines(Generic[Key, Work]):
 
     def holds(self, keys: Iterable[Key]) -> bool:
         """Whether there is work for any of these."""
-        lines = self._lines
-        return any(key in lines for key in keys)
+        queues = self._queues
+        return any(key in queues for key in keys)
 
     def enter(self, work: Work, keys: Iterable[Key]) -> bool:
         """Whether it may begin now; if not a later `leave` returns it."""
         own = tuple(dict.fromkeys(keys))
         ahead = 0
         for key in own:
-            line = self._lines.get(key)
-            if line is None:
-                self._lines[key] = deque((work,))
+            queue = self._queues.get(key)
+            if queue is None:
+                self._queues[key] = deque((work,))
             else:
-                line.append(work)
+                queue.append(work)
                 ahead += 1
         self._keys[work] = own
         self._ahead[work] = ahead
@@ -51,13 +51,13 @@ class KeyedLines(Generic[Key, Work]):
         begun = []
         del self._ahead[work]
         for key in self._keys.pop(work):
-            line = self._lines[key]
-            assert line[0] is work, "only who is the first in all of its lines is worked on"
-            line.popleft()
-            if not line:
-                del self._lines[key]
+            queue = self._queues[key]
+            assert queue[0] is work, "only who is the first in all of its queues is worked on"
+            queue.popleft()
+            if not queue:
+                del self._queues[key]
                 continue
-            self._ahead[line[0]] -= 1
-            if not self._ahead[line[0]]:
-                begun.append(line[0])
+            self._ahead[queue[0]] -= 1
+            if not self._ahead[queue[0]]:
+                begun.append(queue[0])
         return begun

@@ -3,41 +3,41 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkad.core.waiting.keyed_lines import KeyedLines
+from kafkad.core.waiting.keyed_queues import KeyedQueues
 
 
 def test_work_without_a_key_in_common_begins_at_once() -> None:
-    lines: KeyedLines[int, str] = KeyedLines()
-    assert lines.enter("a", (1, 2))
-    assert lines.enter("b", (3,))
-    assert lines.holds((9, 2))
-    assert not lines.holds((9,))
+    queues: KeyedQueues[int, str] = KeyedQueues()
+    assert queues.enter("a", (1, 2))
+    assert queues.enter("b", (3,))
+    assert queues.holds((9, 2))
+    assert not queues.holds((9,))
 
 
 def test_work_waits_for_all_that_came_before_it() -> None:
-    lines: KeyedLines[int, str] = KeyedLines()
-    lines.enter("a", (1,))
-    lines.enter("b", (2,))
-    assert not lines.enter("c", (1, 2, 2))
-    assert not lines.enter("d", (2,))
-    assert lines.leave("a") == []
-    assert lines.leave("b") == ["c"]
-    assert lines.leave("c") == ["d"]
-    assert lines.leave("d") == []
-    assert not lines
+    queues: KeyedQueues[int, str] = KeyedQueues()
+    queues.enter("a", (1,))
+    queues.enter("b", (2,))
+    assert not queues.enter("c", (1, 2, 2))
+    assert not queues.enter("d", (2,))
+    assert queues.leave("a") == []
+    assert queues.leave("b") == ["c"]
+    assert queues.leave("c") == ["d"]
+    assert queues.leave("d") == []
+    assert not queues
 
 
 @given(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=20), st.randoms(use_true_random=False))
 def test_all_work_is_done_in_order_of_each_key(keys: list[list[int]], random: object) -> None:
-    lines: KeyedLines[int, int] = KeyedLines()
-    ready = [number for number, own in enumerate(keys) if lines.enter(number, own)]
+    queues: KeyedQueues[int, int] = KeyedQueues()
+    ready = [number for number, own in enumerate(keys) if queues.enter(number, own)]
     done: list[int] = []
     while ready:
         number = ready.pop(random.randrange(len(ready)))  # type: ignore[attr-defined]
         done.append(number)
-        ready += lines.leave(number)
+        ready += queues.leave(number)
     assert sorted(done) == list(range(len(keys)))
     for key in range(6):
         of_key = [number for number in done if key in keys[number]]
         assert of_key == sorted(of_key)
-    assert not lines
+    assert not queues
