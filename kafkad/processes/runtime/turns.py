@@ -13,7 +13,7 @@ STEP_S = 0.005
 """The time per pass of the loop for each kind of work done in steps; at least one step is taken."""
 STEP_NS = round(STEP_S * 1e9)
 COSTLY_BYTES = 512
-"""A request with at most this many elements is answered at once."""
+"""A request of at most so many bytes is answered at once: it names few elements."""
 
 
 class Turns:
@@ -34,12 +34,12 @@ class Turns:
         """Go on with waiting work."""
         end_ns = monotonic_ns() + int(budget_s * 1e9)
         while self._by_size:
-            size, line = next(iter(self._by_size.items()))
+            size, queue = next(iter(self._by_size.items()))
             # Back to the end of the queue before the step, which may add more work of the same size.
             del self._by_size[size]
-            work = line.popleft()
-            if line:
-                self._by_size[size] = line
+            work = queue.popleft()
+            if queue:
+                self._by_size[size] = queue
             for _ in work:
                 self._by_size.setdefault(size, deque()).append(work)
                 break

@@ -36,21 +36,21 @@ class Admission:
 
     def add_pending(self, fd: int, now_ms: int) -> None:
         """A connection waits at a listening socket."""
-        if self._is_loaded_more_than_others():
+        if self._has_more_than_others():
             self._acceptor.postpone(fd, now_ms)
         else:
             self._take(fd, now_ms)
 
     def look(self, now_ms: int) -> None:
-        """In a pass with very many ready connections, whose turn a listening socket would await among them."""
-        if self.is_open and not self._is_loaded_more_than_others():
+        """Take newcomers now: with very many ready connections, a listening socket would wait long for its turn."""
+        if self.is_open and not self._has_more_than_others():
             for fd in self._acceptor.listening:
                 self._take(fd, now_ms)
 
     def tick(self, now_ms: int, *, has_metadata: bool) -> None:
         """In each pass: open when it is time, and look again at connections that were left to others."""
         if not self.is_open:
-            if has_metadata and self._registry.is_seen_by_all(self._key, "worker") and self._is_loaded():
+            if has_metadata and self._registry.is_seen_by_all(self._key, "worker") and self._are_logs_loaded():
                 self.is_open = True
                 if not self._is_closed:
                     self._acceptor.open()
@@ -58,7 +58,7 @@ class Admission:
             for fd in self._acceptor.second_look():
                 self._take_all(fd, now_ms)
 
-    def _is_loaded(self) -> bool:
+    def _are_logs_loaded(self) -> bool:
         """As in Apache Kafka, a starting broker loads its logs first; a running one waits for no worker."""
         if self._registry.broker_state not in (BrokerState.STARTING, BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN):
             return True
@@ -75,7 +75,7 @@ class Admission:
     def _take(self, fd: int, now_ms: int) -> None:
         """Accept until this process has more connections than the others."""
         for _ in range(ACCEPTS_PER_PASS):
-            if not self._take_one(fd, now_ms) or self._is_loaded_more_than_others():
+            if not self._take_one(fd, now_ms) or self._has_more_than_others():
                 return
 
     def _take_all(self, fd: int, now_ms: int) -> None:
@@ -103,7 +103,7 @@ class Admission:
         self._acceptor.pause(fd, self._second_ends_ms)
         return True
 
-    def _is_loaded_more_than_others(self) -> bool:
+    def _has_more_than_others(self) -> bool:
         mine = len(self._clients)
         mine -= mine // SLACK
         if not mine:
