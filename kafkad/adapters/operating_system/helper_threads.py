@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class HelperThreads:
-    """At most `threads` threads; `close` waits for running work."""
+    """At most `most` threads; `close` waits for running work."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most

@@ -156,7 +156,7 @@ class ProcessRegistry:
 
     @property
     def metadata_version(self) -> int:
-        """The doorbell: the newest version that the controller has sent out."""
+        """The newest version that the controller has sent out."""
         return self._words[_BROKER + _METADATA_VERSION]
 
     @metadata_version.setter

@@ -11,7 +11,7 @@ class FlushLog:
     it failed.
 
     A `StorageFailed` takes the directory offline and is never retried. `truncations` tells the owner whether
-    the log was cut meanwhile.
+    the log was truncated meanwhile.
     """
 
     up_to: int

@@ -1,6 +1,6 @@
 """What does a follower append? Whole batches, as the leader wrote them.
 
-Nothing fetches from a leader yet; the tests make logs with gaps and older epochs this way.
+`core/replication/following` has what is asked of the leader, and where the log is truncated.
 """
 
 from kafkad.core.log.append_info import AppendInfo

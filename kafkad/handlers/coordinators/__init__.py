@@ -1,5 +1,5 @@
 """The APIs of group and transaction coordinators, one module each: `handle`, `pack`, `refuse`, run by the worker.
 
-`requests.dispatch` says which module answers which key; `requests.routing` is the network process's part: it finds the
-internal partition of a request, splits a request about several and joins the answers.
+`requests.apis_of_coordinators` says which module answers which key; `requests.routing` is the part of the network
+process: it finds the internal partition of a request, splits a request about several and joins the answers.
 """

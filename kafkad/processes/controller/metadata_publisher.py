@@ -18,7 +18,7 @@ Send = Callable[[ProcessKey, bytes], object]
 
 
 class MetadataPublisher:
-    """The metadata version that was sent to each peer."""
+    """Remembers which version each linked peer got as a snapshot; all later deltas go to it, too."""
 
     def __init__(self, registry: ProcessRegistry, send: Send) -> None:
         self._registry = registry

@@ -17,7 +17,7 @@ from kafkad.core.settings.option import Setting
 
 
 class LiveTables:
-    """Implements `kafkad.handlers.controller.context.ConfigTables` for the present configuration."""
+    """The present configuration, as the `ConfigTables` of handlers/controller/requests/controller_view.py."""
 
     def __init__(
         self, broker: BrokerConfig, cleanup_policies: frozenset[str], topic_configs: Mapping[str, Setting]

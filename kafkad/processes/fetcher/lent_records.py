@@ -1,4 +1,4 @@
-"""Which parts of the arena have the owners of logs, until they say that the records are in the log?
+"""Which parts of the arena are lent to the owners of logs, until they say that the records are in the log?
 
 An owner performs appends in the order in which it gets them, so its answers give parts back in this order.
 """

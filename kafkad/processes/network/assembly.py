@@ -124,7 +124,7 @@ class Assembly:
         return threads
 
     def close(self) -> None:
-        """Threads have finished work."""
+        """Wait for the reads that threads have begun; the others are dropped."""
         for threads in self._threads:
             threads.close()
 

@@ -20,7 +20,7 @@ class Look(Protocol):
 
 
 class WaitingFetch(DelayedOperation[Hashable, Look]):
-    """Whether it waits for news of its session."""
+    """Plain and slotted: it is its own timer in the purgatory, where it waits for news of its session."""
 
     __slots__ = (
         "connection",

@@ -13,7 +13,7 @@ _NEVER_MS = 1 << 40
 
 
 class Periodic:
-    """Two clocks, both armed only while some partition needs them."""
+    """Two timers, each set only while some partition needs it."""
 
     def __init__(
         self,

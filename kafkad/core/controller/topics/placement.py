@@ -179,7 +179,7 @@ class Placement:
         self._slots.acknowledged(version)
 
     def cordon(self, log_dirs: frozenset[int]) -> None:
-        """These get no new partitions from now on, and no others do without."""
+        """From now on these get no new partitions, and all others do."""
         self.cordoned = log_dirs
 
     def directory_failed(self, log_dir: int) -> None:

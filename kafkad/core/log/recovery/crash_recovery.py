@@ -1,7 +1,7 @@
 """Which batches of a log that was not closed cleanly are intact?
 
 Every batch from the recovery point on is read and checked: shape, checksum, offsets that grow. The first bad one
-ends the log. Later segments go first, then the bad tail is cut, so that a crash in between leaves a log which
+ends the log. Later segments go first, then the bad tail is truncated: a crash in between leaves a log which
 recovers to the same end. The work is done in steps of about a megabyte: the caller decides when to go on.
 """
 

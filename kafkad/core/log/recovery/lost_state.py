@@ -29,7 +29,7 @@ def find_epochs(segments: Segments, epochs: LeaderEpochCache) -> Generator[Progr
                     latest = header.partition_leader_epoch
                     epochs.assign(latest, header.base_offset)
         except CorruptBatch as error:
-            # Below the recovery point nothing is cut: its readers will find it too.
+            # Below the recovery point nothing is truncated: its readers will find it too.
             yield Progress(0, 0, f"segment {segment.base_offset} is damaged {error}: epochs behind that are not found")
 
 

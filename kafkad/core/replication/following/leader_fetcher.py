@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.following.fetch_session import FetchSession
+from kafkad.core.replication.following.fetch_session_handler import FetchSessionHandler
 from kafkad.core.replication.following.followed_partition import FollowedPartition, FollowState
 from kafkad.core.replication.following.requests import (
     NO_EPOCH,
@@ -49,7 +49,7 @@ class LeaderFetcher:
         self.backoff_ms = backoff_ms
         self.complaints: list[Complaint] = []
         """Taken by the caller."""
-        self._session = FetchSession()
+        self._session = FetchSessionHandler()
         self._partitions: dict[PartitionId, FollowedPartition] = {}
         self._by_slot: dict[int, FollowedPartition] = {}
         self._by_name: dict[tuple[str, int], FollowedPartition] = {}

@@ -1,10 +1,9 @@
 """The leader's view of a partition with several replicas, as Apache Kafka's Partition has it.
 
-The high watermark is the smallest log end of the in-sync replicas. Replicas that a change under way would add count
-already, those that it would remove count still (the maximal ISR): whichever state the controller holds, what is
-committed is on all of its in-sync replicas. Followers outside of the ISR that have kept up until now count too, so that
-they can join. A new leader knows of no follower what it has, so the high watermark waits until all of the ISR have
-fetched.
+The high watermark is the smallest log end of the in-sync replicas. While the ISR is being changed, replicas of the
+present one and of the wanted one count (the maximal ISR): whichever of the two the controller holds, what is committed
+is on all of it. Followers outside of the ISR that have kept up until now count too, so that they can join. A new leader
+does not know yet what its followers have, so the high watermark waits until all of the ISR have fetched.
 
 At most one change of the ISR is under way. Its answer, or newer metadata, ends it; after most refusals only the latter
 may, as nobody knows which state holds.
@@ -133,7 +132,9 @@ class LedPartition:
             self._retry_ms = now_ms + RETRY_MS
         return False
 
-    def wish(self, log_end: int, high_watermark: int, now_ms: int, live: Collection[int]) -> tuple[int, ...] | None:
+    def begin_isr_change(
+        self, log_end: int, high_watermark: int, now_ms: int, live: Collection[int]
+    ) -> tuple[int, ...] | None:
         """The ISR to ask for now, which is under way from then on; None when there is nothing to ask.
 
         Followers that are behind for too long leave, first of all; one that has everything committed, and all records

@@ -77,7 +77,7 @@ class Leading:
                 self._touched(owned)
 
     def look_at_all(self) -> None:
-        """Brokers have come or gone: who may join the ISR may be another."""
+        """Brokers have come or gone: other replicas may join the ISR now."""
         now_ms = monotonic_ms()
         for owned in self._by_slot.values():
             if owned.led is not None:
@@ -126,7 +126,7 @@ class Leading:
         led, log = owned.led, owned.log
         if led is None or log is None or not owned.leads:
             return
-        if led.wish(log.log_end_offset, log.high_watermark.offset, now_ms, self._live()) is not None:
+        if led.begin_isr_change(log.log_end_offset, log.high_watermark.offset, now_ms, self._live()) is not None:
             self._ask(owned, led)
         owned.in_sync = len(led.state.isr)
         if has_news or self._committed(owned, led, log, now_ms) > log.high_watermark.offset:
@@ -158,7 +158,7 @@ class Leading:
     # Changes of the ISR.
 
     def _ask(self, owned: OwnedPartition, led: LedPartition) -> None:
-        assert led.wanted is not None, "the caller has a wish"
+        assert led.wanted is not None, "a change of the ISR is under way"
         epochs = led.state.leader_epoch, led.state.partition_epoch
         self._tell(IsrChangeWanted(owned.slot, owned.topic_id, owned.name.partition, *epochs, list(led.wanted)))
 
@@ -184,7 +184,7 @@ class Leading:
         self._look(owned, now_ms)
 
     def _count_change(self, before: tuple[int, ...], isr: tuple[int, ...]) -> None:
-        """The ISR was changed as this leader wished, whoever said so first."""
+        """The ISR was changed as this leader asked, whoever said so first."""
         self._block[ISR_EXPANDS] += len(isr) > len(before)
         self._block[ISR_SHRINKS] += len(isr) < len(before)
 

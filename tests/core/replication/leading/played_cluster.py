@@ -43,7 +43,8 @@ class PlayedCluster:
     def run(self, events: int) -> None:
         actions = (
             *(self.append, self.append, self.fetch, self.fetch, self.fetch, self.deliver, self.deliver, self.deliver),
-            *(self.wish, self.wish, self.pass_time, self.advance, self.advance, self.metadata, self.metadata),
+            *(self.change_isr, self.change_isr, self.pass_time),
+            *(self.advance, self.advance, self.metadata, self.metadata),
         )
         for _ in range(events):
             if self.random.random() < 0.015:
@@ -117,12 +118,12 @@ class PlayedCluster:
                 if len(known) > len(self.committed):
                     self.committed = list(known)
 
-    def wish(self) -> None:
+    def change_isr(self) -> None:
         for broker in BROKERS:
             if not self._leads(broker):
                 continue
             led = self.led[broker]
-            isr = led.wish(len(self.logs[broker]), self.marks[broker], self.now_ms, BROKERS)
+            isr = led.begin_isr_change(len(self.logs[broker]), self.marks[broker], self.now_ms, BROKERS)
             if isr is not None:
                 wanted = led.state._replace(isr=isr)
                 self._later(lambda broker=broker, wanted=wanted: self._asked(broker, wanted))  # type: ignore[misc]

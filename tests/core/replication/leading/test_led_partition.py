@@ -58,13 +58,13 @@ def test_who_joins_counts_from_the_wish_on_and_who_leaves_until_the_answer() -> 
     partition = led((1, 2))
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
-    assert partition.wish(10, 10, 0, ALL) == (1, 2, 3)
+    assert partition.begin_isr_change(10, 10, 0, ALL) == (1, 2, 3)
     assert partition.maximal_isr == {1, 2, 3}
     partition.appended(12, 0)
     assert mark(partition, 12, now_ms=10 * LAG_MS) == 10
     partition.answered(0, STATE._replace(partition_epoch=1), 0)
     fetched(partition, 2, 12, at_ms=10 * LAG_MS, log_end=12)
-    assert partition.wish(12, 10, 10 * LAG_MS, ALL) == (1, 2)
+    assert partition.begin_isr_change(12, 10, 10 * LAG_MS, ALL) == (1, 2)
     assert mark(partition, 12, now_ms=10 * LAG_MS) == 10
     partition.answered(0, PartitionState(5, 2, (), (1, 2)), 0)
     assert mark(partition, 12, now_ms=10 * LAG_MS) == 12
@@ -97,12 +97,12 @@ def test_who_has_nothing_new_for_an_hour_is_in_sync() -> None:
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
     hour = 3_600_000
-    assert partition.wish(10, 10, hour, ALL) is None
+    assert partition.begin_isr_change(10, 10, hour, ALL) is None
     assert partition.next_look_ms(10, hour) is None
     partition.appended(11, hour)
-    assert partition.wish(11, 10, hour + LAG_MS, ALL) is None
+    assert partition.begin_isr_change(11, 10, hour + LAG_MS, ALL) is None
     assert partition.next_look_ms(11, hour) == hour + LAG_MS + 1
-    assert partition.wish(11, 10, hour + LAG_MS + 1, ALL) == (1,)
+    assert partition.begin_isr_change(11, 10, hour + LAG_MS + 1, ALL) == (1,)
 
 
 def test_a_follower_that_never_sees_the_end_of_a_growing_log_is_in_sync() -> None:
@@ -113,27 +113,27 @@ def test_a_follower_that_never_sees_the_end_of_a_growing_log_is_in_sync() -> Non
         partition.appended(end, 900 * second)
         fetched(partition, 2, end - 5, at_ms=900 * second, log_end=end)
         fetched(partition, 3, end, at_ms=900 * second, log_end=end)
-        assert partition.wish(end, 10, 900 * second, ALL) is None
+        assert partition.begin_isr_change(end, 10, 900 * second, ALL) is None
 
 
 def test_who_lacks_committed_records_or_those_before_the_epoch_does_not_join() -> None:
     partition = led((1, 2))
     fetched(partition, 3, 9)
-    assert partition.wish(12, 5, 0, ALL) is None, "the leader epoch begins at 10"
+    assert partition.begin_isr_change(12, 5, 0, ALL) is None, "the leader epoch begins at 10"
     fetched(partition, 3, 11, log_end=12)
-    assert partition.wish(12, 12, 0, ALL) is None
-    assert partition.wish(12, 11, 0, (1, 2)) is None, "its broker is not there"
-    assert partition.wish(12, 11, 0, ALL) == (1, 2, 3)
+    assert partition.begin_isr_change(12, 12, 0, ALL) is None
+    assert partition.begin_isr_change(12, 11, 0, (1, 2)) is None, "its broker is not there"
+    assert partition.begin_isr_change(12, 11, 0, ALL) == (1, 2, 3)
 
 
 def test_one_change_at_a_time_and_the_next_after_its_answer() -> None:
     partition = led((1,))
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
-    assert partition.wish(10, 10, 0, ALL) == (1, 2)
-    assert partition.wish(10, 10, 0, ALL) is None
+    assert partition.begin_isr_change(10, 10, 0, ALL) == (1, 2)
+    assert partition.begin_isr_change(10, 10, 0, ALL) is None
     assert partition.answered(0, PartitionState(5, 1, (), (1, 2)), 0)
-    assert partition.wish(10, 10, 0, ALL) == (1, 2, 3)
+    assert partition.begin_isr_change(10, 10, 0, ALL) == (1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -143,26 +143,26 @@ def test_a_refused_change_is_asked_for_again_after_a_pause(code: ErrorCode, paus
     partition = led((1, 2))
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
-    partition.wish(10, 10, 0, ALL)
+    partition.begin_isr_change(10, 10, 0, ALL)
     assert not partition.answered(code, STATE._replace(partition_epoch=-1), 0), "the refusal of an earlier change"
     assert partition.next_look_ms(10, 0) is None
     partition.answered(code, STATE, 0)
-    assert partition.wish(10, 10, pause_ms - 1, ALL) is None
+    assert partition.begin_isr_change(10, 10, pause_ms - 1, ALL) is None
     assert partition.next_look_ms(10, 0) == pause_ms
-    assert partition.wish(10, 10, pause_ms, ALL) == (1, 2, 3)
+    assert partition.begin_isr_change(10, 10, pause_ms, ALL) == (1, 2, 3)
 
 
 def test_a_change_of_an_old_state_waits_for_the_metadata() -> None:
     partition = led((1, 2))
     fetched(partition, 2, 10)
     fetched(partition, 3, 10)
-    partition.wish(10, 10, 0, ALL)
+    partition.begin_isr_change(10, 10, 0, ALL)
     partition.answered(ErrorCode.INVALID_UPDATE_VERSION, STATE, 0)
-    assert partition.wish(10, 10, 10 * LAG_MS, ALL) is None
+    assert partition.begin_isr_change(10, 10, 10 * LAG_MS, ALL) is None
     assert partition.maximal_isr == {1, 2, 3}
     assert not partition.update(STATE, 0), "not newer"
     assert partition.update(PartitionState(5, 3, ALL, (1, 2)), 0)
-    assert partition.wish(10, 10, 0, ALL) == (1, 2, 3)
+    assert partition.begin_isr_change(10, 10, 0, ALL) == (1, 2, 3)
 
 
 def test_the_low_watermark_waits_for_all_followers_that_live() -> None:

@@ -48,7 +48,7 @@ class TransactionVerification:
         self._next_id = 1
 
     def is_there(self, topic: str, partition: int) -> bool:
-        """Whether any question is pending."""
+        """Whether the topic has this partition, as far as this broker knows."""
         known = self._partitions.image.topics.get(topic)
         return known is not None and 0 <= partition < len(known.partitions)
 

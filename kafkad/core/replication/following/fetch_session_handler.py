@@ -1,7 +1,7 @@
 """The follower's end of an incremental fetch session (KIP-227): which partitions need not be named again?
 
-The leader remembers the rows of earlier requests. Whatever is doubtful ends in a full request: it is only longer. As
-`FetchSessionHandler` of Apache Kafka.
+The leader remembers the rows of earlier requests (core/sessions). Whatever is doubtful ends in a full request: it is
+only longer. Named as in Apache Kafka.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ FULL = 0
 _LAST_EPOCH = 2**31 - 1
 
 
-class FetchSession:
+class FetchSessionHandler:
     """The session with one leader."""
 
     __slots__ = ("_epoch", "_rows", "_session_id", "_uses_topic_ids")

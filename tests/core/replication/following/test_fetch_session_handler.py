@@ -1,7 +1,7 @@
 """Which partitions a follower names in its next request."""
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.following.fetch_session import FetchSession
+from kafkad.core.replication.following.fetch_session_handler import FetchSessionHandler
 from kafkad.core.replication.following.requests import Fetched, PartitionToFetch
 from kafkad.core.types import TopicPartition
 
@@ -12,8 +12,8 @@ def row(partition: int, offset: int = 0) -> PartitionToFetch:
     return PartitionToFetch((ID, partition), TopicPartition("t", partition), 0, offset, -1, 0)
 
 
-def established() -> FetchSession:
-    session = FetchSession()
+def established() -> FetchSessionHandler:
+    session = FetchSessionHandler()
     session.next_request([row(0), row(1)], uses_topic_ids=True)
     assert session.answered(Fetched(0, 7, []), [(ID, 0), (ID, 1)])
     return session
@@ -43,14 +43,14 @@ def test_after_a_lost_answer_the_old_session_is_closed_by_the_next_full_request(
 
 
 def test_a_full_answer_that_leaves_partitions_out_is_not_used() -> None:
-    session = FetchSession()
+    session = FetchSessionHandler()
     session.next_request([row(0), row(1)], uses_topic_ids=True)
     assert not session.answered(Fetched(0, 7, []), [(ID, 0)])
     assert session.next_request([row(0)], uses_topic_ids=True).session_epoch == 0
 
 
 def test_a_leader_without_sessions_gets_full_requests() -> None:
-    session = FetchSession()
+    session = FetchSessionHandler()
     session.next_request([row(0)], uses_topic_ids=True)
     assert session.answered(Fetched(0, 0, []), [(ID, 0)])
     request = session.next_request([row(0)], uses_topic_ids=True)
