@@ -53,6 +53,11 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
+def tagged(tag: int, content: bytes) -> bytes:
+    """A tagged field (KIP-482)."""
+    return uvarint(tag) + uvarint(len(content)) + content
+
+
 def read_slice(view: memoryview, position: int, length: int) -> tuple[memoryview, int]:
     end = position + length
     if length < 0 or end > len(view):

@@ -7,8 +7,8 @@ without passing through Python. A response about very many partitions is packed 
 from collections.abc import Callable, Sequence
 from struct import Struct
 
-from kafkad.wire.messages.leader_hints import LeaderHints, current_leader, response_tags, tagged
-from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string, string, uvarint
+from kafkad.wire.messages.leader_hints import LeaderHints, current_leader, response_tags
+from kafkad.wire.primitives import EMPTY_TAGS, I32, array_length, compact_string, string, tagged, uvarint
 from kafkad.wire.steps import STEP, Reading
 
 FLEXIBLE_FROM = 12

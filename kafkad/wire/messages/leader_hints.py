@@ -9,7 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kafkad.wire.messages.metadata import BrokerRow
-from kafkad.wire.primitives import EMPTY_TAGS, I32, compact_string, uvarint
+from kafkad.wire.primitives import EMPTY_TAGS, I32, compact_string, tagged, uvarint
 
 PRODUCE_FROM = 10
 FETCH_FROM = 16
@@ -24,10 +24,6 @@ class LeaderHints(NamedTuple):
 
     leaders: Mapping[PartitionOf, tuple[int, int]]
     nodes: Sequence[BrokerRow]
-
-
-def tagged(tag: int, body: bytes) -> bytes:
-    return uvarint(tag) + uvarint(len(body)) + body
 
 
 def current_leader(tag: int, leader: tuple[int, int]) -> bytes:

@@ -24,6 +24,7 @@ from kafkad.wire.primitives import (
     read_uvarint,
     skip_tags,
     string,
+    tagged,
     uvarint,
 )
 from kafkad.wire.records.record_schema import MalformedRecord
@@ -88,16 +89,12 @@ def _encode_partitions(record: TransactionRecord, version: int) -> bytes:
 def _encode_tags(record: TransactionRecord) -> bytes:
     rows = []
     if record.previous_producer_id != NO_PRODUCER_ID:
-        rows.append(_tagged(_PREVIOUS_PRODUCER_ID, I64.pack(record.previous_producer_id)))
+        rows.append(tagged(_PREVIOUS_PRODUCER_ID, I64.pack(record.previous_producer_id)))
     if record.next_producer_id != NO_PRODUCER_ID:
-        rows.append(_tagged(_NEXT_PRODUCER_ID, I64.pack(record.next_producer_id)))
+        rows.append(tagged(_NEXT_PRODUCER_ID, I64.pack(record.next_producer_id)))
     if record.client_transaction_version != 0:
-        rows.append(_tagged(_CLIENT_TRANSACTION_VERSION, I16.pack(record.client_transaction_version)))
+        rows.append(tagged(_CLIENT_TRANSACTION_VERSION, I16.pack(record.client_transaction_version)))
     return uvarint(len(rows)) + b"".join(rows)
-
-
-def _tagged(tag: int, content: bytes) -> bytes:
-    return uvarint(tag) + uvarint(len(content)) + content
 
 
 def _decode_value(transactional_id: str, data: memoryview) -> TransactionRecord:

@@ -20,7 +20,7 @@ def check_extent(records: memoryview, header: BatchHeader) -> None:
     count, end = header.records_count, header.batch_length + LOG_OVERHEAD
     if header.codec_bits != Codec.NONE:
         if end == HEADER_SIZE:
-            raise _invalid(f"the batch claims {count} records and has no body")
+            raise invalid_record(f"the batch claims {count} records and has no body")
         return
     walked = min(count, WALKED_RECORDS)
     try:
@@ -29,7 +29,7 @@ def check_extent(records: memoryview, header: BatchHeader) -> None:
         position = end + 1
     unwalked = count - walked
     if position + unwalked * SMALLEST_RECORD > end or (not unwalked and position != end):
-        raise _invalid(f"the batch claims {count} records, its {end - HEADER_SIZE} bytes hold another number")
+        raise invalid_record(f"the batch claims {count} records, its {end - HEADER_SIZE} bytes hold another number")
 
 
 def _after_records(records: memoryview, position: int, count: int) -> int:
@@ -50,10 +50,10 @@ def _after_records(records: memoryview, position: int, count: int) -> int:
                 shift += 7
         length = zigzag >> 1
         if zigzag & 1 or length < _SMALLEST_LENGTH:
-            raise _invalid(f"a record claims {length ^ -(zigzag & 1)} bytes")
+            raise invalid_record(f"a record claims {length ^ -(zigzag & 1)} bytes")
         position += length
     return position
 
 
-def _invalid(reason: str) -> KafkaError:
+def invalid_record(reason: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, reason)

@@ -29,7 +29,7 @@ from kafkad.core.log.records.record_checks import (
     has_plausible_times,
     read_bytes,
 )
-from kafkad.core.log.records.record_count import check_extent
+from kafkad.core.log.records.record_count import check_extent, invalid_record
 from kafkad.core.log.settings import LogConfig
 
 _MAGIC_AT: Final = 16
@@ -112,31 +112,31 @@ def _sole_header(records: memoryview) -> BatchHeader:
     if length == 0:
         raise KafkaError(ErrorCode.INVALID_RECORD, "expected one record batch for the partition, found none")
     if length <= _MAGIC_AT:
-        raise _invalid(f"{length} bytes are too few for a record batch")
+        raise invalid_record(f"{length} bytes are too few for a record batch")
     magic = records[_MAGIC_AT]
     if magic < MAGIC:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"expected record batches of magic 2, found magic {magic}")
     if magic != MAGIC:
         raise _corrupt(f"expected a batch of magic 2, found magic {magic}")
     if length < HEADER_SIZE:
-        raise _invalid(f"{length} bytes are too few for a record batch")
+        raise invalid_record(f"{length} bytes are too few for a record batch")
     header = read_header(records)
     size = header.size
     if header.batch_length < SMALLEST_BATCH_LENGTH:
         raise _corrupt(f"the batch claims {size} bytes, which is less than its header")
     if size > length:
-        raise _invalid(f"the batch claims {size} bytes, {length} were sent")
+        raise invalid_record(f"the batch claims {size} bytes, {length} were sent")
     if size < length:
         _refuse_rest(records, size)
     if header.base_offset != 0:
-        raise _invalid(f"the base offset of a produced batch must be 0, found {header.base_offset}")
+        raise invalid_record(f"the base offset of a produced batch must be 0, found {header.base_offset}")
     return header
 
 
 def _refuse_rest(records: memoryview, size: int) -> None:
     rest = len(records) - size
     if rest >= HEADER_SIZE and HEADER_SIZE <= read_size(records, size) <= rest:
-        raise _invalid("expected exactly one record batch for the partition, found more")
+        raise invalid_record("expected exactly one record batch for the partition, found more")
     raise _corrupt(f"{rest} bytes follow the batch")
 
 
@@ -164,7 +164,7 @@ def _recompress(records: memoryview, config: LogConfig) -> memoryview:
         message = f"as {config.compression_type} the batch takes more than max.message.bytes, which is {most}"
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message) from too_large
     except MalformedRecords as malformed:
-        raise _invalid(str(malformed)) from malformed
+        raise invalid_record(str(malformed)) from malformed
     check_size(len(batch), config)
     return batch
 
@@ -183,11 +183,11 @@ def _check_codec(header: BatchHeader, produce_version: int) -> None:
 def _check_header(header: BatchHeader) -> None:
     count, delta = header.records_count, header.last_offset_delta
     if count <= 0 or count != delta + 1:
-        raise _invalid(f"the batch claims {count} records and offsets 0 to {delta}")
+        raise invalid_record(f"the batch claims {count} records and offsets 0 to {delta}")
     if header.is_control:
-        raise _invalid("clients must not write control batches")
+        raise invalid_record("clients must not write control batches")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        raise _invalid(
+        raise invalid_record(
             f"producer {header.producer_id} sent sequence {header.base_sequence} "
             f"and epoch {header.producer_epoch}; neither may be negative"
         )
@@ -195,7 +195,3 @@ def _check_header(header: BatchHeader) -> None:
 
 def _corrupt(reason: str) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, reason)
-
-
-def _invalid(reason: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_RECORD, reason)
