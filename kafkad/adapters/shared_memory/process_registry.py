@@ -14,6 +14,8 @@ from kafkad.adapters.shared_memory.shared_region import SharedRegion
 
 PROCESS_SLOTS = 64
 FIRST_INCARNATION = 1
+GRACE_LOOK_MS = 5
+"""How often an owner looks whether the readers of what it changes have all moved on."""
 _ROW = 128
 _INCARNATION, _PID, _STATE, _APPLIED, _PASS, _ASLEEP, _DONE, _TOTAL = range(8)
 _SEEN = 64

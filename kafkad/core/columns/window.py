@@ -5,7 +5,6 @@ and its checksum is right; what its records say is read by `records`. No length 
 """
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ from crc32c import crc32c
 
 from kafkad.core.columns.arrays import Flags, Headers, Numbers
 from kafkad.core.log.records.batch import CONTROL_FLAG, CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC, CorruptBatch
+from kafkad.core.log.records.batch_scan import ReadAt
 
 HEADER_LAYOUT = np.dtype(
     [
@@ -33,7 +33,6 @@ HEADER_LAYOUT = np.dtype(
 )
 """The fields of `batch.BatchHeader`, as they lie in the bytes."""
 
-ReadAt = Callable[[int, int], bytes]
 _FRONT = struct.Struct(">8xi4xbI")
 
 

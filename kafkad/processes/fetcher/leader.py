@@ -10,7 +10,7 @@ from functools import partial
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.arena import ANSWER_SLACK, Arena
-from kafkad.core.replication.following.complaints import Complaints
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
 from kafkad.core.replication.following.requests import FetchWanted, FollowOrder, OffsetWanted
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination, Request

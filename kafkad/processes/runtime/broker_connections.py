@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.core.connections.complaints import Complaints
 from kafkad.core.controller.image import Broker
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.runtime.name_resolution import Address, NameResolution
@@ -27,8 +28,6 @@ CONNECT_TIMEOUT_MS = 10_000
 """As socket.connection.setup.timeout.ms of Apache Kafka."""
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000
 """As reconnect.backoff.ms; Apache Kafka's controller tries every 100 ms for ever."""
-QUIET_MS = 60_000
-"""One line for each cause, destination and minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,7 @@ class _Connection:
         self._correlation_id = 0
         self._unsent = memoryview(b"")
         self._receiver = FrameReceiver()
-        self._complaints: dict[str, int] = {}
+        self._complaints = Complaints()
 
     def go_on(self) -> None:
         """Send the next request if nothing else is under way."""
@@ -327,10 +326,7 @@ class _Connection:
             self.requests.popleft().on_failure(reason)
 
     def _complain(self, reason: str) -> None:
-        now_ms = self._shared.clock()
-        if self._complaints.get(reason, now_ms) <= now_ms:
-            self._complaints = {each: until for each, until in self._complaints.items() if until > now_ms}
-            self._complaints[reason] = now_ms + QUIET_MS
+        if self._complaints.is_due(reason, self._shared.clock()):
             log.warning("%s: %s", self._to, reason)
 
     def _close(self) -> None:

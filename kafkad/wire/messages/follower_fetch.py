@@ -10,7 +10,6 @@ from struct import error as StructError
 from typing import NamedTuple
 
 from kafkad.core.replication.following.requests import (
-    NO_EPOCH,
     Fetched,
     FetchWanted,
     OffsetListed,
@@ -18,6 +17,7 @@ from kafkad.core.replication.following.requests import (
     PartitionFetched,
     PartitionToFetch,
 )
+from kafkad.core.types import NO_LEADER_EPOCH
 from kafkad.wire.primitives import (
     EMPTY_TAGS,
     I32,
@@ -134,7 +134,7 @@ def _decode_row(body: memoryview, position: int, topic: bytes | str, at: int) ->
     length = max(0, length - 1)
     records_at = position
     _records, position = read_slice(body, position, length)
-    diverging = NO_EPOCH, -1
+    diverging = NO_LEADER_EPOCH, -1
     tags, position = read_uvarint(body, position)
     for _ in range(_checked(tags)):
         tag, position = read_uvarint(body, position)

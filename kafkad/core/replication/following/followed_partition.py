@@ -10,14 +10,13 @@ OUT_OF_RANGE: the leader does not have the log's end; it is asked where its own 
 from enum import Enum, auto
 
 from kafkad.core.replication.following.requests import (
-    NO_EPOCH,
     FollowKind,
     FollowOrder,
     PartitionFetched,
     PartitionId,
     PartitionToFetch,
 )
-from kafkad.core.types import TopicPartition
+from kafkad.core.types import NO_LEADER_EPOCH, TopicPartition
 
 
 class FollowState(Enum):
@@ -64,7 +63,7 @@ class FollowedPartition:
         self.retry_ms = 0
         """Until then it pauses."""
         self.fetch_offset = 0
-        self.last_fetched_epoch = NO_EPOCH
+        self.last_fetched_epoch = NO_LEADER_EPOCH
         self.log_start_offset = 0
         self.leader_end: int | None = None
         """While OUT_OF_RANGE: where the leader's log ends, once known."""
@@ -94,7 +93,11 @@ class FollowedPartition:
         )
 
     def order(
-        self, kind: FollowKind, offset: int, answer: PartitionFetched | None = None, diverging_epoch: int = NO_EPOCH
+        self,
+        kind: FollowKind,
+        offset: int,
+        answer: PartitionFetched | None = None,
+        diverging_epoch: int = NO_LEADER_EPOCH,
     ) -> FollowOrder:
         records_at = length = 0
         high_watermark = log_start = -1

@@ -12,8 +12,9 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import HEADER_SIZE, read_header
 from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.removal import delete_records_before, truncate_fully_and_start_at, truncate_to
-from kafkad.core.replication.following.requests import NO_EPOCH, FollowKind, FollowOrder, FollowResult
+from kafkad.core.replication.following.requests import FollowKind, FollowOrder, FollowResult
 from kafkad.core.replication.following.truncation import truncation_offset
+from kafkad.core.types import NO_LEADER_EPOCH
 
 
 class Truncation(NamedTuple):
@@ -90,11 +91,11 @@ def described(log: PartitionLog, order: FollowOrder, error: int = ErrorCode.NONE
         order.leader_epoch,
         error,
         log.log_end_offset,
-        NO_EPOCH if latest is None else latest,
+        NO_LEADER_EPOCH if latest is None else latest,
         log.log_start_offset,
     )
 
 
 def refused(order: FollowOrder, error: int) -> FollowResult:
     """There is no log to say anything about."""
-    return FollowResult(order.kind, order.slot, order.short_id, order.leader_epoch, error, -1, NO_EPOCH, -1)
+    return FollowResult(order.kind, order.slot, order.short_id, order.leader_epoch, error, -1, NO_LEADER_EPOCH, -1)

@@ -11,7 +11,6 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.replication.following.fetch_session_handler import FetchSessionHandler
 from kafkad.core.replication.following.followed_partition import FollowedPartition, FollowState
 from kafkad.core.replication.following.requests import (
-    NO_EPOCH,
     Fetched,
     FetchWanted,
     FollowKind,
@@ -23,6 +22,7 @@ from kafkad.core.replication.following.requests import (
     PartitionId,
 )
 from kafkad.core.replication.following.truncation import offset_after_out_of_range
+from kafkad.core.types import NO_LEADER_EPOCH
 
 LATEST, EARLIEST = -1, -2
 _USUAL = frozenset(
@@ -184,7 +184,7 @@ class LeaderFetcher:
         if row.error:
             self._refused(partition, row.error, now_ms)
             return None
-        if row.diverging_epoch != NO_EPOCH:
+        if row.diverging_epoch != NO_LEADER_EPOCH:
             if row.diverging_end_offset < 0:
                 self._pause(partition, "divergence", "the leader says that logs part, and not where", now_ms)
                 return None

@@ -12,7 +12,6 @@ from kafkad.core.types import TopicPartition
 
 PartitionId: TypeAlias = tuple[bytes, int]
 """(topic id, partition)."""
-NO_EPOCH = -1
 
 
 class PartitionToFetch(NamedTuple):
@@ -40,7 +39,7 @@ class FetchWanted:
 class PartitionFetched(NamedTuple):
     """What a leader answered for one partition. `topic` is a topic id, or a name before version 13.
 
-    The records lie at `records_at` in the memory of the answer. `diverging_epoch` is NO_EPOCH as a rule.
+    The records lie at `records_at` in the memory of the answer. `diverging_epoch` is NO_LEADER_EPOCH as a rule.
     """
 
     topic: bytes | str

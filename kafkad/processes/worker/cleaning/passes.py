@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessKey, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessKey, ProcessRegistry
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.entry import ProducerEntry
@@ -38,8 +38,6 @@ from kafkad.wire.steps import STEP
 
 log = logging.getLogger(__name__)
 
-LOOK_MS = 5
-"""How often it is asked whether all readers have seen the new generation."""
 
 
 class _Grant(NamedTuple):
@@ -198,7 +196,7 @@ class Cleanings:
         """Make the swaps that no reader stands in the way of any more."""
         if not self._swaps or now_ms < self._due_ms:
             return
-        self._due_ms = now_ms + LOOK_MS
+        self._due_ms = now_ms + GRACE_LOOK_MS
         waiting, self._swaps = self._swaps, []
         for swap in waiting:
             if _holds(swap.grant) and not self._registry.is_grace_over(swap.marks):

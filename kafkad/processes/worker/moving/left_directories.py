@@ -10,14 +10,12 @@ from typing import NamedTuple
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
 from kafkad.adapters.files.moved_directory import forget_source, set_aside
-from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessRegistry
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
 
-LOOK_MS = 5
-"""How often it is asked whether readers may still open one."""
 
 
 class _Left(NamedTuple):
@@ -54,7 +52,7 @@ class LeftDirectories:
     def look(self, now_ms: int) -> None:
         if not self._left or now_ms < self._look_ms:
             return
-        self._look_ms = now_ms + LOOK_MS
+        self._look_ms = now_ms + GRACE_LOOK_MS
         for left in [left for left in self._left if self._registry.is_grace_over(left.marks)]:
             self._left.remove(left)
             self._free_name(left)

@@ -11,7 +11,7 @@ from time import monotonic_ns
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
-from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessKey, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessKey, ProcessRegistry
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.metrics.catalogue import REPLICATION_BYTES_IN
@@ -35,8 +35,6 @@ from kafkad.wire.processes.descriptors import frames_of
 from kafkad.wire.processes.follow_descriptors import FOLLOWED, pack_results, unpack_orders
 
 _FOLLOWED = bytes((FOLLOWED,))
-GRACE_LOOK_MS = 5
-"""How often a truncation looks whether the last reader has left."""
 
 
 class _PendingTruncation:

@@ -18,7 +18,6 @@ from kafkad.core.replication.following.following_log import (
 )
 from kafkad.core.replication.following.leader_fetcher import LATEST, LeaderFetcher
 from kafkad.core.replication.following.requests import (
-    NO_EPOCH,
     Fetched,
     FetchWanted,
     FollowKind,
@@ -28,7 +27,7 @@ from kafkad.core.replication.following.requests import (
     PartitionFetched,
     PartitionToFetch,
 )
-from kafkad.core.types import TopicPartition
+from kafkad.core.types import NO_LEADER_EPOCH, TopicPartition
 from tests.core.log.batches import NOW, append, batch, load
 from tests.core.log.fake_store import FakeStore
 
@@ -83,15 +82,15 @@ class Leader:
         return Fetched(0, self.session, [] if self.row is None else [self.answer(self.row)])
 
     def answer(self, row: PartitionToFetch) -> PartitionFetched:
-        error, diverging = self.check(row.current_leader_epoch), (NO_EPOCH, -1)
+        error, diverging = self.check(row.current_leader_epoch), (NO_LEADER_EPOCH, -1)
         if not error:
-            if row.last_fetched_epoch != NO_EPOCH:
+            if row.last_fetched_epoch != NO_LEADER_EPOCH:
                 known, end = self.log.epoch_end_offset(row.last_fetched_epoch)
                 if known == -1:
                     error = ErrorCode.OFFSET_OUT_OF_RANGE
                 elif known < row.last_fetched_epoch or end < row.fetch_offset:
                     diverging = (known, end)
-            if not error and diverging[0] == NO_EPOCH:
+            if not error and diverging[0] == NO_LEADER_EPOCH:
                 if not self.log.log_start_offset <= row.fetch_offset <= self.log.log_end_offset:
                     error = ErrorCode.OFFSET_OUT_OF_RANGE
                 else:
@@ -226,7 +225,7 @@ class Cluster:
     def progressed(self, number: int, leader: Leader, row: PartitionToFetch) -> None:
         """A fetch says what the follower has; what all have is committed."""
         known, end = leader.log.epoch_end_offset(row.last_fetched_epoch)
-        if row.last_fetched_epoch == NO_EPOCH or (known == row.last_fetched_epoch and end >= row.fetch_offset):
+        if row.last_fetched_epoch == NO_LEADER_EPOCH or (known == row.last_fetched_epoch and end >= row.fetch_offset):
             self.ends[number] = row.fetch_offset
         if len(self.ends) == 2:
             committed = min(leader.log.log_end_offset, *self.ends.values())

@@ -10,7 +10,8 @@ from kafkad.core.log.segments import removal
 from kafkad.core.replication.following import following_log
 from kafkad.core.replication.following.followed_partition import FollowedPartition
 from kafkad.core.replication.following.following_log import Truncation
-from kafkad.core.replication.following.requests import NO_EPOCH, FollowOrder, PartitionToFetch
+from kafkad.core.replication.following.requests import FollowOrder, PartitionToFetch
+from kafkad.core.types import NO_LEADER_EPOCH
 from tests.core.replication.following import replicas
 from tests.core.replication.following.test_convergence import play
 
@@ -38,7 +39,7 @@ def _last_epoch_is_not_said(patch: Patch) -> None:
     row = FollowedPartition.row
 
     def silent(partition: FollowedPartition) -> PartitionToFetch:
-        return row(partition)._replace(last_fetched_epoch=NO_EPOCH)
+        return row(partition)._replace(last_fetched_epoch=NO_LEADER_EPOCH)
 
     patch.setattr(FollowedPartition, "row", silent)
 

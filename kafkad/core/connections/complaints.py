@@ -1,13 +1,14 @@
-"""What goes wrong with leaders, for the broker's log: one line for each partition, cause and minute."""
+"""Log lines that would be written again and again while something goes wrong: each at most once a minute."""
 
 from collections.abc import Hashable
 
-QUIET_MS = 60_000
+from kafkad.core.connections.peer_complaints import QUIET_MS
+
 _MOST = 10_000
 
 
 class Complaints:
-    """Which lines are due."""
+    """What was said within the last minute."""
 
     __slots__ = ("_said",)
 
