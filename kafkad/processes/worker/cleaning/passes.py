@@ -39,7 +39,6 @@ from kafkad.wire.steps import STEP
 log = logging.getLogger(__name__)
 
 
-
 class _Grant(NamedTuple):
     number: int
     cleaner: ProcessKey

@@ -17,7 +17,6 @@ from kafkad.processes.worker.owned import OwnedPartition
 log = logging.getLogger(__name__)
 
 
-
 class _Left(NamedTuple):
     """`live` is where the partition is now."""
 
