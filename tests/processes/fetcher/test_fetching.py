@@ -24,8 +24,9 @@ def test_records_of_the_leader_come_into_the_followers_log(brokers: TwoBrokers) 
     brokers.run_until_equal()
     brokers.run_until_equal(partition=1)
     assert brokers.follower.log().log_end_offset == 6
-    published = brokers.follower.published(NAME)
-    assert (published.leo_offset, published.hw_offset) == (6, 6)
+    # The leader hears with the next fetch that its follower has everything, and says with its answer what is committed.
+    brokers.run(lambda: brokers.follower.published(NAME).hw_offset == 6, "the follower shows what is committed")
+    assert brokers.follower.published(NAME).leo_offset == 6
 
 
 def test_a_fetcher_that_dies_is_replaced_and_its_successor_goes_on(brokers: TwoBrokers) -> None:
