@@ -11,10 +11,10 @@ from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.records import offsets_at
 from kafkad.core.types import TopicPartition
+from kafkad.export.preparation import topic_facts
 from kafkad.export.problems import DataLost, ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts
 from kafkad.export.reading.source import Source
-from kafkad.export.run import topic_facts
 from kafkad.export.splitting import SMALLEST_BYTES, bytes_per_offset, divide
 from pyspark_kafkad.offsets import Partition
 

@@ -18,8 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.host import cpu_of_tree
 from kafkad.export.engines.local import run_here
 from kafkad.export.engines.spark import run_in_spark
-from kafkad.export.run import Wanted, carry_out, open_sink, prepare
-from kafkad.export.task import Task, WrittenFile
+from kafkad.export.preparation import prepare
+from kafkad.export.run import carry_out
+from kafkad.export.tables import open_sink
+from kafkad.export.task import Task
+from kafkad.export.wanted import Wanted
+from kafkad.export.writing import WrittenFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

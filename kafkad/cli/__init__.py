@@ -35,7 +35,7 @@ main = LazyGroup(
         "cleaner": LazyCommand("kafkad.cli.commands.cleaner:cleaner", "Show what is compacted, and try again."),
         "produce": LazyCommand("kafkad.cli.commands.produce:produce", "Send lines of standard input to a topic."),
         "consume": LazyCommand("kafkad.cli.commands.consume:consume", "Print the records of a topic."),
-        "export": LazyCommand("kafkad.cli.commands.export:export", "Bring topics into tables: Parquet or Delta."),
+        "export": LazyCommand("kafkad.cli.commands.export:export", "Topics into tables: Parquet, Delta or Iceberg."),
         "plugins": LazyCommand("kafkad.cli.commands.plugins:plugins", "Show, install and remove plugins."),
     },
     epilog="\b\nExample:\n  kafkad dev\n  echo hello | kafkad produce demo\n  kafkad consume demo --from-beginning",

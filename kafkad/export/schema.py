@@ -19,3 +19,6 @@ RECORDS = pa.schema(
     ]
 )
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
+REASON = "reason"
+DEAD_LETTERS = pa.schema([*RECORDS, pa.field(REASON, pa.string())])
+"""Records whose value could not be parsed, as they are, and why."""

@@ -1,6 +1,6 @@
 """Does a table have each record of the log once? Counts, distinct offsets and gaps, partition by partition."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +30,14 @@ class Verified(NamedTuple):
 
 
 def verify(
-    folder: TableFolder, files: list[str], source: Source, ends: Mapping[int, int], earliest: Mapping[int, int]
+    files: Iterable[tuple[TableFolder, str]], source: Source, ends: Mapping[int, int], earliest: Mapping[int, int]
 ) -> list[Verified]:
-    """Read the offsets of all files of the table and, as far as the log still has them, of the log."""
+    """Read the offsets of all files of the table and, as far as the log still has them, of the log.
+
+    Dead letters are a part of the table, up to where it goes; theirs may go further for a while.
+    """
     of_partition: dict[int, list[pa.ChunkedArray]] = {partition: [] for partition in ends}
-    for path in files:
+    for folder, path in files:
         table = pq.read_table(pa.BufferReader(folder.read(path)), columns=["partition", "offset"])
         for partition in table.column("partition").unique().to_pylist():
             rows = table.filter(pa.compute.equal(table.column("partition"), partition))
@@ -47,6 +50,7 @@ def verify(
 
 def _verify_one(partition: int, columns: list[pa.ChunkedArray], source: Source, end: int, earliest: int) -> Verified:
     found = np.concatenate([column.to_numpy() for column in columns]) if columns else np.empty(0, np.int64)
+    found = found[found < end]
     distinct = np.unique(found)
     there = [batch.column("offset").to_numpy() for batch in read_range(source, OffsetRange(partition, earliest, end))]
     log = np.concatenate(there) if there else np.empty(0, np.int64)

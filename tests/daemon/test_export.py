@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
@@ -26,7 +27,7 @@ from kafkad.client.records import LATEST, offsets
 WITHIN_S = 120.0
 PARTITIONS = 3
 SOURCES = pytest.mark.parametrize("source", ["broker", "files"])
-FORMATS = pytest.mark.parametrize("table", ["parquet", "delta"])
+FORMATS = pytest.mark.parametrize("table", ["parquet", "delta", "iceberg"])
 
 
 @pytest.fixture(scope="module")
@@ -145,14 +146,27 @@ def test_an_export_that_is_killed_at_any_moment_is_repeated(lake: Lake, source: 
     assert left == set(lake.run("files", "--format", table).splitlines())
 
 
-def test_files_are_divided_by_the_hour(lake: Lake) -> None:
+@FORMATS
+def test_files_are_divided_by_the_hour(lake: Lake, table: str) -> None:
     producer = Producer({"bootstrap.servers": lake.bootstrap})
     for timestamp in (0, 3_599_999, 3_600_000, 86_400_000):
         producer.produce(lake.topic, value=b"%d" % timestamp, timestamp=timestamp or 1, partition=0)
     assert producer.flush(WITHIN_S) == 0
-    lake.run("run", "--partition-by", "hour")
+    lake.run("run", "--partition-by", "hour", "--format", table)
     found = {str(path.parent.relative_to(lake.out)) for path in lake.out.rglob("*.parquet")}
     assert found == {"date=1970-01-01/hour=00", "date=1970-01-01/hour=01", "date=1970-01-02/hour=00"}
+
+
+def test_an_iceberg_table_is_in_the_catalog_that_is_named(lake: Lake, tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/catalog.db"
+    options = ("--format", "iceberg", "--catalog", address, "--table", "shop.orders")
+    lake.produce(100)
+    lake.run("run", *options, "--partition-by", "day")
+    lake.run("verify", *options)
+    table = load_catalog("kafkad", type="sql", uri=address).load_table("shop.orders")
+    assert values(table.scan().to_arrow()) == sorted(lake.sent)
+    assert [field.name for field in table.spec().fields] == ["date"]
+    assert not list(lake.out.glob("*.db"))
 
 
 def test_a_dry_run_changes_nothing(lake: Lake) -> None:

@@ -1,129 +1,17 @@
-"""`kafkad export`: topics into tables of Parquet files or Delta, each record once. `kafkad-export` is the same."""
+"""`kafkad export`: topics into tables (Parquet, Delta, Iceberg), each record once. `kafkad-export` is the same."""
 
-import tomllib
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from kafkad.cli.asking import DEFAULT_BOOTSTRAP
 from kafkad.cli.configuring import WrongConfiguration
+from kafkad.cli.exporting.options import Duration, Size, names_table
 from kafkad.cli.options import json_option
 
-_MB = 1 << 20
-_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _OPTIONAL = ("pyarrow",)
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class _Size(click.ParamType[int]):
-    """256MiB, 64MB or bytes."""
-
-    name = "SIZE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        text = str(value).strip().lower()
-        digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
-        unit = text[len(digits) :].strip()
-        if not digits.isascii() or not digits.isdigit() or unit not in _UNITS:
-            self.fail(f"expected a size such as 256MiB, found {value!r}", param, ctx)
-        return int(digits) * _UNITS[unit]
-
-
-class _Duration(click.ParamType[float]):
-    """90s, 5m, 1h, 1d or seconds."""
-
-    name = "DURATION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value).strip().lower()
-        digits = text.rstrip("smhd")
-        if not digits.isascii() or not digits.isdigit() or text[len(digits) :] not in _SECONDS or int(digits) == 0:
-            self.fail(f"expected a time such as 5m, found {value!r}", param, ctx)
-        return float(int(digits) * _SECONDS[text[len(digits) :]])
-
-
-def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
-    """What the file says stands in for options that are not given."""
-    if value is None:
-        return
-    try:
-        content = tomllib.loads(value.read_text())
-    except (OSError, ValueError) as error:
-        raise WrongConfiguration([f"{value} can't be read: {error}"]) from error
-    known = {option.name for option in ctx.command.params}
-    defaults = {name.replace("-", "_"): each for name, each in content.items()}
-    defaults = {_PARAMETERS.get(name, name): each for name, each in defaults.items()}
-    for name in defaults:
-        if name not in known:
-            raise WrongConfiguration([f"{value}: {name.replace('_', '-')} is no option of this command"])
-    ctx.default_map = {**(ctx.default_map or {}), **defaults}
-
-
-_PARAMETERS = {"bootstrap_server": "bootstrap", "json": "as_json", "timeout": "timeout_s"}
-
-
-_TABLE_OPTIONS = (
-    click.option(
-        "--conf-file",
-        type=click.Path(path_type=Path),
-        is_eager=True,
-        expose_value=False,
-        callback=_read_file,
-        metavar="FILE",
-        help="Options from a TOML file, by their names.",
-    ),
-    click.option("--topic", required=True, metavar="TOPIC", help="The topic."),
-    click.option("--out", required=True, metavar="DIR|URL", help="The folder of the table, or s3://…, gs://…"),
-    click.option(
-        "--format",
-        "format_",
-        type=click.Choice(["parquet", "delta"]),
-        default="parquet",
-        show_default=True,
-        help="The kind of table.",
-    ),
-    click.option("--name", help="The name of the export, for its group kafkad-export-NAME; default: the topic's."),
-    click.option(
-        "--bootstrap-server",
-        "bootstrap",
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
-        metavar="HOST:PORT",
-        help="The broker to ask; several with commas. none: --log-dirs has it all.",
-    ),
-    click.option(
-        "--source",
-        type=click.Choice(["broker", "files"]),
-        default="broker",
-        show_default=True,
-        help="Read through the broker, or its segment files on this machine.",
-    ),
-    click.option("--log-dirs", metavar="DIR,DIR", default="", help="With --source files: where to look."),
-    click.option(
-        "--timeout",
-        "timeout_s",
-        type=click.FloatRange(min=0.1),
-        default=30.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long to wait for an answer.",
-    ),
-)
-"""With these every command names a table and its topic."""
-
-
-def _names_table(command: Command) -> Command:
-    for option in reversed(_TABLE_OPTIONS):
-        command = option(command)
-    return command
 
 
 _GROUP = """
@@ -135,7 +23,7 @@ Example:
 
 @click.group(epilog=_GROUP)
 def export() -> None:
-    """Bring topics into tables: Parquet files or Delta, each record once."""
+    """Bring topics into tables: Parquet files, Delta or Iceberg, each record once."""
 
 
 _RUN = """Bring what is new in a topic into its table, in one commit.
@@ -150,6 +38,7 @@ Example:
   kafkad export run --topic orders --out /lake/orders --partition-by day --source files
   kafkad export run --topic orders --out /lake/orders --source files --log-dirs /backup --bootstrap-server none
   kafkad export run --topic orders --out s3://lake/orders --format delta --jobs 4
+  kafkad export run --topic orders --out /lake/orders --value avro --schema-registry http://127.0.0.1:8081
   kafkad export run --topic orders --out /lake/orders --dry-run
   kafkad export run --topic orders --out /lake/orders --every 5m
   spark-submit spark/export.py --conf-file orders.toml
@@ -157,7 +46,7 @@ Example:
 
 
 @export.command(help=_RUN, short_help="Bring what is new in a topic into its table.")
-@_names_table
+@names_table
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
@@ -181,7 +70,7 @@ Example:
     help="Folders by the records' timestamps, in UTC.",
 )
 @click.option(
-    "--target-file-size", type=_Size(), default="256MiB", show_default=True, help="Files are about this large."
+    "--target-file-size", type=Size(), default="256MiB", show_default=True, help="Files are about this large."
 )
 @click.option(
     "--compression",
@@ -211,8 +100,43 @@ Example:
     show_default=True,
     help="When the topic was deleted and made again.",
 )
+@click.option(
+    "--value",
+    type=click.Choice(["raw", "json", "avro", "protobuf"]),
+    default="raw",
+    show_default=True,
+    help="What values are; other than raw, their fields become the column value_parsed.",
+)
+@click.option(
+    "--schema-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Of values: a JSON Schema, an Avro schema, or a descriptor set of Protobuf.",
+)
+@click.option("--schema-message", default="", metavar="NAME", help="The Protobuf message, where there are several.")
+@click.option(
+    "--schema-registry",
+    default="",
+    metavar="URL",
+    help="Where schemas are, if values begin with the id of theirs; user:password in KAFKAD_SCHEMA_REGISTRY_AUTH.",
+)
+@click.option("--schema-subject", default="", metavar="NAME", help="In the registry; default: TOPIC-value.")
+@click.option(
+    "--on-bad-record",
+    type=click.Choice(["dlq", "fail", "null"]),
+    default="dlq",
+    show_default=True,
+    help="When a value can't be parsed: into the table DIR__dlq, stop, or null in value_parsed.",
+)
+@click.option(
+    "--on-schema-change",
+    type=click.Choice(["widen", "fail"]),
+    default="widen",
+    show_default=True,
+    help="When the schema has new fields.",
+)
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of the local engine.")
-@click.option("--max-bytes-per-sec", type=_Size(), default=0, metavar="SIZE", help="Read no faster than that.")
+@click.option("--max-bytes-per-sec", type=Size(), default=0, metavar="SIZE", help="Read no faster than that.")
 @click.option(
     "--metrics-file",
     type=click.Path(path_type=Path),
@@ -221,7 +145,7 @@ Example:
 )
 @click.option(
     "--every",
-    type=_Duration(),
+    type=Duration(),
     metavar="DURATION",
     help="Go on: a run each 5m, 90s or 1h, with a line for each, until SIGTERM. A broker that is away is waited for.",
 )
@@ -232,7 +156,7 @@ def run(**asked: Any) -> None:
 
 
 @export.command(epilog="\b\nExample:\n  kafkad export status --topic orders --out /lake/orders")
-@_names_table
+@names_table
 @json_option
 def status(**asked: Any) -> None:
     """Print up to where the table goes, and how much the topic has beyond that."""
@@ -240,7 +164,7 @@ def status(**asked: Any) -> None:
 
 
 @export.command(epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")
-@_names_table
+@names_table
 @json_option
 def verify(**asked: Any) -> None:
     """Compare the table with the log: each record once, none too many. Exit code 1: they differ."""
@@ -248,7 +172,7 @@ def verify(**asked: Any) -> None:
 
 
 @export.command(epilog="\b\nExample:\n  kafkad export maintain --topic orders --out /lake/orders --older-than 86400")
-@_names_table
+@names_table
 @click.option(
     "--older-than",
     type=click.FloatRange(min=0),
@@ -264,7 +188,8 @@ def maintain(**asked: Any) -> None:
 
 
 @export.command(epilog="\b\nExample:\n  kafkad export files --topic orders --out /lake/orders")
-@_names_table
+@names_table
+@click.option("--dead-letters", is_flag=True, help="Of the table of records whose value could not be parsed.")
 def files(**asked: Any) -> None:
     """Print the files of the table, one on a line: these and no others belong to it."""
     _work().files(**asked)
@@ -273,7 +198,7 @@ def files(**asked: Any) -> None:
 def _work() -> ModuleType:
     """Imported when it is used: `kafkad export --help` needs no pyarrow."""
     try:
-        return import_module("kafkad.cli.exporting")
+        return import_module("kafkad.cli.exporting.work")
     except ModuleNotFoundError as error:
         if error.name not in _OPTIONAL:
             raise

@@ -6,7 +6,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
 from kafkad.export.problems import ExportFailed
-from kafkad.export.task import Task, WrittenFile, run_task
+from kafkad.export.task import Task, run_task
+from kafkad.export.writing import WrittenFile
 
 
 def run_here(tasks: Sequence[Task], jobs: int) -> Iterator[WrittenFile]:

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from kafkad.export import problems
 from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, NotInstalled
-from kafkad.export.task import Task, WrittenFile, run_task
+from kafkad.export.task import Task, run_task
+from kafkad.export.writing import WrittenFile
 
 try:
     from pyspark.errors import PySparkException

@@ -13,20 +13,19 @@ from uuid import UUID
 
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
-from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.sink import Commit, TableState
-from kafkad.export.task import DATE, HOUR, NO_DATE, WrittenFile
+from kafkad.export.values.columns import field_paths
+from kafkad.export.writing import DATE, HOUR, NO_DATE, PARTITIONS, WrittenFile
 
 try:
     import pyarrow as pa
-    from deltalake import CommitProperties, DeltaTable, Transaction
+    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.transaction import AddAction
 except ImportError as error:
     raise NotInstalled("delta", "deltalake") from error
 
 _IDENTITY = "kafkad.export"
-_PARTITIONS = {"none": [], "day": [DATE], "hour": [DATE, HOUR]}
 
 
 class DeltaSink:
@@ -34,7 +33,7 @@ class DeltaSink:
 
     def __init__(self, folder: TableFolder, partition_by: str) -> None:
         self._folder = folder
-        self._partition_by: list[str] = _PARTITIONS[partition_by]
+        self._partition_by: list[str] = PARTITIONS[partition_by]
         self._table: DeltaTable | None = None
 
     def state(self, partitions: Iterable[int]) -> TableState:
@@ -56,12 +55,15 @@ class DeltaSink:
             end = table.transaction_version(app_id(known["cluster_id"], topic_id, partition))
             if end is not None:
                 offsets[partition] = end
-        return TableState(known["cluster_id"], topic_id, known["topic"], offsets, table.version())
+        columns = pa.schema(
+            [field for field in pa.schema(table.schema().to_arrow()) if field.name not in self._partition_by]
+        )
+        return TableState(known["cluster_id"], topic_id, known["topic"], offsets, table.version(), columns)
 
     def commit(self, state: TableState, commit: Commit) -> int:
         table = self._table or self._create(commit)
-        if state.version >= 0 and table.version() != state.version:
-            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
+        if state.version >= 0:
+            self._prepare(table, state, commit)
         transactions = [
             Transaction(app_id(commit.cluster_id, commit.topic_id, partition), end)
             for partition, end in commit.ends.items()
@@ -71,7 +73,7 @@ class DeltaSink:
             table.create_write_transaction(
                 [_add_action(file) for file in commit.files],
                 mode="append",
-                schema=self._schema(),
+                schema=self._schema(commit),
                 partition_by=self._partition_by,
                 commit_properties=CommitProperties(
                     custom_metadata={"kafkad": json.dumps(details)}, app_transactions=transactions
@@ -90,22 +92,43 @@ class DeltaSink:
         actions = pa.table(DeltaTable(self._folder.out).get_add_actions())
         return sorted(actions.column("path").to_pylist())
 
+    def _prepare(self, table: DeltaTable, state: TableState, commit: Commit) -> None:
+        """What can't be in the same commit comes before it, and does no harm without it."""
+        version = state.version
+        try:
+            if state.columns is not None and field_paths(commit.schema) != field_paths(state.columns):
+                empty = self._schema(commit).empty_table()
+                write_deltalake(table, empty, mode="append", schema_mode="merge")
+                version += 1
+            if state.topic_id != commit.topic_id:
+                # From here on the offsets of the topic that was there before do not count.
+                table.alter.set_table_properties(_configuration(commit), raise_if_not_exists=False)
+                version += 1
+        except (DeltaError, OSError) as error:
+            raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
+        if table.version() != version:
+            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
+
     def _create(self, commit: Commit) -> DeltaTable:
-        identity = {"cluster_id": commit.cluster_id, "topic_id": str(commit.topic_id), "topic": commit.topic}
         try:
             return DeltaTable.create(
                 self._folder.out,
-                self._schema(),
+                self._schema(commit),
                 mode="error",
                 partition_by=self._partition_by,
-                configuration={_IDENTITY: json.dumps(identity)},
+                configuration=_configuration(commit),
                 raise_if_key_not_exists=False,
             )
         except (DeltaError, OSError) as error:
             raise AnotherExport(f"{self._folder.out}: another export makes this table: {error}") from error
 
-    def _schema(self) -> Any:
-        return pa.schema([*RECORDS, *(pa.field(name, pa.string()) for name in self._partition_by)])
+    def _schema(self, commit: Commit) -> Any:
+        return pa.schema([*commit.schema, *(pa.field(name, pa.string()) for name in self._partition_by)])
+
+
+def _configuration(commit: Commit) -> dict[str, str]:
+    identity = {"cluster_id": commit.cluster_id, "topic_id": str(commit.topic_id), "topic": commit.topic}
+    return {_IDENTITY: json.dumps(identity)}
 
 
 def is_of_export(table: DeltaTable) -> bool:

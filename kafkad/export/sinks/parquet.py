@@ -4,14 +4,18 @@ Readers that want exactly what was committed take the paths from the manifests (
 manifest names are left over from a run that was killed.
 """
 
+import base64
 import json
 import time
 from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
+
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.sink import Commit, TableState
 
 LOG = "_kafkad_log"
@@ -38,11 +42,13 @@ class ParquetSink:
             return TableState(None, None, None, {}, -1)
         last = self._read(versions[-1])
         offsets = {int(partition): end for partition, end in last["offsets"].items()}
-        return TableState(last["cluster_id"], UUID(last["topic_id"]), last["topic"], offsets, last["commit"])
+        topic_id = UUID(last["topic_id"])
+        return TableState(last["cluster_id"], topic_id, last["topic"], offsets, last["commit"], _columns(last))
 
     def commit(self, state: TableState, commit: Commit) -> int:
         version = state.version + 1
-        offsets = {**state.offsets, **commit.ends}
+        # Those of a topic that was made again begin anew.
+        offsets = {**(state.offsets if state.topic_id == commit.topic_id else {}), **commit.ends}
         content = {
             "format": _FORMAT,
             "commit": version,
@@ -55,6 +61,7 @@ class ParquetSink:
             "files": [each._asdict() for each in commit.files],
             "run": commit.run_id,
             "complete_until": commit.complete_until,
+            "schema": base64.b64encode(commit.schema.serialize().to_pybytes()).decode(),
             "time_ms": time.time_ns() // 1_000_000,
         }
         if not self._folder.publish(f"{LOG}/{version:020d}.json", json.dumps(content).encode()):
@@ -73,3 +80,10 @@ class ParquetSink:
         if content.get("format") != _FORMAT:
             raise ExportFailed(f"{self._folder.out}/{name} is of a newer kafkad")
         return content
+
+
+def _columns(manifest: Any) -> pa.Schema:
+    """Manifests of earlier versions say nothing: values were bytes."""
+    if "schema" not in manifest:
+        return RECORDS
+    return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(manifest["schema"])))

@@ -4,8 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+import pyarrow as pa
+
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.task import WrittenFile
+from kafkad.export.schema import RECORDS
+from kafkad.export.writing import WrittenFile
 
 
 class TableState(NamedTuple):
@@ -18,6 +21,8 @@ class TableState(NamedTuple):
     """End offset by partition: the first one that the table does not have."""
     version: int
     """What a commit is conditional on; opaque."""
+    columns: pa.Schema | None = None
+    """Those of the table, but for date and hour; None for a table that is not there."""
 
 
 class Commit(NamedTuple):
@@ -34,6 +39,8 @@ class Commit(NamedTuple):
     """Smallest over the partitions of the largest timestamp, in microseconds: hours before it are complete, but for
     records that come late.
     """
+    schema: pa.Schema = RECORDS
+    """The columns of the table with this commit: those it had, and new ones."""
 
     @property
     def ends(self) -> dict[int, int]:

@@ -5,26 +5,46 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.delta import DeltaSink
+from kafkad.export.sinks.iceberg import IcebergSink
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import Commit, Sink, TableState
-from kafkad.export.task import WrittenFile
+from kafkad.export.values.columns import VALUE
+from kafkad.export.writing import WrittenFile
 
 TOPIC = UUID(int=7)
 MakeSink = Callable[[Path], Sink]
-SINKS = pytest.mark.parametrize(
-    "make", [lambda path: ParquetSink(TableFolder(str(path))), lambda path: DeltaSink(TableFolder(str(path)), "none")]
-)
+MAKERS: list[MakeSink] = [
+    lambda path: ParquetSink(TableFolder(str(path))),
+    lambda path: DeltaSink(TableFolder(str(path)), "none"),
+    lambda path: IcebergSink(TableFolder(str(path)), "none", "", "kafkad.t"),
+]
+SINKS = pytest.mark.parametrize("make", MAKERS, ids=["parquet", "delta", "iceberg"])
 
 
 def commit_of(start: int, end: int, *, lost: tuple[OffsetRange, ...] = ()) -> Commit:
     file = WrittenFile(f"t-0-{start}-{end}.parquet", 10, 0, start, end - 1, end - start, 1, 2)
     return Commit("c", TOPIC, "t", [OffsetRange(0, start, end)], lost, [file], "run", 2)
+
+
+def on_disk(path: Path, commit: Commit) -> Commit:
+    """With its files, each of a single record."""
+    for file in commit.files:
+        path.mkdir(exist_ok=True)
+        record = {name: [None] for name in commit.schema.names} | {
+            "partition": [file.partition],
+            "offset": [file.first_offset],
+        }
+        pq.write_table(pa.table(record, schema=commit.schema), path / file.path)
+    return commit
 
 
 def begun(make: MakeSink, path: Path) -> tuple[Sink, TableState]:
@@ -41,18 +61,18 @@ def test_a_table_that_is_not_there_has_nothing(make: MakeSink, tmp_path: Path) -
 @SINKS
 def test_a_commit_is_seen_by_the_next_run(make: MakeSink, tmp_path: Path) -> None:
     sink, state = begun(make, tmp_path / "t")
-    sink.commit(state, commit_of(0, 10))
+    sink.commit(state, on_disk(tmp_path / "t", commit_of(0, 10)))
     after, state = begun(make, tmp_path / "t")
     assert (state.cluster_id, state.topic_id, state.topic, state.offsets) == ("c", TOPIC, "t", {0: 10})
     assert after.files() == ["t-0-0-10.parquet"]
-    after.commit(state, commit_of(10, 12))
+    after.commit(state, on_disk(tmp_path / "t", commit_of(10, 12)))
     assert begun(make, tmp_path / "t")[1].offsets == {0: 12}
 
 
 @SINKS
 def test_what_was_lost_moves_the_end_of_its_partition(make: MakeSink, tmp_path: Path) -> None:
     sink, state = begun(make, tmp_path / "t")
-    sink.commit(state, Commit("c", TOPIC, "t", [], (OffsetRange(1, 0, 5),), [], "run", None))
+    sink.commit(state, on_disk(tmp_path / "t", Commit("c", TOPIC, "t", [], (OffsetRange(1, 0, 5),), [], "run", None)))
     assert begun(make, tmp_path / "t")[1].offsets == {1: 5}
 
 
@@ -61,13 +81,24 @@ def test_what_was_lost_moves_the_end_of_its_partition(make: MakeSink, tmp_path: 
 def test_of_two_exports_that_race_one_commits(make: MakeSink, commits_before: int, tmp_path: Path) -> None:
     for number in range(commits_before):
         sink, state = begun(make, tmp_path / "t")
-        sink.commit(state, commit_of(number * 10, number * 10 + 10))
+        sink.commit(state, on_disk(tmp_path / "t", commit_of(number * 10, number * 10 + 10)))
     start = commits_before * 10
     (one, seen_by_one), (other, seen_by_other) = begun(make, tmp_path / "t"), begun(make, tmp_path / "t")
-    one.commit(seen_by_one, commit_of(start, start + 5))
+    one.commit(seen_by_one, on_disk(tmp_path / "t", commit_of(start, start + 5)))
     with pytest.raises(AnotherExport):
-        other.commit(seen_by_other, commit_of(start, start + 7))
+        other.commit(seen_by_other, on_disk(tmp_path / "t", commit_of(start, start + 7)))
     assert begun(make, tmp_path / "t")[1].offsets == {0: start + 5}
+
+
+@SINKS
+def test_of_two_exports_that_race_without_files_one_commits(make: MakeSink, tmp_path: Path) -> None:
+    sink, state = begun(make, tmp_path / "t")
+    sink.commit(state, on_disk(tmp_path / "t", commit_of(0, 10)))
+    (one, seen_by_one), (other, seen_by_other) = begun(make, tmp_path / "t"), begun(make, tmp_path / "t")
+    one.commit(seen_by_one, commit_of(10, 15)._replace(files=[]))
+    with pytest.raises(AnotherExport):
+        other.commit(seen_by_other, commit_of(10, 17)._replace(files=[]))
+    assert begun(make, tmp_path / "t")[1].offsets == {0: 15}
 
 
 @SINKS
@@ -75,6 +106,44 @@ def test_a_folder_of_somebody_else_is_refused(make: MakeSink, tmp_path: Path) ->
     (tmp_path / "holiday.jpg").touch()
     with pytest.raises(ExportFailed, match="has files of somebody else"):
         begun(make, tmp_path)
+
+
+def with_columns(commit: Commit, *fields: tuple[str, pa.DataType]) -> Commit:
+    return commit._replace(schema=pa.schema([*RECORDS, pa.field(VALUE, pa.struct(fields))]))
+
+
+def columns_of(make: MakeSink, path: Path) -> list[str]:
+    columns = begun(make, path)[1].columns
+    assert columns is not None
+    return [field.name for field in columns.field(VALUE).type] if VALUE in columns.names else []
+
+
+@SINKS
+def test_a_commit_brings_new_columns_and_the_table_keeps_them(make: MakeSink, tmp_path: Path) -> None:
+    sink, state = begun(make, tmp_path / "t")
+    sink.commit(state, on_disk(tmp_path / "t", commit_of(0, 10)))
+    assert columns_of(make, tmp_path / "t") == []
+    fields = [("a", pa.int64()), ("b", pa.string())]
+    for number, count in ((1, 1), (2, 2)):
+        sink, state = begun(make, tmp_path / "t")
+        sink.commit(
+            state, on_disk(tmp_path / "t", with_columns(commit_of(number * 10, number * 10 + 10), *fields[:count]))
+        )
+        assert columns_of(make, tmp_path / "t") == ["a", "b"][:count]
+    after, state = begun(make, tmp_path / "t")
+    assert (state.offsets, len(after.files())) == ({0: 30}, 3)
+
+
+@SINKS
+def test_a_topic_that_was_made_again_begins_anew_and_goes_on(make: MakeSink, tmp_path: Path) -> None:
+    sink, state = begun(make, tmp_path / "t")
+    sink.commit(state, on_disk(tmp_path / "t", commit_of(0, 10)))
+    sink, state = begun(make, tmp_path / "t")
+    again = commit_of(0, 3)._replace(topic_id=UUID(int=8), ranges=[OffsetRange(1, 0, 3)])
+    sink.commit(state, on_disk(tmp_path / "t", again))
+    sink, state = begun(make, tmp_path / "t")
+    assert (state.topic_id, state.offsets) == (UUID(int=8), {1: 3})
+    assert len(sink.files()) == 2
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:

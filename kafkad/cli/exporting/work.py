@@ -13,28 +13,22 @@ import click
 
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.configuring import WrongConfiguration
-from kafkad.cli.export_rounds import repeat
-from kafkad.client.broker_client import BrokerClient, parse_bootstrap
+from kafkad.cli.exporting.request import NO_BROKER, wanted_of
+from kafkad.cli.exporting.rounds import repeat
+from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
+from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
+from kafkad.export.preparation import Prepared, prepare, topic_facts
 from kafkad.export.problems import ExportFailed, NotInstalled
 from kafkad.export.reading.source import Source
-from kafkad.export.run import (
-    Prepared,
-    RunTasks,
-    Summary,
-    Wanted,
-    carry_out,
-    open_sink,
-    prepare,
-    remove_orphans,
-    topic_facts,
-)
+from kafkad.export.run import RunTasks, Summary, carry_out, remove_orphans
 from kafkad.export.sinks.sink import Sink
-from kafkad.export.task import Task, WrittenFile
+from kafkad.export.tables import open_dead_letters, open_sink
+from kafkad.export.task import Task
 from kafkad.export.verification import verify as verify_table
-
-NO_BROKER = "none"
+from kafkad.export.wanted import Wanted
+from kafkad.export.writing import WrittenFile
 
 
 def run(
@@ -43,7 +37,7 @@ def run(
     if dry_run and every is not None:
         raise WrongConfiguration(["--dry-run and --every exclude each other"])
     with _failing():
-        wanted = _wanted(**asked)
+        wanted = wanted_of(**asked)
         if dry_run:
             _print_plan(_prepared(wanted, open_sink(wanted)), as_json=as_json)
             return
@@ -69,7 +63,7 @@ def _run_once(engine: "_Engine") -> Summary:
 
 def status(*, as_json: bool, **asked: Any) -> None:
     with _failing():
-        wanted = _wanted(**asked)
+        wanted = wanted_of(**asked)
         sink = open_sink(wanted)
         with _broker(wanted) as client:
             facts = topic_facts(client, wanted.topic, is_committed=True)
@@ -93,14 +87,15 @@ def status(*, as_json: bool, **asked: Any) -> None:
 
 def verify(*, as_json: bool, **asked: Any) -> None:
     with _failing():
-        wanted = _wanted(**asked)
+        wanted = wanted_of(**asked)
         sink = open_sink(wanted)
         with _broker(wanted) as client:
             facts = topic_facts(client, wanted.topic, is_committed=True)
         state = sink.state(sorted(facts.bounds))
         source = Source(topic=wanted.topic, bootstrap=wanted.bootstrap, with_headers=False, timeout_s=wanted.timeout_s)
         earliest = {partition: bounds.earliest for partition, bounds in facts.bounds.items()}
-        found = verify_table(TableFolder(wanted.out), sink.files(), source, state.offsets, earliest)
+        paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
+        found = verify_table(paths, source, state.offsets, earliest)
     if as_json:
         click.echo(json.dumps([{**each._asdict(), "right": each.is_right} for each in found]))
     else:
@@ -116,60 +111,28 @@ def verify(*, as_json: bool, **asked: Any) -> None:
 
 def maintain(*, older_than: float, as_json: bool, **asked: Any) -> None:
     with _failing():
-        wanted = _wanted(**asked)
+        wanted = wanted_of(**asked)
         removed = remove_orphans(TableFolder(wanted.out), open_sink(wanted), older_than)
+        letters = TableFolder(folder_of_dead_letters(wanted.out))
+        removed += remove_orphans(letters, open_dead_letters(wanted), older_than)
     if as_json:
         click.echo(json.dumps({"removed": removed}))
     else:
         click.echo(f"{len(removed)} files of runs that did not end are removed")
 
 
-def files(**asked: Any) -> None:
+def files(*, dead_letters: bool, **asked: Any) -> None:
     with _failing():
-        wanted = _wanted(**asked)
-        root = TableFolder(wanted.out).out
-        for path in open_sink(wanted).files():
+        wanted = wanted_of(**asked)
+        out = folder_of_dead_letters(wanted.out) if dead_letters else wanted.out
+        root = TableFolder(out).out
+        for path in (open_dead_letters if dead_letters else open_sink)(wanted).files():
             click.echo(f"{root.rstrip('/')}/{path}")
 
 
-def _wanted(
-    *,
-    topic: str,
-    out: str,
-    format_: str,
-    name: str | None,
-    log_dirs: str,
-    bootstrap: str,
-    isolation: str = "read_committed",
-    on_data_loss: str = "fail",
-    recreated: str = "fail",
-    target_file_size: int = 256 << 20,
-    start: str = "earliest",
-    end: str = "latest",
-    **rest: Any,
-) -> Wanted:
-    for option, value, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
-        if value not in words and not (value.isascii() and value.isdigit()):
-            raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {value!r}"])
-    if bootstrap == NO_BROKER:
-        bootstrap = ""
-    else:
-        parse_bootstrap(bootstrap)
-    return Wanted(
-        topic=topic,
-        bootstrap=bootstrap,
-        out=out,
-        format=format_,
-        name=name or topic,
-        log_dirs=tuple(filter(None, log_dirs.split(","))),
-        is_committed=isolation == "read_committed",
-        skips_lost=on_data_loss == "skip",
-        accepts_recreated=recreated == "append",
-        target_file_bytes=target_file_size,
-        start=start,
-        end=end,
-        **rest,
-    )
+def _paths(out: str, sink: Sink) -> list[tuple[TableFolder, str]]:
+    folder = TableFolder(out)
+    return [(folder, path) for path in sink.files()]
 
 
 @contextmanager
@@ -261,6 +224,7 @@ def _print_summary(summary: Summary, *, as_json: bool) -> None:
             "seconds": round(summary.seconds, 3),
             "ends": {str(partition): end for partition, end in sorted(summary.ends.items())},
             "lost": [each._asdict() for each in summary.lost],
+            "unparsed": summary.unparsed,
         }
         click.echo(json.dumps(row))
     elif summary.version is None:
@@ -273,6 +237,8 @@ def _print_summary(summary: Summary, *, as_json: bool) -> None:
         )
         for each in summary.lost:
             click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
+        if summary.unparsed:
+            click.echo(f"{summary.unparsed} values could not be parsed", err=True)
 
 
 def _write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
@@ -281,6 +247,7 @@ def _write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
         f"kafkad_export_records{labels} {summary.records}",
         f"kafkad_export_bytes{labels} {summary.bytes}",
         f"kafkad_export_seconds{labels} {summary.seconds:.3f}",
+        f"kafkad_export_unparsed_values{labels} {summary.unparsed}",
         f"kafkad_export_lost_offsets{labels} {sum(each.end - each.start for each in summary.lost)}",
     ]
     scratch = path.with_name(f".{path.name}.{os.getpid()}")

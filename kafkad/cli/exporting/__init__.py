@@ -1,0 +1,1 @@
+"""`kafkad export`: its options, what they ask for, and what its commands do and print."""

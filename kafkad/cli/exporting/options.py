@@ -1,0 +1,129 @@
+"""Options that all commands of `kafkad export` have, and the types of their values."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kafkad.cli.asking import DEFAULT_BOOTSTRAP
+from kafkad.cli.configuring import WrongConfiguration
+
+_MB = 1 << 20
+_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Size(click.ParamType[int]):
+    """256MiB, 64MB or bytes."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value).strip().lower()
+        digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+        unit = text[len(digits) :].strip()
+        if not digits.isascii() or not digits.isdigit() or unit not in _UNITS:
+            self.fail(f"expected a size such as 256MiB, found {value!r}", param, ctx)
+        return int(digits) * _UNITS[unit]
+
+
+class Duration(click.ParamType[float]):
+    """90s, 5m, 1h, 1d or seconds."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip().lower()
+        digits = text.rstrip("smhd")
+        if not digits.isascii() or not digits.isdigit() or text[len(digits) :] not in _SECONDS or int(digits) == 0:
+            self.fail(f"expected a time such as 5m, found {value!r}", param, ctx)
+        return float(int(digits) * _SECONDS[text[len(digits) :]])
+
+
+def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+    """What the file says stands in for options that are not given."""
+    if value is None:
+        return
+    try:
+        content = tomllib.loads(value.read_text())
+    except (OSError, ValueError) as error:
+        raise WrongConfiguration([f"{value} can't be read: {error}"]) from error
+    known = {option.name for option in ctx.command.params}
+    defaults = {name.replace("-", "_"): each for name, each in content.items()}
+    defaults = {_PARAMETERS.get(name, name): each for name, each in defaults.items()}
+    for name in defaults:
+        if name not in known:
+            raise WrongConfiguration([f"{value}: {name.replace('_', '-')} is no option of this command"])
+    ctx.default_map = {**(ctx.default_map or {}), **defaults}
+
+
+_PARAMETERS = {"bootstrap_server": "bootstrap", "json": "as_json", "timeout": "timeout_s"}
+
+
+_TABLE_OPTIONS = (
+    click.option(
+        "--conf-file",
+        type=click.Path(path_type=Path),
+        is_eager=True,
+        expose_value=False,
+        callback=_read_file,
+        metavar="FILE",
+        help="Options from a TOML file, by their names.",
+    ),
+    click.option("--topic", required=True, metavar="TOPIC", help="The topic."),
+    click.option("--out", required=True, metavar="DIR|URL", help="The folder of the table, or s3://…, gs://…"),
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(["parquet", "delta", "iceberg"]),
+        default="parquet",
+        show_default=True,
+        help="The kind of table.",
+    ),
+    click.option(
+        "--catalog",
+        default="",
+        metavar="URL|NAME",
+        help="Of Iceberg: sqlite:///…, http://… (REST), or one that pyiceberg knows; default: a file in DIR.",
+    ),
+    click.option("--table", default="", metavar="NAME", help="In the catalog; default: kafkad.TOPIC."),
+    click.option("--name", help="The name of the export, for its group kafkad-export-NAME; default: the topic's."),
+    click.option(
+        "--bootstrap-server",
+        "bootstrap",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        metavar="HOST:PORT",
+        help="The broker to ask; several with commas. none: --log-dirs has it all.",
+    ),
+    click.option(
+        "--source",
+        type=click.Choice(["broker", "files"]),
+        default="broker",
+        show_default=True,
+        help="Read through the broker, or its segment files on this machine.",
+    ),
+    click.option("--log-dirs", metavar="DIR,DIR", default="", help="With --source files: where to look."),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0.1),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for an answer.",
+    ),
+)
+"""With these every command names a table and its topic."""
+
+
+def names_table(command: Command) -> Command:
+    for option in reversed(_TABLE_OPTIONS):
+        command = option(command)
+    return command

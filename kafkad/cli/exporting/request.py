@@ -1,0 +1,82 @@
+"""The options of `kafkad export` as what they ask for."""
+
+from pathlib import Path
+from typing import Any
+
+from kafkad.cli.configuring import WrongConfiguration
+from kafkad.client.broker_client import parse_bootstrap
+from kafkad.export.values.format import ValueFormat
+from kafkad.export.wanted import Wanted
+
+NO_BROKER = "none"
+_RAW = "raw"
+
+
+def wanted_of(
+    *,
+    topic: str,
+    out: str,
+    format_: str,
+    name: str | None,
+    log_dirs: str,
+    bootstrap: str,
+    isolation: str = "read_committed",
+    on_data_loss: str = "fail",
+    recreated: str = "fail",
+    target_file_size: int = 256 << 20,
+    start: str = "earliest",
+    end: str = "latest",
+    value: str = _RAW,
+    schema_file: Path | None = None,
+    schema_message: str = "",
+    schema_registry: str = "",
+    schema_subject: str = "",
+    on_bad_record: str = "dlq",
+    on_schema_change: str = "widen",
+    **rest: Any,
+) -> Wanted:
+    _check_times(start, end)
+    if bootstrap == NO_BROKER:
+        bootstrap = ""
+    else:
+        parse_bootstrap(bootstrap)
+    subject = schema_subject or f"{topic}-value"
+    return Wanted(
+        topic=topic,
+        bootstrap=bootstrap,
+        out=out,
+        format=format_,
+        name=name or topic,
+        log_dirs=tuple(filter(None, log_dirs.split(","))),
+        is_committed=isolation == "read_committed",
+        skips_lost=on_data_loss == "skip",
+        accepts_recreated=recreated == "append",
+        target_file_bytes=target_file_size,
+        start=start,
+        end=end,
+        values=_values(value, schema_file, schema_registry, subject, schema_message, on_bad_record),
+        may_widen=on_schema_change == "widen",
+        **rest,
+    )
+
+
+def _check_times(start: str, end: str) -> None:
+    for option, when, words in (("start", start, ("earliest", "latest")), ("end", end, ("latest",))):
+        if when not in words and not (when.isascii() and when.isdigit()):
+            raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {when!r}"])
+
+
+def _values(kind: str, file: Path | None, registry: str, subject: str, message: str, on_bad: str) -> ValueFormat | None:
+    if kind == _RAW:
+        return None
+    schema = _schema(kind, file, registry)
+    return ValueFormat(kind=kind, schema=schema, message=message, registry=registry, subject=subject, on_bad=on_bad)
+
+
+def _schema(value: str, file: Path | None, registry: str) -> bytes:
+    if (file is None) == (registry == ""):
+        raise WrongConfiguration([f"--value {value} needs either --schema-file or --schema-registry"])
+    try:
+        return b"" if file is None else file.read_bytes()
+    except OSError as error:
+        raise WrongConfiguration([f"--schema-file: {file} can't be read: {error.strerror}"]) from error

@@ -1,0 +1,218 @@
+"""What would a run do? The table says what it has, the topic what there is, and tasks are the difference."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.client.log_dirs import describe_log_dirs
+from kafkad.client.records import EARLIEST, LATEST, offsets
+from kafkad.core.types import NO_TOPIC_ID, TopicPartition
+from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
+from kafkad.export.ranges import Bounds, Plan, TopicFacts, plan
+from kafkad.export.reading.log_directories import check_folders, facts_without_broker
+from kafkad.export.reading.source import Source
+from kafkad.export.sinks.sink import Sink, TableState
+from kafkad.export.splitting import bytes_per_offset, divide
+from kafkad.export.tables import open_dead_letters
+from kafkad.export.task import Task
+from kafkad.export.values.format import DEAD_LETTERS
+from kafkad.export.values.table_columns import Columns, columns_for
+from kafkad.export.wanted import Wanted
+from kafkad.export.writing import Layout
+
+_PIECES_OF_A_JOB = 2
+"""So that a process which is through early has something left to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters:
+    """The table of dead letters, and what it had when the run was prepared."""
+
+    sink: Sink
+    state: TableState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A run before its first task."""
+
+    wanted: Wanted
+    facts: TopicFacts
+    state: TableState
+    plan: Plan
+    committed: Mapping[int, int]
+    """The end offsets of the table, if they are of this topic."""
+    columns: Columns
+    dead_letters: DeadLetters | None
+    tasks: tuple[Task, ...]
+    run_id: str
+    has_broker: bool
+    """Without one the log directories said where the topic ends."""
+
+    @property
+    def lag(self) -> int:
+        """Offsets that the table does not have."""
+        return sum(each.end - each.start for each in self.plan.ranges)
+
+
+def prepare(wanted: Wanted, sink: Sink) -> Prepared:
+    """Ask the broker and the table. Raises `ExportFailed`.
+
+    Segment files in named directories can be read without a broker, up to where their checkpoints say.
+    """
+    try:
+        if wanted.bootstrap:
+            with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
+                facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed)
+                return _prepare(wanted, sink, facts, client)
+    except BrokerCallFailed as failed:
+        error = not_answered(failed)
+        if not isinstance(error, BrokerAway) or wanted.source != "files" or not wanted.log_dirs:
+            raise error from failed
+    if wanted.source != "files" or not wanted.log_dirs:
+        raise ExportFailed("without a broker segment files are read: --source files, and where they lie: --log-dirs")
+    return _prepare(wanted, sink, _facts_of_files(wanted), None)
+
+
+def _facts_of_files(wanted: Wanted) -> TopicFacts:
+    return facts_without_broker(wanted.log_dirs, wanted.topic, is_committed=wanted.is_committed)
+
+
+def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient | None) -> Prepared:
+    partitions = sorted(facts.bounds)
+    state = sink.state(partitions)
+    committed = _continued(state, facts, accepts_recreated=wanted.accepts_recreated)
+    new = [each for each in partitions if each not in committed]
+    planned = plan(
+        facts,
+        committed,
+        starts=_offsets_at(client, wanted, new, wanted.start, facts),
+        ends=None if wanted.end == "latest" else _offsets_at(client, wanted, partitions, wanted.end, facts),
+        skips_lost=wanted.skips_lost,
+    )
+    # After the bounds: what was written before them has no newer schema.
+    columns = columns_for(wanted.values if planned.ranges else None, state.columns, may_widen=wanted.may_widen)
+    dead_letters = _dead_letters(wanted, columns, facts)
+    run_id = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
+    return Prepared(
+        wanted=wanted,
+        facts=facts,
+        state=state,
+        plan=planned,
+        committed=committed,
+        columns=columns,
+        dead_letters=dead_letters,
+        tasks=_tasks(wanted, facts, client, planned, columns, dead_letters, run_id),
+        run_id=run_id,
+        has_broker=client is not None,
+    )
+
+
+def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLetters | None:
+    if columns.values is None or columns.values.on_bad != DEAD_LETTERS:
+        return None
+    sink = open_dead_letters(wanted)
+    return DeadLetters(sink=sink, state=sink.state(sorted(facts.bounds)))
+
+
+def _tasks(
+    wanted: Wanted,
+    facts: TopicFacts,
+    client: BrokerClient | None,
+    planned: Plan,
+    columns: Columns,
+    dead_letters: DeadLetters | None,
+    run_id: str,
+) -> tuple[Task, ...]:
+    source = Source(
+        topic=wanted.topic,
+        bootstrap=wanted.bootstrap if client is not None else None,
+        directories=_directories(client, wanted, sorted(facts.bounds)) if wanted.source == "files" else {},
+        is_committed=wanted.is_committed,
+        max_bytes_per_sec=-(-wanted.max_bytes_per_sec // max(wanted.jobs, 1)),
+        timeout_s=wanted.timeout_s,
+    )
+    layout = Layout(
+        out=wanted.out,
+        topic=wanted.topic,
+        run_id=run_id,
+        schema=columns.files,
+        partition_by=wanted.partition_by,
+        has_dates=wanted.format == "iceberg",
+        target_file_bytes=wanted.target_file_bytes,
+        compression=wanted.compression,
+    )
+    state = dead_letters.state if dead_letters is not None else None
+    done = state.offsets if state is not None and state.topic_id == facts.topic_id else {}
+    average = {} if client is None or source.directories else bytes_per_offset(client, wanted.topic, facts.bounds)
+    pieces = _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1
+    return tuple(
+        Task(source=source, ranges=(piece,), layout=layout, values=columns.values, dead_letters_from=dict(done))
+        for piece in divide(source, planned.ranges, pieces, average)
+    )
+
+
+def topic_facts(client: BrokerClient, topic: str, *, is_committed: bool) -> TopicFacts:
+    """The topic as it is now. Raises `BrokerCallFailed`."""
+    (found,) = client.topics([topic])
+    partitions = [each.partition for each in found.partitions]
+    earliest = offsets(client, topic, partitions, EARLIEST)
+    ends = offsets(client, topic, partitions, LATEST, is_committed=is_committed)
+    bounds = {each: Bounds(earliest[each], ends[each]) for each in partitions}
+    return TopicFacts(client.cluster_id, topic, found.topic_id or NO_TOPIC_ID, bounds)
+
+
+def _continued(state: TableState, facts: TopicFacts, *, accepts_recreated: bool) -> Mapping[int, int]:
+    """The table's end offsets, if they are of this topic."""
+    if state.topic_id is None:
+        return {}
+    if state.topic != facts.name:
+        raise ExportFailed(f"the table is of topic {state.topic!r}, not {facts.name!r}: name another folder")
+    if state.cluster_id != facts.cluster_id:
+        raise ExportFailed(
+            f"the table is of cluster {state.cluster_id}, the broker of cluster {facts.cluster_id}: name another folder"
+        )
+    if state.topic_id == facts.topic_id:
+        return state.offsets
+    if accepts_recreated:
+        return {}
+    raise ExportFailed(
+        f"topic {facts.name!r} was deleted and made again since the last export: its offsets begin anew. Name another"
+        " folder, or append the new topic's records with --recreated append"
+    )
+
+
+def _offsets_at(
+    client: BrokerClient | None, wanted: Wanted, partitions: Sequence[int], when: str, facts: TopicFacts
+) -> dict[int, int]:
+    if when == "earliest":
+        return {each: facts.bounds[each].earliest for each in partitions}
+    ends = {each: facts.bounds[each].end for each in partitions}
+    if when == "latest":
+        return ends
+    if client is None:
+        raise ExportFailed(f"only a broker knows the offsets at {when}, and there is none")
+    found = offsets(client, wanted.topic, partitions, int(when))
+    return {each: found[each] if found[each] >= 0 else ends[each] for each in partitions}
+
+
+def _directories(client: BrokerClient | None, wanted: Wanted, partitions: Iterable[int]) -> dict[int, str]:
+    """Where the partitions lie on this machine. Raises `ExportFailed` when one of them is in no directory here."""
+    folders = wanted.log_dirs
+    if client is not None and not folders:
+        described = describe_log_dirs(client, {wanted.topic: list(partitions)})
+        folders = tuple(row.path for row in described if row.error is None)
+    check_folders(wanted.log_dirs)
+    found: dict[int, str] = {}
+    for partition in partitions:
+        name = str(TopicPartition(wanted.topic, partition))
+        places = [path for folder in folders if os.path.isdir(path := f"{folder}/{name}")]
+        if not places:
+            raise ExportFailed(
+                f"{name} is in none of {', '.join(folders) or 'no directory'} here: name --log-dirs, or --source broker"
+            )
+        found[partition] = places[0]
+    return found

@@ -1,0 +1,165 @@
+"""An Iceberg table, through pyiceberg: files and end offsets are one commit of the catalog.
+
+The offsets are a property of the table, as snapshots expire. Each commit makes a snapshot, even one without files, and
+is conditional on the snapshot that was there when the offsets were read. The library would repeat a commit that lost
+a race, with the same records once more: it is told not to.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from kafkad.export.places import TableFolder
+from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
+from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.values.columns import field_paths
+from kafkad.export.writing import PARTITIONS
+
+try:
+    import pyarrow as pa
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        NamespaceAlreadyExistsError,
+        NoSuchNamespaceError,
+        NoSuchTableError,
+        RESTError,
+        TableAlreadyExistsError,
+        ValidationError,
+    )
+    from pyiceberg.exceptions import ValidationException as ConflictError
+    from pyiceberg.table import Table, Transaction
+    from sqlalchemy.exc import SQLAlchemyError
+except ImportError as error:
+    raise NotInstalled("iceberg", "pyiceberg") from error
+
+_IDENTITY = "kafkad.export"
+_CATALOG = "_catalog.db"
+_FAULTS = (ValueError, OSError, ValidationError, RESTError, SQLAlchemyError)
+
+
+class IcebergSink:
+    """See `Sink`. `catalog`: an address (sqlite:///…, http://…), the name of one that pyiceberg is configured with, or
+    empty: a file in the table's folder. `name`: namespace and table.
+    """
+
+    def __init__(self, folder: TableFolder, partition_by: str, catalog: str, name: str) -> None:
+        self._folder = folder
+        self._partition_by = PARTITIONS[partition_by]
+        self._location = folder.root if folder.is_local else folder.out.rstrip("/")
+        self._catalog_address = catalog
+        self._name = name
+        self._table: Table | None = None
+        self._opened: Catalog | None = None
+        if not catalog and not folder.is_local:
+            raise ExportFailed(f"{folder.out}: an Iceberg table there needs a catalog: --catalog")
+
+    def state(self, partitions: Iterable[int]) -> TableState:
+        table = self._table = self._load()
+        if table is None:
+            strangers = [name for name in self._folder.names() if not name.startswith(("_", "."))]
+            if strangers:
+                raise ExportFailed(
+                    f"{self._folder.out} has files of somebody else ({strangers[0]}): name an empty folder"
+                )
+            return TableState(None, None, None, {}, -1)
+        identity = table.properties.get(_IDENTITY)
+        if identity is None:
+            raise ExportFailed(f"{self._name} is an Iceberg table that no export has made")
+        known = json.loads(identity)
+        offsets = {int(partition): end for partition, end in known["offsets"].items()}
+        columns = pa.schema([each for each in table.schema().as_arrow() if each.name not in self._partition_by])
+        version = table.metadata.current_snapshot_id
+        return TableState(known["cluster_id"], UUID(known["topic_id"]), known["topic"], offsets, version or 0, columns)
+
+    def commit(self, state: TableState, commit: Commit) -> int:
+        before = state.offsets if state.topic_id == commit.topic_id else {}
+        details = {"run": commit.run_id, "completeUntil": commit.complete_until, "lost": list(map(tuple, commit.lost))}
+        try:
+            transaction = self._begin(state, commit)
+            transaction.set_properties(_properties(commit, {**before, **commit.ends}))
+            transaction.add_files(
+                [f"{self._location}/{file.path}" for file in commit.files],
+                snapshot_properties={"kafkad": json.dumps(details)},
+                check_duplicate_files=False,
+            )
+            table = transaction.commit_transaction()
+        except (CommitFailedException, ConflictError, TableAlreadyExistsError) as error:
+            raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile: {error}") from error
+        except _FAULTS as error:
+            raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
+        self._table = table
+        return len(table.metadata.snapshots)
+
+    def files(self) -> list[str]:
+        table = self._load()
+        if table is None:
+            return []
+        paths = [task.file.file_path for task in table.scan().plan_files()]
+        return sorted(path.removeprefix("file://").removeprefix(f"{self._location}/") for path in paths)
+
+    def _load(self) -> Table | None:
+        try:
+            catalog = self._catalog()
+            return None if catalog is None else catalog.load_table(self._name)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except _FAULTS as error:
+            raise ExportFailed(f"{self._name} can't be read from its catalog: {error}") from error
+
+    def _begin(self, state: TableState, commit: Commit) -> Transaction:
+        """With the table that the state is of, or a new one, which is made by the commit."""
+        names = [pa.field(name, pa.string()) for name in self._partition_by]
+        schema = pa.schema([*commit.schema, *names])
+        if self._table is not None:
+            transaction = self._table.transaction()
+            if state.columns is not None and field_paths(commit.schema) != field_paths(state.columns):
+                with transaction.update_schema() as update:
+                    update.union_by_name(schema)
+            return transaction
+        catalog = self._catalog(is_made=True)
+        assert catalog is not None
+        namespace = self._name.rpartition(".")[0]
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(namespace)
+        transaction = catalog.create_table_transaction(
+            self._name, schema, location=self._location, properties={"commit.retry.num-retries": "0"}
+        )
+        if self._partition_by:
+            with transaction.update_spec() as spec:
+                for name in self._partition_by:
+                    spec.add_identity(name)
+        return transaction
+
+    def _catalog(self, *, is_made: bool = False) -> Catalog | None:
+        """None: there is no file of a catalog, and none is made."""
+        if self._opened is None:
+            address = self._catalog_address
+            if not address:
+                file = Path(self._folder.root, _CATALOG)
+                if not is_made and not file.exists():
+                    return None
+                file.parent.mkdir(parents=True, exist_ok=True)
+                address = f"sqlite:///{file}"
+            self._opened = _open_catalog(address)
+        return self._opened
+
+
+def _open_catalog(address: str) -> Catalog:
+    if "://" not in address:
+        return load_catalog(address)
+    kind = "rest" if address.startswith(("http://", "https://")) else "sql"
+    return load_catalog("kafkad", type=kind, uri=address)
+
+
+def _properties(commit: Commit, offsets: Mapping[int, int]) -> dict[str, str]:
+    identity: dict[str, Any] = {
+        "cluster_id": commit.cluster_id,
+        "topic_id": str(commit.topic_id),
+        "topic": commit.topic,
+        "offsets": {str(partition): end for partition, end in sorted(offsets.items())},
+    }
+    return {_IDENTITY: json.dumps(identity), "commit.retry.num-retries": "0"}

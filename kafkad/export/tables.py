@@ -1,0 +1,36 @@
+"""Which table is asked for, and that of its dead letters beside it."""
+
+from dataclasses import replace
+
+from kafkad.export.dead_letters import folder_of_dead_letters
+from kafkad.export.places import TableFolder
+from kafkad.export.sinks.sink import Sink
+from kafkad.export.wanted import Wanted
+
+
+def open_sink(wanted: Wanted) -> Sink:
+    """Raises `ExportFailed`."""
+    folder = TableFolder(wanted.out)
+    if wanted.format == "delta":
+        # Only who asks for it needs deltalake.
+        from kafkad.export.sinks.delta import DeltaSink  # noqa: PLC0415
+
+        return DeltaSink(folder, wanted.partition_by)
+    if wanted.format == "iceberg":
+        from kafkad.export.sinks.iceberg import IcebergSink  # noqa: PLC0415
+
+        return IcebergSink(folder, wanted.partition_by, wanted.catalog, _iceberg_name(wanted))
+    from kafkad.export.sinks.parquet import ParquetSink  # noqa: PLC0415
+
+    return ParquetSink(folder)
+
+
+def open_dead_letters(wanted: Wanted) -> Sink:
+    """A table of the same kind, with commits of its own."""
+    out = folder_of_dead_letters(wanted.out)
+    return open_sink(replace(wanted, out=out, table=f"{_iceberg_name(wanted)}__dlq", partition_by="none"))
+
+
+def _iceberg_name(wanted: Wanted) -> str:
+    """Dots divide namespaces."""
+    return wanted.table or f"kafkad.{wanted.topic.replace('.', '_')}"

@@ -1,0 +1,1 @@
+"""Values of records into typed columns: JSON, Avro, Protobuf, by a schema file or a schema registry (decision 064)."""

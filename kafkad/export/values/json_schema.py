@@ -1,0 +1,79 @@
+"""The columns that a JSON Schema names.
+
+An object is a struct, an array a list; what may be null is a column like any other, as every column may. A string with
+format date-time is a time. Whatever a column can't have (several types at once) is refused by its place.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from kafkad.export.problems import ExportFailed
+from kafkad.export.values.columns import TIMESTAMP, struct_of
+
+_SIMPLE = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
+_DEEPEST = 20
+
+
+def columns_of(schema: bytes | str) -> pa.StructType:
+    """Raises `ExportFailed`."""
+    try:
+        root = json.loads(schema)
+    except ValueError as error:
+        raise ExportFailed(f"the JSON Schema is no JSON: {error}") from error
+    found = _type(root, root, "", 0)
+    if not pa.types.is_struct(found):
+        raise ExportFailed("the JSON Schema is not of an object with properties")
+    return found
+
+
+def _type(node: Any, root: Any, place: str, depth: int) -> pa.DataType:
+    if depth > _DEEPEST:
+        raise ExportFailed(f"schema: {place} is within itself, and can't be a column")
+    node = _without_null(_resolved(node, root, place), root, place)
+    name = node.get("type", "object" if "properties" in node else None)
+    if name == "object" and node.get("properties"):
+        rows = node["properties"].items()
+        return struct_of([(each, _type(kind, root, f"{place}.{each}", depth + 1)) for each, kind in rows], place)
+    if name == "array" and "items" in node:
+        return pa.list_(_type(node["items"], root, f"{place}[]", depth + 1))
+    if name == "string" or (name is None and _are_strings(node.get("enum"))):
+        return TIMESTAMP if node.get("format") == "date-time" else pa.string()
+    if isinstance(name, str) and name in _SIMPLE:
+        return _SIMPLE[name]
+    raise ExportFailed(f"schema: {place or 'it'} is {name or 'of no one type'}, which can't be a column: leave it out")
+
+
+def _resolved(node: Any, root: Any, place: str) -> Mapping[str, Any]:
+    for _ in range(_DEEPEST):
+        if not isinstance(node, dict) or "$ref" not in node:
+            break
+        reference, node = node["$ref"], root
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            raise ExportFailed(f"schema: {place} is in another file, {reference}")
+        for step in reference.removeprefix("#").split("/")[1:]:
+            node = node.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    if not isinstance(node, dict):
+        raise ExportFailed(f"schema: {place or 'it'} has no type, and can't be a column: leave it out")
+    return node
+
+
+def _without_null(node: Mapping[str, Any], root: Any, place: str) -> Mapping[str, Any]:
+    """`["null", X]`, or one of null and X, is X."""
+    kinds = node.get("type")
+    if isinstance(kinds, list):
+        left = [kind for kind in kinds if kind != "null"]
+        return {**node, "type": left[0] if len(left) == 1 else None}
+    for word in ("anyOf", "oneOf"):
+        if isinstance(node.get(word), list):
+            choices = [_resolved(each, root, place) for each in node[word]]
+            left = [each for each in choices if each.get("type") != "null"]
+            if len(left) == 1:
+                return left[0]
+    return node
+
+
+def _are_strings(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(each, str | None) for each in found)

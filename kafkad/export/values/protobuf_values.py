@@ -1,0 +1,230 @@
+"""Protobuf into columns: the types of a message, and values that are such messages.
+
+Enums are names, a Timestamp is a time, the wrappers of single values are these values or null. A field without
+presence that was not written has its default, as everywhere in Protobuf.
+"""
+
+import base64
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from kafkad.export.problems import ExportFailed, NotInstalled
+from kafkad.export.values.columns import TIMESTAMP, struct_of
+from kafkad.export.values.framing import Decode
+from kafkad.export.values.registry import PROTOBUF, Schema
+
+try:
+    from google.protobuf import (
+        any_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import DecodeError
+    from google.protobuf.message_factory import GetMessageClass
+except ImportError as error:
+    raise NotInstalled("protobuf", "protobuf") from error
+
+_KNOWN = {
+    module.DESCRIPTOR.name: module.DESCRIPTOR
+    for module in (any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
+}
+_UNSIGNED = pa.decimal128(20)
+_DEEPEST = 20
+_TIMESTAMP = "google.protobuf.Timestamp"
+_WRAPPERS = frozenset(each.full_name for each in wrappers_pb2.DESCRIPTOR.message_types_by_name.values())
+
+Convert = Callable[[Any], Any]
+
+
+def message_in_file(content: bytes, name: str) -> Any:
+    """The message of a descriptor set, as `protoc --include_imports --descriptor_set_out` writes it."""
+    try:
+        files = FileDescriptorSet.FromString(content).file
+        pool = _pool(files)
+        if name:
+            return pool.FindMessageTypeByName(name)
+        messages = pool.FindFileByName(files[-1].name).message_types_by_name if files else {}
+    except (DecodeError, TypeError, KeyError) as error:
+        raise ExportFailed(f"the descriptor set can't be read, or has no message {name!r}: {error}") from error
+    if len(messages) != 1:
+        raise ExportFailed(f"--schema-message has to name one of {', '.join(messages) or 'no message'}")
+    return next(iter(messages.values()))
+
+
+def messages_of(schema: Schema) -> list[Any]:
+    """The messages of a schema of the registry, in the order in which values number them."""
+    if schema.kind != PROTOBUF:
+        raise ExportFailed(f"the registry has a schema of kind {schema.kind}, not Protobuf")
+    try:
+        pool = _pool(_files(schema, "default.proto"))
+        return list(pool.FindFileByName("default.proto").message_types_by_name.values())
+    except (DecodeError, TypeError, KeyError, ValueError) as error:
+        raise ExportFailed(f"the registry's Protobuf schema can't be read: {error}") from error
+
+
+def framed_decoder_of(schema: Schema) -> Decode:
+    """Between the id and the message there is the message's place in its file."""
+    messages = messages_of(schema)
+    decoders: dict[tuple[int, ...], Decode] = {}
+
+    def decode(value: bytes) -> Any:
+        indexes, at = _indexes(value)
+        if indexes not in decoders:
+            chosen = messages[indexes[0]]
+            for index in indexes[1:]:
+                chosen = chosen.nested_types[index]
+            decoders[indexes] = decoder_of(chosen)
+        return decoders[indexes](value[at:])
+
+    return decode
+
+
+def decoder_of(message: Any) -> Decode:
+    kind = GetMessageClass(message)
+    convert = _message(message, 0)
+
+    def decode(value: bytes) -> Any:
+        try:
+            return convert(kind.FromString(value))
+        except DecodeError as error:
+            raise ValueError(str(error)) from error
+
+    return decode
+
+
+def columns_of(message: Any) -> pa.StructType:
+    """Raises `ExportFailed`."""
+    return _struct(message, "", 0)
+
+
+def _pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
+    pool = DescriptorPool()
+    added: set[str] = set()
+    for file in files:
+        for name in file.dependency:
+            if name in _KNOWN and name not in added:
+                added.add(name)
+                pool.AddSerializedFile(_KNOWN[name].serialized_pb)
+        if file.name not in added:
+            added.add(file.name)
+            pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+def _files(schema: Schema, name: str) -> list[FileDescriptorProto]:
+    """What it refers to first; under the names by which they are imported."""
+    found = [file for reference, child in schema.references for file in _files(child, reference)]
+    file = FileDescriptorProto.FromString(base64.b64decode(schema.text))
+    file.name = name
+    return [*found, file]
+
+
+def _indexes(value: bytes) -> tuple[tuple[int, ...], int]:
+    """Zigzag varints: how many, and each; a single zero stands for the first message."""
+    count, at = _varint(value, 0)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= _DEEPEST:
+        raise ValueError(f"its message is {count} levels deep")
+    indexes = []
+    for _ in range(count):
+        index, at = _varint(value, at)
+        if index < 0:
+            raise ValueError(f"it has a message number of {index}")
+        indexes.append(index)
+    return tuple(indexes), at
+
+
+def _varint(value: bytes, at: int) -> tuple[int, int]:
+    found = shift = 0
+    while True:
+        byte = value[at]
+        at += 1
+        found |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return (found >> 1) ^ -(found & 1), at
+        shift += 7
+        if shift > 28:
+            raise ValueError("its message number is too long")
+
+
+def _struct(message: Any, place: str, depth: int) -> pa.StructType:
+    if depth > _DEEPEST:
+        raise ExportFailed(f"schema: {place} is within itself, and can't be a column")
+    rows = [(field.name, _type(field, f"{place}.{field.name}", depth)) for field in message.fields]
+    return struct_of(rows, place)
+
+
+def _type(field: Any, place: str, depth: int) -> pa.DataType:
+    if _is_map(field):
+        entry = field.message_type.fields_by_name
+        return pa.map_(_type(entry["key"], place, depth), _type(entry["value"], f"{place}[]", depth))
+    kind = _single_type(field, place, depth)
+    return pa.list_(kind) if field.is_repeated else kind
+
+
+def _single_type(field: Any, place: str, depth: int) -> pa.DataType:
+    if field.cpp_type == field.CPPTYPE_MESSAGE:
+        if field.message_type.full_name == _TIMESTAMP:
+            return TIMESTAMP
+        if field.message_type.full_name in _WRAPPERS:
+            return _single_type(field.message_type.fields_by_name["value"], place, depth)
+        return _struct(field.message_type, place, depth + 1)
+    return {
+        field.CPPTYPE_BOOL: pa.bool_(),
+        field.CPPTYPE_INT32: pa.int64(),
+        field.CPPTYPE_INT64: pa.int64(),
+        field.CPPTYPE_UINT32: pa.int64(),
+        field.CPPTYPE_UINT64: _UNSIGNED,
+        field.CPPTYPE_FLOAT: pa.float64(),
+        field.CPPTYPE_DOUBLE: pa.float64(),
+        field.CPPTYPE_ENUM: pa.string(),
+        field.CPPTYPE_STRING: pa.binary() if field.type == field.TYPE_BYTES else pa.string(),
+    }[field.cpp_type]
+
+
+def _is_map(field: Any) -> bool:
+    found: bool = field.is_repeated and field.message_type is not None and field.message_type.GetOptions().map_entry
+    return found
+
+
+def _message(message: Any, depth: int) -> Convert:
+    if depth > _DEEPEST:
+        raise ExportFailed(f"schema: {message.full_name} is within itself, and can't be a column")
+    fields = [(field.name, _field(field, depth)) for field in message.fields]
+    return lambda found: {name: convert(found) for name, convert in fields}
+
+
+def _field(field: Any, depth: int) -> Convert:
+    """From the message to the field's value."""
+    name = field.name
+    if _is_map(field):
+        inner = _single(field.message_type.fields_by_name["value"], depth)
+        return lambda found: [(key, inner(each)) for key, each in getattr(found, name).items()]
+    convert = _single(field, depth)
+    if field.is_repeated:
+        return lambda found: [convert(each) for each in getattr(found, name)]
+    if field.has_presence:
+        return lambda found: convert(getattr(found, name)) if found.HasField(name) else None
+    return lambda found: convert(getattr(found, name))
+
+
+def _single(field: Any, depth: int) -> Convert:
+    if field.cpp_type == field.CPPTYPE_ENUM:
+        names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
+        return lambda number: names.get(number, str(number))
+    if field.cpp_type != field.CPPTYPE_MESSAGE:
+        return lambda found: found
+    if field.message_type.full_name == _TIMESTAMP:
+        return lambda found: found.seconds * 1_000_000 + found.nanos // 1_000
+    if field.message_type.full_name in _WRAPPERS:
+        return lambda found: found.value
+    return _message(field.message_type, depth + 1)

@@ -1,0 +1,39 @@
+"""What is asked of an export: a plain value."""
+
+from dataclasses import dataclass
+
+from kafkad.export.values.format import ValueFormat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is asked for. `name` is that of the export: it names its group, in which its lag is seen."""
+
+    topic: str
+    out: str
+    name: str
+    bootstrap: str
+    """Empty: there is no broker."""
+    format: str = "parquet"
+    catalog: str = ""
+    table: str = ""
+    """Of Iceberg: where its catalog is, and what the table is called there."""
+    values: ValueFormat | None = None
+    """None: they stay bytes."""
+    source: str = "broker"
+    log_dirs: tuple[str, ...] = ()
+    """With source "files"; none: those that the broker names."""
+    start: str = "earliest"
+    """earliest, latest, or milliseconds since 1970; for a partition that the table does not have yet."""
+    end: str = "latest"
+    partition_by: str = "none"
+    target_file_bytes: int = 256 * 1024 * 1024
+    compression: str = "zstd"
+    max_bytes_per_sec: int = 0
+    is_committed: bool = True
+    may_widen: bool = True
+    """Whether a schema may bring new columns into the table."""
+    skips_lost: bool = False
+    accepts_recreated: bool = False
+    jobs: int = 1
+    timeout_s: float = 30.0

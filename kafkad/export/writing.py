@@ -1,0 +1,223 @@
+"""Files of a table while they are written: Parquet, in folders by date and hour if so wanted, with statistics."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kafkad.export.places import TableFolder
+from kafkad.export.ranges import OffsetRange
+from kafkad.export.schema import RECORDS
+from kafkad.export.values.columns import VALUE, leaves
+
+_GROUP_BYTES = 64 * 1024 * 1024
+DATE, HOUR = "date", "hour"
+PARTITIONS = {"none": [], "day": [DATE], "hour": [DATE, HOUR]}
+NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+"""The date of records whose timestamp is outside the years 1 to 9999."""
+_FIRST_US = -62_135_596_800_000_000
+_END_US = 253_402_300_800_000_000
+_HOUR_US = 3_600_000_000
+
+
+class WrittenFile(NamedTuple):
+    """A file of records of one partition. `path` is below the table's folder; times are microseconds since 1970."""
+
+    path: str
+    size: int
+    partition: int
+    first_offset: int
+    last_offset: int
+    rows: int
+    min_timestamp: int | None
+    max_timestamp: int | None
+    date: str | None = None
+    hour: str | None = None
+    unparsed: int = 0
+    """Rows whose value could not be parsed."""
+    is_dead_letters: bool = False
+    """It belongs to the table of dead letters."""
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls(**json.loads(text))
+
+    def to_json(self) -> str:
+        return json.dumps(self._asdict())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How the files of one table are written by one run. `run_id` is in the names of all of them: no run writes over
+    the files of another.
+    """
+
+    out: str
+    topic: str
+    run_id: str
+    schema: pa.Schema = RECORDS
+    partition_by: str = "none"
+    has_dates: bool = False
+    """Whether date and hour are columns of the files, too."""
+    target_file_bytes: int = 256 * 1024 * 1024
+    compression: str = "zstd"
+    is_dead_letters: bool = False
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        names = PARTITIONS[self.partition_by] if self.has_dates else []
+        return pa.schema([*self.schema, *(pa.field(name, pa.string()) for name in names)])
+
+
+class RangeWriter:
+    """The records of a range, in the order of their offsets, to files of a table. Raises OSError."""
+
+    def __init__(self, layout: Layout, wanted: OffsetRange) -> None:
+        self._layout = layout
+        self._wanted = wanted
+        self._folder = TableFolder(layout.out)
+        self._files: dict[tuple[str | None, str | None], _FileWriter] = {}
+
+    def write(self, batch: pa.RecordBatch, unparsed: int = 0) -> Iterator[WrittenFile]:
+        """Returns the files that are full."""
+        if batch.num_rows == 0:
+            return
+        for date, hour, part in _divided(batch, self._layout.partition_by):
+            file = self._files.get((date, hour))
+            if file is None:
+                file = self._files[date, hour] = _FileWriter(self._folder, self._layout, self._wanted, date, hour)
+            file.write(part, unparsed)
+            unparsed = 0
+            if file.is_full:
+                yield file.close()
+                del self._files[date, hour]
+
+    def close(self) -> Iterator[WrittenFile]:
+        for key in list(self._files):
+            yield self._files[key].close()
+            del self._files[key]
+
+    def abandon(self) -> None:
+        """What was not closed is nobody's."""
+        for file in self._files.values():
+            file.abandon()
+
+
+class _FileWriter:
+    """A file that is written. It gets its name when it is complete."""
+
+    def __init__(
+        self, folder: TableFolder, layout: Layout, wanted: OffsetRange, date: str | None, hour: str | None
+    ) -> None:
+        self._folder = folder
+        self._layout = layout
+        self._wanted = wanted
+        self._date, self._hour = date, hour
+        self._first = self._last = -1
+        self._rows = self._unparsed = 0
+        self._times: list[int] = []
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        parts = ["_tmp", layout.run_id, *self._subfolders(), f"{wanted.partition}-{wanted.start}.parquet"]
+        self._unfinished = "/".join(parts)
+        self._schema = layout.file_schema
+        dates = [name for name in (DATE, HOUR) if name in self._schema.names]
+        typed = leaves(self._schema.field(VALUE)) if VALUE in self._schema.names else []
+        self._sink = folder.create(self._unfinished)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression=layout.compression,
+            use_dictionary=["key", "topic", *dates, *typed],
+            write_statistics=["offset", "timestamp", *dates, *typed],
+        )
+
+    @property
+    def is_full(self) -> bool:
+        written: int = self._sink.tell()
+        return written + self._pending_bytes // 4 >= self._layout.target_file_bytes
+
+    def write(self, batch: pa.RecordBatch, unparsed: int) -> None:
+        if self._rows == 0:
+            self._first = batch.column("offset")[0].as_py()
+        self._last = batch.column("offset")[-1].as_py()
+        self._rows += batch.num_rows
+        self._unparsed += unparsed
+        bounds = pc.min_max(batch.column("timestamp").cast(pa.int64()))
+        self._times += [each for each in (bounds["min"].as_py(), bounds["max"].as_py()) if each is not None]
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        if self._pending_bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> WrittenFile:
+        self._flush()
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        layout, wanted = self._layout, self._wanted
+        name = f"{layout.topic}-{wanted.partition}-{self._first:020d}-{self._last:020d}-{layout.run_id}.parquet"
+        path = "/".join([*self._subfolders(), name])
+        self._folder.finish(self._unfinished, path)
+        return WrittenFile(
+            path=path,
+            size=size,
+            partition=wanted.partition,
+            first_offset=self._first,
+            last_offset=self._last,
+            rows=self._rows,
+            min_timestamp=min(self._times, default=None),
+            max_timestamp=max(self._times, default=None),
+            date=self._date,
+            hour=self._hour,
+            unparsed=self._unparsed,
+            is_dead_letters=layout.is_dead_letters,
+        )
+
+    def abandon(self) -> None:
+        """The task fails: what was written is nobody's."""
+        self._sink.close()
+        self._folder.remove(self._unfinished)
+
+    def _flush(self) -> None:
+        if self._pending:
+            table = pa.Table.from_batches(self._pending)
+            for name, value in ((DATE, self._date), (HOUR, self._hour)):
+                if name in self._schema.names:
+                    column = pa.repeat(pa.scalar(None if value == NO_DATE else value, pa.string()), table.num_rows)
+                    table = table.append_column(pa.field(name, pa.string()), column)
+            self._writer.write_table(table)
+            self._pending, self._pending_bytes = [], 0
+
+    def _subfolders(self) -> list[str]:
+        rows = [(DATE, self._date), (HOUR, self._hour)]
+        return [f"{name}={value}" for name, value in rows if value is not None]
+
+
+def _divided(batch: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str | None, str | None, pa.RecordBatch]]:
+    """The rows of each date (and hour) of UTC, in the order of their offsets."""
+    if partition_by == "none":
+        yield None, None, batch
+        return
+    times = batch.column("timestamp").cast(pa.int64()).fill_null(_END_US).to_numpy()
+    hours = np.where((times >= _FIRST_US) & (times < _END_US), times // _HOUR_US, _END_US // _HOUR_US)
+    if partition_by == "day":
+        hours = hours // 24 * 24
+    for hour in np.unique(hours).tolist():
+        rows = np.flatnonzero(hours == hour)
+        part = batch if rows.size == batch.num_rows else batch.take(pa.array(rows))
+        date, clock = _names(hour)
+        yield date, clock if partition_by == "hour" else None, part
+
+
+def _names(hour: int) -> tuple[str, str]:
+    if hour >= _END_US // _HOUR_US // 24 * 24:
+        return NO_DATE, NO_DATE
+    at = datetime.fromtimestamp(0, UTC) + timedelta(hours=hour)
+    return f"{at.year:04d}-{at:%m-%d}", f"{at.hour:02d}"

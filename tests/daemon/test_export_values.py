@@ -1,0 +1,161 @@
+"""Values of a topic in columns: what can't be parsed is among the dead letters, and nothing is in both or none."""
+
+import io
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+
+from bench.brokers.daemon import Kafkad
+from tests.daemon.test_export import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
+from tests.export.values.registry_server import serving
+
+SCHEMA = {"properties": {"n": {"type": "integer"}}}
+WIDER = {"properties": {"n": {"type": "integer"}, "note": {"type": "string"}}}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
+    with Kafkad(tmp_path_factory.mktemp("broker"), {"num.partitions": str(PARTITIONS)}) as running:
+        yield running
+
+
+@pytest.fixture
+def lake(broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
+    return Lake(broker, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
+
+
+def produce(lake: Lake, *values: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": lake.bootstrap, "linger.ms": 5})
+    for value in values:
+        producer.produce(lake.topic, value=value)
+    assert producer.flush(WITHIN_S) == 0
+
+
+def with_schema(tmp_path: Path, schema: object) -> tuple[str, ...]:
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(schema))
+    return "--value", "json", "--schema-file", str(file)
+
+
+def dead_letters(lake: Lake, *options: str) -> pa.Table:
+    paths = lake.run("files", "--dead-letters", *options).splitlines()
+    return pa.concat_tables([pq.ParquetFile(path).read() for path in paths])
+
+
+@FORMATS
+def test_json_becomes_columns_and_a_wider_schema_widens_the_table(lake: Lake, table: str, tmp_path: Path) -> None:
+    options = ("--format", table)
+    produce(lake, *(b'{"n": %d, "note": "x"}' % number for number in range(100)), b"rubbish", b'{"n": "7"}', None)
+    row = json.loads(lake.run("run", *options, *with_schema(tmp_path, SCHEMA), "--json"))
+    assert (row["records"], row["unparsed"]) == (103, 2)
+    letters = dead_letters(lake, *options)
+    assert set(letters.column("value").to_pylist()) == {b"rubbish", b'{"n": "7"}'}
+    assert "it is no JSON object" in " ".join(letters.column("reason").to_pylist())
+    produce(lake, b'{"n": 100, "note": "x"}')
+    wider = with_schema(tmp_path, WIDER)
+    assert "--on-schema-change widen" in one_line(
+        lake.run("run", *options, *wider, "--on-schema-change", "fail", code=1)
+    )
+    lake.run("run", *options, *wider)
+    other = with_schema(tmp_path, {"properties": {"n": {"type": "string"}}})
+    produce(lake, b'{"n": 101, "note": "x"}')
+    assert "value_parsed.n is int64 in the table" in one_line(lake.run("run", *options, *other, code=1))
+    lake.run("run", *options)
+    lake.run("verify", *options)
+    if table == "delta":
+        rows = DeltaTable(str(lake.out)).to_pyarrow_table().column("value_parsed").to_pylist()
+        found = sorted((row["n"], row["note"]) for row in rows if row is not None)
+        assert found == [*((number, None) for number in range(100)), (100, "x")]
+        assert len(rows) == 103
+
+
+def test_a_bad_value_may_stop_the_run_or_be_null(lake: Lake, tmp_path: Path) -> None:
+    schema = with_schema(tmp_path, SCHEMA)
+    produce(lake, b'{"n": 1}', b"rubbish")
+    said = one_line(lake.run("run", *schema, "--on-bad-record", "fail", code=1))
+    assert "can't be parsed as json" in said and "at offset" in said
+    assert not list(lake.out.rglob("*.json"))
+    row = json.loads(lake.run("run", *schema, "--on-bad-record", "null", "--json"))
+    assert (row["records"], row["unparsed"]) == (2, 1)
+    assert sorted(lake.records().column("value").to_pylist()) == [b"rubbish", b'{"n": 1}']
+    assert not Path(f"{lake.out}__dlq").exists()
+
+
+@FORMATS
+def test_an_export_that_is_killed_at_any_moment_has_each_dead_letter_once(
+    lake: Lake, table: str, tmp_path: Path
+) -> None:
+    random = Random(lake.topic)
+    options = ("--format", table, *with_schema(tmp_path, SCHEMA))
+    sent: list[bytes] = []
+    for _ in range(4):
+        new = [
+            b'{"n": %d}' % number if number % 3 else b"rubbish %d" % number
+            for number in range(len(sent), len(sent) + 300)
+        ]
+        sent += new
+        produce(lake, *new)
+        running = subprocess.Popen(lake.command("run", *options), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            running.wait(random.uniform(0.3, 2.5))
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGKILL)
+            running.wait(WITHIN_S)
+    lake.run("run", *options)
+    table_options = ("--format", table)
+    parsed = lake.records(*table_options).column("value").to_pylist()
+    bad = dead_letters(lake, *table_options).column("value").to_pylist()
+    assert sorted(parsed) == sorted(value for value in sent if value.startswith(b"{"))
+    assert sorted(bad) == sorted(value for value in sent if value.startswith(b"r"))
+    lake.run("verify", *table_options)
+
+
+def test_avro_with_a_registry_follows_its_schemas(lake: Lake) -> None:
+    fields: list[object] = [{"name": "id", "type": "long"}]
+    order: dict[str, object] = {"type": "record", "name": "Order", "fields": fields}
+    note = {"name": "note", "type": ["null", "string"], "default": None}
+    wider = {**order, "fields": [*fields, note]}
+
+    def written(schema_id: int, schema: dict[str, object], value: object) -> bytes:
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+        return b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
+
+    with serving() as registry:
+        options = ("--value", "avro", "--schema-registry", registry.url, "--jobs", "2")
+        number = registry.register(f"{lake.topic}-value", json.dumps(order))
+        produce(lake, written(number, order, {"id": 1}), b"rubbish")
+        lake.run("run", *options)
+        new = registry.register(f"{lake.topic}-value", json.dumps(wider))
+        produce(lake, written(new, wider, {"id": 2, "note": "x"}), written(number, order, {"id": 3}))
+        assert json.loads(lake.run("run", *options, "--json"))["records"] == 2
+    paths = lake.run("files").splitlines()
+    rows = [row for path in paths for row in pq.ParquetFile(path).read().column("value_parsed").to_pylist()]
+    assert {row["id"]: row.get("note") for row in rows} == {1: None, 2: "x", 3: None}
+    assert dead_letters(lake).column("value").to_pylist() == [b"rubbish"]
+    produce(lake, b"more")
+    assert "no schema registry answers" in one_line(lake.run("run", *options, code=1))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--value", "json"], 2, "needs either --schema-file or --schema-registry"),
+        (["--value", "json", "--schema-file", "/nowhere"], 2, "/nowhere can't be read"),
+        (["--value", "avro", "--schema-file", "/dev/null"], 1, "the Avro schema can't be read"),
+        (["--value", "avro", "--schema-registry", "nowhere"], 1, "no address of a schema registry"),
+    ],
+)
+def test_what_can_not_be_parsed_with_is_one_line(lake: Lake, options: list[str], code: int, said: str) -> None:
+    produce(lake, b"{}")
+    assert said in one_line(lake.run("run", *options, code=code))
