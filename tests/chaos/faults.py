@@ -1,0 +1,122 @@
+"""What happens to the brokers and their ZooKeeper, as a seed decides; every fault is healed in the end."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from tests.chaos.workload import Promises
+from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS, KafkadInCluster
+from tests.daemon.test_cluster_transactions import Transactional
+
+SHORT_S = SESSION_TIMEOUT_MS / 1000 / 4
+LONG_S = SESSION_TIMEOUT_MS / 1000 * 2
+CALM_S = 4.0
+
+
+class Faults:
+    """`play` until the time is over: one after the other, with some calm in which the cluster may recover or not."""
+
+    def __init__(self, cluster: Transactional, promises: Promises, seed: int) -> None:
+        self._cluster = cluster
+        self._promises = promises
+        self._random = random.Random(seed)
+        self._pause = threading.Event()
+
+    def play(self, seconds: float) -> None:
+        kinds: tuple[Callable[[], None], ...] = (
+            self.process_is_killed,
+            self.process_is_killed,
+            self.process_hangs,
+            self.broker_is_killed,
+            self.broker_is_killed,
+            self.broker_is_restarted,
+            self.broker_hangs_for_a_moment,
+            self.broker_hangs_for_longer_than_its_session,
+            self.zookeeper_hangs_for_a_moment,
+            self.zookeeper_hangs_for_longer_than_sessions,
+            self.all_are_killed,
+        )
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._promises.broken:
+            fault = self._random.choice(kinds)
+            print(f"{time.strftime('%X')} {fault.__name__}", flush=True)
+            fault()
+            self._promises.count(fault.__name__.replace("_", " "))
+            self._wait(self._random.uniform(0, CALM_S))
+
+    def _wait(self, seconds: float) -> None:
+        self._pause.wait(seconds)
+
+    def _any(self) -> KafkadInCluster:
+        return self._random.choice(list(self._cluster.brokers.values()))
+
+    def process_is_killed(self) -> None:
+        """The supervisor starts another."""
+        children = self._any().tree()[1:]
+        if children:
+            _signal(self._random.choice(children).pid, signal.SIGKILL)
+
+    def process_hangs(self) -> None:
+        children = self._any().tree()[1:]
+        if children:
+            pid = self._random.choice(children).pid
+            _signal(pid, signal.SIGSTOP)
+            self._wait(self._random.uniform(0, LONG_S))
+            _signal(pid, signal.SIGCONT)
+
+    def broker_is_killed(self) -> None:
+        broker = self._any()
+        broker.kill()
+        self._wait(self._random.uniform(0, LONG_S))
+        broker.start()
+
+    def broker_is_restarted(self) -> None:
+        broker = self._any()
+        code = broker.stop()
+        if code != 0:
+            self._promises.broken.append(f"a stop in order ended with {code}: {broker.tail()}")
+        broker.start()
+
+    def broker_hangs_for_a_moment(self) -> None:
+        self._hang(SHORT_S)
+
+    def broker_hangs_for_longer_than_its_session(self) -> None:
+        self._hang(LONG_S)
+
+    def _hang(self, seconds: float) -> None:
+        pids = [each.pid for each in self._any().tree()]
+        for pid in pids:
+            _signal(pid, signal.SIGSTOP)
+        self._wait(seconds)
+        for pid in pids:
+            _signal(pid, signal.SIGCONT)
+
+    def zookeeper_hangs_for_a_moment(self) -> None:
+        self._zookeeper(SHORT_S)
+
+    def zookeeper_hangs_for_longer_than_sessions(self) -> None:
+        self._zookeeper(LONG_S)
+
+    def _zookeeper(self, seconds: float) -> None:
+        self._cluster.server.pause()
+        self._wait(seconds)
+        self._cluster.server.resume()
+
+    def all_are_killed(self) -> None:
+        brokers = list(self._cluster.brokers.values())
+        for broker in brokers:
+            broker.kill()
+        self._random.shuffle(brokers)
+        for broker in brokers:
+            broker.start(wait=False)
+        for broker in brokers:
+            broker.wait_until_ready()
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
