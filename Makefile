@@ -10,7 +10,7 @@
 VENV ?= .venv
 PORT ?= 9092
 DATA ?= $(CURDIR)/data
-ENVS ?= unit,types,lint,daemon,compat,spark,package
+ENVS ?= unit,types,lint,daemon,chaos,compat,spark,package
 BENCH ?=
 BROKERS ?= 3
 ZOOKEEPER_PORT ?= 2181

@@ -18,6 +18,7 @@ packages_of() {
         native-*) packages_of native && packages_of "${1#native-}" ;;
         unit) echo "git $java" ;;
         daemon) echo "kcat make procps $java" ;;
+        chaos) echo "procps $java" ;;
         compat) echo "kcat $java" ;;
         spark) echo "$java" ;;
         package)
@@ -25,7 +26,7 @@ packages_of() {
                 "po-debconf procps python3 python3-pip python3-setuptools python3-venv python3-wheel systemd-container"
             ;;
         *)
-            say "there are no tests $1: unit, types, lint, daemon, compat, spark, package and native-unit and so on are there"
+            say "there are no tests $1: unit, types, lint, daemon, chaos, compat, spark, package and native-unit and so on are there"
             return 1
             ;;
     esac

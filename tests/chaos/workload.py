@@ -17,7 +17,7 @@ PATIENCE_S = 120
 
 @dataclass
 class Promises:
-    """`acknowledged`: the offset of each value, by partition. `ended`: whether a transaction was committed, if known."""
+    """`acknowledged`: the offset of each value, by partition. `ended`: whether transactions were committed."""
 
     acknowledged: dict[int, dict[bytes, int]] = field(default_factory=lambda: {each: {} for each in range(PARTITIONS)})
     ended: dict[int, bool | None] = field(default_factory=dict)

@@ -70,7 +70,7 @@ def test_types_and_lint_need_nothing(tmp_path: Path) -> None:
 def test_unknown_tests_are_one_line(tmp_path: Path) -> None:
     code, said, called = run(tmp_path, 0, HAS_ALL, "unit,smoke")
     assert (code, called) == (1, [])
-    assert said.startswith("kafkad: there are no tests smoke: unit, types, lint, daemon, compat, spark, package and ")
+    assert said.startswith("kafkad: there are no tests smoke: unit, types, lint, daemon, chaos, compat, spark, package")
     assert said.count("\n") == 1
 
 
