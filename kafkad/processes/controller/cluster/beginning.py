@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from kafkad.adapters.links.supervision_channel import Status
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
+from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.session_file import SessionFile
 from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
 from kafkad.processes.controller.cluster.elected_part import ElectedPart
@@ -30,7 +31,11 @@ class ClusterOpening:
         self._loop = loop
         self._handover = handover
         first, hosts = context.log_directories[0], context.config.cluster.zookeeper_connect
-        self._sessions = Sessions(context.config.cluster, SessionFile(first.path, hosts) if first.is_online else None)
+        self._sessions = Sessions(
+            context.config.cluster,
+            SessionFile(first.path, hosts) if first.is_online else None,
+            resumes=context.incarnation > FIRST_INCARNATION,
+        )
         self._store_thread = StoreThread(loop)
         self._future: Future[OpenedHost] | None = None
         self._store_thread.submit(lambda: open_host(context, handover, self._sessions), self._opened)

@@ -5,7 +5,7 @@ All of it waits for ZooKeeper, and so it runs in the store's thread.
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -16,18 +16,27 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.embedded_store import FILE_NAME
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
+from kafkad.core.controller.elected.registrations import live_brokers
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, StartRefused
 from kafkad.core.controller.startup.startup import Directories
 from kafkad.core.controller.startup.term import ensure_cluster_id, ensure_paths
+from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationError, CoordinationStore
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.registration import Waiting, try_to_register
+from kafkad.core.hosting.resuming import StoredRoles, resume
 from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.cluster.session import Sessions
-from kafkad.processes.controller.cluster.stored import ConfigChanges, broker_configs, read_topics
+from kafkad.processes.controller.cluster.stored import (
+    ConfigChanges,
+    broker_configs,
+    elected,
+    partition_states,
+    read_topics,
+)
 from kafkad.processes.controller.failover_state import take_over
 from kafkad.processes.controller.interrupted_moves import without_sources
 from kafkad.processes.controller.log_dirs import partition_counts, proposed_cluster_id, scan, unreadable
@@ -112,6 +121,8 @@ def _opened(
         inherited=taken.inherited if taken is not None else None,
     )
     _set_strays_aside(started, directories)
+    if not is_first:
+        _resume(context, store, started.hosting, topics)
     return OpenedHost(
         store=store,
         hosting=started.hosting,
@@ -120,6 +131,32 @@ def _opened(
         leaving_slots=taken.leaving if taken is not None else (),
         leftovers=tuple(directories[each.log_dir].path / each.name for each in started.leftovers),
     )
+
+
+def _resume(
+    context: ChildContext, store: CoordinationStore, hosting: Hosting, topics: Mapping[str, AssignedTopic]
+) -> None:
+    """If the registration is this session's, the broker has its roles still."""
+    config = context.config
+    assert config.cluster is not None, "only a broker in a cluster has this"
+    registration = store.exists(f"{nodes.BROKER_IDS}/{config.node_id}")
+    if registration is None or registration.ephemeral_owner != store.session_id:
+        return
+    listener = config.cluster.inter_broker_listener
+    brokers, _ = live_brokers(store, listener)
+    if config.node_id not in brokers:
+        return
+    controller_id, controller_epoch = elected(store)
+    stored = StoredRoles(
+        controller_id=controller_id,
+        controller_epoch=controller_epoch,
+        listener=listener,
+        brokers=brokers,
+        topics=topics,
+        states=partition_states(store, topics),
+    )
+    resume(hosting, config.node_id, stored)
+    log.info("the session of the controller process before goes on, and so do the roles of this broker")
 
 
 def _scan(

@@ -1,6 +1,7 @@
 """A session with ZooKeeper: opened when a server answers, however long that takes, and said once while none does.
 
-The first one of this process ends the session of the broker's process before it, which had no time to do so.
+The first one of a broker ends the session of the broker's process before it, which had no time to do so. The first one
+of a controller process that was replaced is the session of the one before: the broker has lived on.
 """
 
 import logging
@@ -23,10 +24,11 @@ class Stopped(Exception):
 class Sessions:
     """Opens one session after the other; every method but `stop` belongs to the store's thread."""
 
-    def __init__(self, cluster: ClusterConfig, file: SessionFile | None) -> None:
+    def __init__(self, cluster: ClusterConfig, file: SessionFile | None, *, resumes: bool) -> None:
         self._cluster = cluster
         self._file = file
         self._earlier = None if file is None else file.read()
+        self._resumes = resumes
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -42,8 +44,7 @@ class Sessions:
         has_said_so = False
         while True:
             try:
-                self._end_earlier()
-                store = self._connect(None)
+                store = self._earlier_session() or self._connect(None)
             except (ZookeeperUnreachable, CoordinationError) as error:
                 if not has_said_so:
                     log.error("the broker waits for ZooKeeper: %s", error)
@@ -61,17 +62,21 @@ class Sessions:
         if self._file is not None:
             self._file.remove()
 
-    def _end_earlier(self) -> None:
-        """Raises ZookeeperUnreachable."""
+    def _earlier_session(self) -> ZookeeperStore | None:
+        """That of the process before, if it is to go on; otherwise it is ended. Raises ZookeeperUnreachable."""
         if self._earlier is None:
-            return
+            return None
+        found = None
         try:
-            self._connect(self._earlier).close()
+            found = self._connect(self._earlier)
         except SessionLost:
             log.debug("the session of the process before has ended by itself")
-        else:
-            log.warning("the session of this broker's process before was still alive; it is ended now")
         self._earlier = None
+        if found is not None and not self._resumes:
+            found.close()
+            log.warning("the session of this broker's process before was still alive; it is ended now")
+            return None
+        return found
 
     def _connect(self, session: tuple[int, bytes] | None) -> ZookeeperStore:
         return ZookeeperStore(

@@ -3,15 +3,18 @@ change is notified. A node that can't be read is left out, with one line; all el
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import MsgspecError
 
+from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.controller.store import nodes
+from kafkad.core.controller.store.tree import PartitionState
 from kafkad.core.coordination_store import CoordinationStore
+from kafkad.core.hosting.hosting import NO_CONTROLLER_EPOCH
 from kafkad.core.hosting.start import AssignedTopic
-from kafkad.core.types import NO_TOPIC_ID
+from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -34,6 +37,39 @@ def read_topics(store: CoordinationStore) -> tuple[dict[str, AssignedTopic], fro
         for name, node in topics.items()
     }
     return assigned, frozenset(names) - topics.keys()
+
+
+def elected(store: CoordinationStore) -> tuple[int, int]:
+    """The id of the controller, or -1, and its epoch, or that of the last one."""
+    holder, epoch = store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
+    node = None if holder is None else _decoded(nodes.CONTROLLER, holder.data, nodes.decode_controller)
+    at = None if epoch is None else _decoded(nodes.CONTROLLER_EPOCH, epoch.data, int)
+    return (NO_CONTROLLER if node is None else node.brokerid), (NO_CONTROLLER_EPOCH if at is None else at)
+
+
+def partition_states(
+    store: CoordinationStore, topics: Mapping[str, AssignedTopic]
+) -> dict[TopicPartition, PartitionState]:
+    """Those that are stored, of topics that are not being deleted."""
+    deleted = set(store.children(nodes.DELETIONS))
+    places = [
+        TopicPartition(name, index)
+        for name, topic in topics.items()
+        if name not in deleted
+        for index in range(len(topic.assignments))
+    ]
+    paths = [nodes.state_path(at.topic, at.partition) for at in places]
+    states = {}
+    for at, path, node in zip(places, paths, store.get_many(paths), strict=True):
+        state = None if node is None else _decoded(path, node.data, nodes.read_state)
+        if node is not None and state is not None:
+            states[at] = PartitionState(
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=state.isr,
+                partition_epoch=node.stat.version,
+            )
+    return states
 
 
 def topic_configs(store: CoordinationStore, names: Iterable[str]) -> Configs:
@@ -80,13 +116,13 @@ def _entity(note: nodes.ReadConfigChange) -> tuple[str, str]:
 
 
 def _read(store: CoordinationStore, paths: Sequence[str], decode: Callable[[bytes], Value]) -> list[Value | None]:
-    values: list[Value | None] = []
-    for path, node in zip(paths, store.get_many(paths), strict=True):
-        value = None
-        if node is not None and node.data:
-            try:
-                value = decode(node.data)
-            except (MsgspecError, ValueError, RecursionError) as error:
-                log.error("%s in ZooKeeper can't be read and is left out: %s", path, error)
-        values.append(value)
-    return values
+    found = zip(paths, store.get_many(paths), strict=True)
+    return [_decoded(path, node.data, decode) if node is not None and node.data else None for path, node in found]
+
+
+def _decoded(path: str, data: bytes, decode: Callable[[bytes], Value]) -> Value | None:
+    try:
+        return decode(data)
+    except (MsgspecError, ValueError, RecursionError) as error:
+        log.error("%s in ZooKeeper can't be read and is left out: %s", path, error)
+        return None
