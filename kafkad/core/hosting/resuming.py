@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, Broker, Partition, Topic
-from kafkad.core.controller.store.tree import PartitionState
+from kafkad.core.controller.store.stored import PartitionState
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.start import AssignedTopic
 from kafkad.core.types import TopicPartition

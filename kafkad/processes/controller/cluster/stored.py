@@ -10,7 +10,7 @@ from msgspec import MsgspecError
 
 from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.tree import PartitionState
+from kafkad.core.controller.store.stored import PartitionState
 from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.hosting.hosting import NO_CONTROLLER_EPOCH
 from kafkad.core.hosting.start import AssignedTopic
