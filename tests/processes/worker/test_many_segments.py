@@ -73,14 +73,22 @@ def test_others_produce_while_segments_are_described(paced: Pieces, monkeypatch:
     assert (many.log_end_offset, unknown.segments) == (partition_log.log_end_offset, [])
 
 
-def test_topic_that_is_deleted_while_its_segments_go_ends_that(paced: Pieces) -> None:
+def test_topic_that_is_deleted_while_its_segments_go_ends_that(paced: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
     owned, partition_log = _long(paced)
+    turns = paced.worker.questions._turns
     last = partition_log.segments[-2].base_offset
     order = CleanupOrdered(owned.slot, owned.short_id, False, last, partition_log.log_end_offset, "a test")
     paced.worker.questions.answer(NETWORK, order)
-    paced.delete_topic(TOPIC)
+    # No step is made before the worker hears of the deletion, however many passes that takes.
+    with monkeypatch.context() as held:
+        held.setattr(turns, "work", lambda: None)
+        paced.delete_topic(TOPIC)
+        paced.run(lambda: owned.slot not in paced.worker.partitions.by_slot, "the worker hears of the deletion")
+        assert paced.worker.questions.is_busy
+    left = len(partition_log.segments)
+    assert left > 1
     paced.run(lambda: not paced.worker.questions.is_busy, "nothing is left to do")
-    assert len(partition_log.segments) > 1
+    assert len(partition_log.segments) == left
     assert not paced.worker.questions._shortening
 
 
