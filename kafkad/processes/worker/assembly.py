@@ -12,11 +12,12 @@ from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.processes.worker.appending import Appender
 from kafkad.processes.worker.cleaning.passes import Cleanings
-from kafkad.processes.worker.coordinators.export_offsets import ExportOffsetsAnswers
-from kafkad.processes.worker.coordinators.lags import Lags
+from kafkad.processes.worker.coordinators.export_offsets import ExportOffsetsReader
+from kafkad.processes.worker.coordinators.lags import GroupLagsReader
 from kafkad.processes.worker.coordinators.messages import Coordination
 from kafkad.processes.worker.coordinators.shard_kinds import shard_kinds
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
+from kafkad.processes.worker.coordinators.shared_answer import SharedAnswer
 from kafkad.processes.worker.coordinators.transactions.marker_channel import TxnMarkerChannel
 from kafkad.processes.worker.coordinators.transactions.marker_writer import TxnMarkerWriter
 from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
@@ -256,8 +257,8 @@ class Assembly:
             context.key, partitions, shards, write=write, send=shell.reach, others=others
         )
         transaction_verification = TransactionVerification(context.key, partitions, shards, shell.reach, others)
-        lags = Lags(shards, partitions, context.table, shell.send_to)
-        export_offsets = ExportOffsetsAnswers(shards, partitions, shell.send_to)
+        lags = SharedAnswer(GroupLagsReader(shards, partitions, context.table).steps, shell.send_to)
+        export_offsets = SharedAnswer(ExportOffsetsReader(shards, partitions).steps, shell.send_to)
         self.coordinator_messages = Coordination(
             partitions,
             shards,

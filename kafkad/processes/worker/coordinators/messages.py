@@ -8,9 +8,8 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.coordinator.producer_ids import ProducerIdBlocks
 from kafkad.handlers.coordinators.requests.routing import peek
 from kafkad.processes.runtime.turns import COSTLY_BYTES, STEP_NS, STEP_S, Turns
-from kafkad.processes.worker.coordinators.export_offsets import ExportOffsetsAnswers
-from kafkad.processes.worker.coordinators.lags import Lags
 from kafkad.processes.worker.coordinators.shards import CoordinatorShards
+from kafkad.processes.worker.coordinators.shared_answer import SharedAnswer
 from kafkad.processes.worker.coordinators.transactions.marker_channel import TxnMarkerChannel
 from kafkad.processes.worker.coordinators.transactions.offset_verification import OffsetVerifications
 from kafkad.processes.worker.coordinators.transactions.other_brokers import OtherBrokers
@@ -54,8 +53,8 @@ class Coordination:
         marker_channel: TxnMarkerChannel,
         transaction_verification: TransactionVerification,
         producer_ids: ProducerIdBlocks,
-        lags: Lags,
-        export_offsets: ExportOffsetsAnswers,
+        lags: SharedAnswer,
+        export_offsets: SharedAnswer,
         tell: Callable[[ControllerMessage], None],
         others: OtherBrokers | None,
     ) -> None:
@@ -178,8 +177,8 @@ class Coordination:
         self._marker_channel.work(now_ms)
         if self._others is not None:
             self._others.work()
-        self._lags.work(STEP_S)
-        self._export_offsets.work(STEP_S)
+        self._lags.work()
+        self._export_offsets.work()
         if self._producer_ids.wanted and not self._producer_ids.is_asked:
             self._producer_ids.is_asked = True
             self._tell(ProducerIdsWanted())
