@@ -53,7 +53,7 @@ def test_segments_go_when_every_export_has_committed_beyond_them(tmp_path: Path,
             os.kill(served.pid_of("cleaner-0"), signal.SIGKILL)
         with served.connect() as client:
             eventually(lambda: 0 < _waiting(served) < 5 * MB, within=WITHIN_S, what="the rest waits for the slow one")
-            assert _log_start(client) == 4
+            eventually(lambda: _log_start(client) == 4, within=WITHIN_S, what="the next worker has loaded the log")
             eventually(
                 lambda: int(groups.commit("kafkad-export-slow", {(TOPIC, 0): 9})) == 0,
                 within=WITHIN_S,
