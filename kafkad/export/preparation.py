@@ -10,6 +10,7 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.log_dirs import describe_log_dirs
 from kafkad.client.records import EARLIEST, LATEST, offsets
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
+from kafkad.export.latest import KEEP_LATEST
 from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
 from kafkad.export.ranges import Bounds, Plan, TopicFacts, plan
 from kafkad.export.reading.log_directories import check_folders, facts_without_broker
@@ -84,6 +85,10 @@ def _facts_of_files(wanted: Wanted) -> TopicFacts:
 def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient | None) -> Prepared:
     partitions = sorted(facts.bounds)
     state = sink.state(partitions)
+    if state.topic_id is not None and state.keeps != wanted.keeps:
+        raise ExportFailed(
+            f"the table has --keep {state.keeps}, and --keep {wanted.keeps} is asked for: name another folder"
+        )
     committed = _continued(state, facts, accepts_recreated=wanted.accepts_recreated)
     new = [each for each in partitions if each not in committed]
     planned = plan(
@@ -105,7 +110,7 @@ def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient
         committed=committed,
         columns=columns,
         dead_letters=dead_letters,
-        tasks=_tasks(wanted, facts, client, planned, columns, dead_letters, run_id),
+        tasks=_tasks(wanted, facts, client, planned, columns, dead_letters, run_id, is_new=not committed),
         run_id=run_id,
         has_broker=client is not None,
     )
@@ -126,6 +131,8 @@ def _tasks(
     columns: Columns,
     dead_letters: DeadLetters | None,
     run_id: str,
+    *,
+    is_new: bool,
 ) -> tuple[Task, ...]:
     source = Source(
         topic=wanted.topic,
@@ -149,9 +156,19 @@ def _tasks(
     done = state.offsets if state is not None and state.topic_id == facts.topic_id else {}
     average = {} if client is None or source.directories else bytes_per_offset(client, wanted.topic, facts.bounds)
     pieces = _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1
+    # Of a piece only that piece's latest would be known.
+    divided = planned.ranges if wanted.keeps == KEEP_LATEST else divide(source, planned.ranges, pieces, average)
     return tuple(
-        Task(source=source, ranges=(piece,), layout=layout, values=columns.values, dead_letters_from=dict(done))
-        for piece in divide(source, planned.ranges, pieces, average)
+        Task(
+            source=source,
+            ranges=(piece,),
+            layout=layout,
+            values=columns.values,
+            keeps=wanted.keeps,
+            drops_tombstones=is_new,
+            dead_letters_from=dict(done),
+        )
+        for piece in divided
     )
 
 

@@ -13,6 +13,7 @@ from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.groups import commit_offsets
 from kafkad.export.dead_letters import folder_of_dead_letters
+from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import Prepared
 from kafkad.export.problems import ExportFailed, not_answered
@@ -60,7 +61,7 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
     if prepared.dead_letters is not None and any(file.is_dead_letters for file in files):
         letters = [file for file in files if file.is_dead_letters]
         prepared.dead_letters.sink.commit(
-            prepared.dead_letters.state, commit._replace(files=letters, schema=DEAD_LETTERS, lost=[])
+            prepared.dead_letters.state, commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], keeps=KEEP_ALL)
         )
     version = sink.commit(prepared.state, commit)
     for folder in _folders(wanted):
@@ -93,6 +94,7 @@ def _commit(prepared: Prepared, files: Sequence[WrittenFile]) -> Commit:
         run_id=prepared.run_id,
         complete_until=_complete_until(facts, files),
         schema=prepared.columns.table,
+        keeps=prepared.wanted.keeps,
     )
 
 

@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 from kafkad.export.dead_letters import folder_of_dead_letters
+from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
+from kafkad.export.problems import ExportFailed
 from kafkad.export.sinks.sink import Sink
 from kafkad.export.wanted import Wanted
 
@@ -11,6 +13,8 @@ from kafkad.export.wanted import Wanted
 def open_sink(wanted: Wanted) -> Sink:
     """Raises `ExportFailed`."""
     folder = TableFolder(wanted.out)
+    if wanted.keeps == KEEP_LATEST and wanted.format != "delta":
+        raise ExportFailed(f"a table of the latest of each key can't be {wanted.format}: use --format delta")
     if wanted.format == "delta":
         # Only who asks for it needs deltalake.
         from kafkad.export.sinks.delta import DeltaSink  # noqa: PLC0415
@@ -28,7 +32,8 @@ def open_sink(wanted: Wanted) -> Sink:
 def open_dead_letters(wanted: Wanted) -> Sink:
     """A table of the same kind, with commits of its own."""
     out = folder_of_dead_letters(wanted.out)
-    return open_sink(replace(wanted, out=out, table=f"{_iceberg_name(wanted)}__dlq", partition_by="none"))
+    name = f"{_iceberg_name(wanted)}__dlq"
+    return open_sink(replace(wanted, out=out, keeps=KEEP_ALL, table=name, partition_by="none"))
 
 
 def _iceberg_name(wanted: Wanted) -> str:

@@ -6,7 +6,10 @@ Values in, values out: engines send tasks to other processes and machines.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from kafkad.export.dead_letters import folder_of_dead_letters
+from kafkad.export.latest import KEEP_ALL, latest_of
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.source import Source, read_range
@@ -24,6 +27,9 @@ class Task:
     ranges: tuple[OffsetRange, ...]
     layout: Layout
     values: ValueFormat | None = None
+    keeps: str = KEEP_ALL
+    drops_tombstones: bool = False
+    """With the latest of each key, for a table that has none of them yet."""
     dead_letters_from: Mapping[int, int] = field(default_factory=dict)
     """By partition: what is before that is in the table of dead letters already."""
 
@@ -47,7 +53,7 @@ def run_task(task: Task) -> Iterator[WrittenFile]:
         records = RangeWriter(task.layout, wanted)
         dead = RangeWriter(task.dead_letters, wanted) if parser is not None else None
         try:
-            for batch in read_range(task.source, wanted):
+            for batch in _batches(task, wanted):
                 if parser is None or dead is None:
                     yield from records.write(batch)
                     continue
@@ -63,6 +69,11 @@ def run_task(task: Task) -> Iterator[WrittenFile]:
             records.abandon()
             if dead is not None:
                 dead.abandon()
+
+
+def _batches(task: Task, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    batches = read_range(task.source, wanted)
+    return batches if task.keeps == KEEP_ALL else latest_of(batches, drops_tombstones=task.drops_tombstones)
 
 
 def check_coverage(ranges: Sequence[OffsetRange], files: Sequence[WrittenFile]) -> None:

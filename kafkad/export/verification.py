@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafkad.export.latest import KEEP_LATEST, latest_offsets
 from kafkad.export.places import TableFolder
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.source import Source, read_range
@@ -30,7 +31,12 @@ class Verified(NamedTuple):
 
 
 def verify(
-    files: Iterable[tuple[TableFolder, str]], source: Source, ends: Mapping[int, int], earliest: Mapping[int, int]
+    files: Iterable[tuple[TableFolder, str]],
+    source: Source,
+    ends: Mapping[int, int],
+    earliest: Mapping[int, int],
+    *,
+    keeps: str,
 ) -> list[Verified]:
     """Read the offsets of all files of the table and, as far as the log still has them, of the log.
 
@@ -43,17 +49,23 @@ def verify(
             rows = table.filter(pa.compute.equal(table.column("partition"), partition))
             of_partition.setdefault(partition, []).append(rows.column("offset"))
     return [
-        _verify_one(partition, of_partition.get(partition, []), source, end, earliest.get(partition, 0))
+        _verify_one(partition, of_partition.get(partition, []), source, end, earliest.get(partition, 0), keeps)
         for partition, end in sorted(ends.items())
     ]
 
 
-def _verify_one(partition: int, columns: list[pa.ChunkedArray], source: Source, end: int, earliest: int) -> Verified:
+def _verify_one(
+    partition: int, columns: list[pa.ChunkedArray], source: Source, end: int, earliest: int, keeps: str
+) -> Verified:
     found = np.concatenate([column.to_numpy() for column in columns]) if columns else np.empty(0, np.int64)
     found = found[found < end]
     distinct = np.unique(found)
-    there = [batch.column("offset").to_numpy() for batch in read_range(source, OffsetRange(partition, earliest, end))]
-    log = np.concatenate(there) if there else np.empty(0, np.int64)
+    batches = read_range(source, OffsetRange(partition, earliest, end))
+    if keeps == KEEP_LATEST:
+        log = latest_offsets(batches).to_numpy()
+    else:
+        there = [batch.column("offset").to_numpy() for batch in batches]
+        log = np.concatenate(there) if there else np.empty(0, np.int64)
     here = distinct[distinct >= earliest]
     return Verified(
         partition=partition,

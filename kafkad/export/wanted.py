@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kafkad.export.latest import KEEP_ALL
 from kafkad.export.values.format import ValueFormat
 
 
@@ -18,6 +19,8 @@ class Wanted:
     catalog: str = ""
     table: str = ""
     """Of Iceberg: where its catalog is, and what the table is called there."""
+    keeps: str = KEEP_ALL
+    """Every record, or the latest of each key."""
     values: ValueFormat | None = None
     """None: they stay bytes."""
     source: str = "broker"

@@ -1,6 +1,7 @@
 """Files of a table while they are written: Parquet, in folders by date and hour if so wanted, with statistics."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,13 @@ NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 _FIRST_US = -62_135_596_800_000_000
 _END_US = 253_402_300_800_000_000
 _HOUR_US = 3_600_000_000
+_NAME = re.compile(r".+-\d+-\d{20}-\d{20}-\d{8}T\d{6}-[0-9a-f]{8}\.parquet")
+"""Topic, partition, first and last offset, run."""
+
+
+def is_named_by_run(name: str) -> bool:
+    """Whether a file has such a name as runs give."""
+    return _NAME.fullmatch(name) is not None
 
 
 class WrittenFile(NamedTuple):

@@ -159,3 +159,29 @@ def test_avro_with_a_registry_follows_its_schemas(lake: Lake) -> None:
 def test_what_can_not_be_parsed_with_is_one_line(lake: Lake, options: list[str], code: int, said: str) -> None:
     produce(lake, b"{}")
     assert said in one_line(lake.run("run", *options, code=code))
+
+
+def test_a_table_of_the_latest_of_each_key(lake: Lake, tmp_path: Path) -> None:
+    options = ("--format", "delta", "--keep", "latest")
+    known: dict[bytes, bytes] = {}
+    random = Random(lake.topic)
+    for _ in range(3):
+        producer = Producer({"bootstrap.servers": lake.bootstrap, "linger.ms": 5})
+        for number in range(500):
+            key, value = b"key %d" % random.randrange(100), b'{"n": %d}' % number if random.random() < 0.7 else None
+            producer.produce(lake.topic, key=key, value=value)
+            known.pop(key, None)
+            if value is not None:
+                known[key] = value
+        assert producer.flush(WITHIN_S) == 0
+        lake.run("run", *options, "--jobs", "2", *with_schema(tmp_path, SCHEMA), "--on-bad-record", "null")
+        rows = DeltaTable(str(lake.out)).to_pyarrow_table().to_pylist()
+        assert len(rows) == len(known) and {row["key"]: row["value"] for row in rows} == known
+        assert all(row["value_parsed"] == json.loads(row["value"]) for row in rows)
+        lake.run("verify", "--format", "delta")
+    assert lake.run("run", *options) == f"nothing new in {lake.topic}\n"
+    assert "--keep latest" in one_line(lake.run("run", "--format", "delta", code=1))
+    lake.run("maintain", "--format", "delta", "--older-than", "0")
+    assert len(DeltaTable(str(lake.out)).to_pyarrow_table()) == len(known)
+    produce(lake, b"without key")
+    assert "has no key" in one_line(lake.run("run", *options, code=1))

@@ -39,6 +39,7 @@ Example:
   kafkad export run --topic orders --out /lake/orders --source files --log-dirs /backup --bootstrap-server none
   kafkad export run --topic orders --out s3://lake/orders --format delta --jobs 4
   kafkad export run --topic orders --out /lake/orders --value avro --schema-registry http://127.0.0.1:8081
+  kafkad export run --topic users --out /lake/users --format delta --keep latest
   kafkad export run --topic orders --out /lake/orders --dry-run
   kafkad export run --topic orders --out /lake/orders --every 5m
   spark-submit spark/export.py --conf-file orders.toml
@@ -99,6 +100,13 @@ Example:
     default="fail",
     show_default=True,
     help="When the topic was deleted and made again.",
+)
+@click.option(
+    "--keep",
+    type=click.Choice(["all", "latest"]),
+    default="all",
+    show_default=True,
+    help="Every record; or the latest of each key, where one without value deletes its key (Delta).",
 )
 @click.option(
     "--value",

@@ -5,6 +5,7 @@ from typing import Any
 
 from kafkad.cli.configuring import WrongConfiguration
 from kafkad.client.broker_client import parse_bootstrap
+from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.wanted import Wanted
 
@@ -33,6 +34,7 @@ def wanted_of(
     schema_subject: str = "",
     on_bad_record: str = "dlq",
     on_schema_change: str = "widen",
+    keep: str = KEEP_ALL,
     **rest: Any,
 ) -> Wanted:
     _check_times(start, end)
@@ -40,6 +42,8 @@ def wanted_of(
         bootstrap = ""
     else:
         parse_bootstrap(bootstrap)
+    if keep == KEEP_LATEST:
+        _check_latest(value, on_bad_record, recreated, rest.get("partition_by", "none"))
     subject = schema_subject or f"{topic}-value"
     return Wanted(
         topic=topic,
@@ -55,6 +59,7 @@ def wanted_of(
         start=start,
         end=end,
         values=_values(value, schema_file, schema_registry, subject, schema_message, on_bad_record),
+        keeps=keep,
         may_widen=on_schema_change == "widen",
         **rest,
     )
@@ -71,6 +76,14 @@ def _values(kind: str, file: Path | None, registry: str, subject: str, message: 
         return None
     schema = _schema(kind, file, registry)
     return ValueFormat(kind=kind, schema=schema, message=message, registry=registry, subject=subject, on_bad=on_bad)
+
+
+def _check_latest(value: str, on_bad_record: str, recreated: str, partition_by: str) -> None:
+    """What goes with a table whose rows are replaced."""
+    if value != _RAW and on_bad_record == "dlq":
+        raise WrongConfiguration(["--keep latest with --value needs --on-bad-record null or fail"])
+    if recreated != "fail" or partition_by != "none":
+        raise WrongConfiguration(["--keep latest excludes --recreated append and --partition-by"])
 
 
 def _schema(value: str, file: Path | None, registry: str) -> bytes:

@@ -95,7 +95,7 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         source = Source(topic=wanted.topic, bootstrap=wanted.bootstrap, with_headers=False, timeout_s=wanted.timeout_s)
         earliest = {partition: bounds.earliest for partition, bounds in facts.bounds.items()}
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
-        found = verify_table(paths, source, state.offsets, earliest)
+        found = verify_table(paths, source, state.offsets, earliest, keeps=state.keeps)
     if as_json:
         click.echo(json.dumps([{**each._asdict(), "right": each.is_right} for each in found]))
     else:

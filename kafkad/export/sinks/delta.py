@@ -7,18 +7,21 @@ one of these app ids in between is then a conflict.
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
+from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
 from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths
 from kafkad.export.writing import DATE, HOUR, NO_DATE, PARTITIONS, WrittenFile
 
 try:
     import pyarrow as pa
+    import pyarrow.parquet as pq
     from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.transaction import AddAction
@@ -38,11 +41,7 @@ class DeltaSink:
 
     def state(self, partitions: Iterable[int]) -> TableState:
         if not DeltaTable.is_deltatable(self._folder.out):
-            strangers = [name for name in self._folder.names() if not name.startswith(("_", "."))]
-            if strangers:
-                raise ExportFailed(
-                    f"{self._folder.out} has files of somebody else ({strangers[0]}): name an empty folder"
-                )
+            check_strangers(self._folder, "delta")
             return TableState(None, None, None, {}, -1)
         table = self._table = DeltaTable(self._folder.out)
         identity = table.metadata().configuration.get(_IDENTITY)
@@ -58,33 +57,69 @@ class DeltaSink:
         columns = pa.schema(
             [field for field in pa.schema(table.schema().to_arrow()) if field.name not in self._partition_by]
         )
-        return TableState(known["cluster_id"], topic_id, known["topic"], offsets, table.version(), columns)
+        keeps = known.get("keeps", KEEP_ALL)
+        return TableState(known["cluster_id"], topic_id, known["topic"], offsets, table.version(), columns, keeps)
 
     def commit(self, state: TableState, commit: Commit) -> int:
         table = self._table or self._create(commit)
         if state.version >= 0:
             self._prepare(table, state, commit)
+        merges = commit.keeps == KEEP_LATEST and bool(state.offsets)
         transactions = [
             Transaction(app_id(commit.cluster_id, commit.topic_id, partition), end)
             for partition, end in commit.ends.items()
         ]
         details = {"run": commit.run_id, "completeUntil": commit.complete_until, "lost": list(map(tuple, commit.lost))}
+        properties = CommitProperties(custom_metadata={"kafkad": json.dumps(details)}, app_transactions=transactions)
         try:
-            table.create_write_transaction(
-                [_add_action(file) for file in commit.files],
-                mode="append",
-                schema=self._schema(commit),
-                partition_by=self._partition_by,
-                commit_properties=CommitProperties(
-                    custom_metadata={"kafkad": json.dumps(details)}, app_transactions=transactions
-                ),
-            )
+            if not merges or not self._merge(table, commit, properties):
+                table.create_write_transaction(
+                    [] if merges else [_add_action(file) for file in commit.files],
+                    mode="append",
+                    schema=self._schema(commit),
+                    partition_by=self._partition_by,
+                    commit_properties=properties,
+                )
         except CommitFailedError as error:
             raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile: {error}") from error
         except (DeltaError, OSError) as error:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
         table.update_incremental()
+        if merges:
+            # Their rows are in files that the merge has written.
+            for file in commit.files:
+                self._folder.remove(file.path)
         return table.version()
+
+    def _merge(self, table: DeltaTable, commit: Commit, properties: CommitProperties) -> bool:
+        """The latest of each key, unless the table has a later one. Returns False when that changes nothing: then the
+        library makes no commit.
+        """
+        if not commit.files:
+            return False
+        before = table.version()
+        rows = pa.RecordBatchReader.from_batches(commit.schema, self._rows(commit))
+        merger = table.merge(
+            rows,
+            predicate="t.partition = s.partition AND t.key = s.key",
+            source_alias="s",
+            target_alias="t",
+            commit_properties=properties,
+        )
+        merger.when_matched_delete(predicate="s.value IS NULL AND s.offset > t.offset").when_matched_update_all(
+            predicate="s.value IS NOT NULL AND s.offset > t.offset"
+        ).when_not_matched_insert_all(predicate="s.value IS NOT NULL").execute()
+        return table.version() > before
+
+    def _rows(self, commit: Commit) -> Iterator[pa.RecordBatch]:
+        for file in commit.files:
+            for batch in pq.ParquetFile(pa.BufferReader(self._folder.read(file.path))).iter_batches():
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                arrays = [
+                    columns[each.name].cast(each.type) if each.name in columns else pa.nulls(batch.num_rows, each.type)
+                    for each in commit.schema
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=commit.schema)
 
     def files(self) -> list[str]:
         if not DeltaTable.is_deltatable(self._folder.out):
@@ -128,6 +163,8 @@ class DeltaSink:
 
 def _configuration(commit: Commit) -> dict[str, str]:
     identity = {"cluster_id": commit.cluster_id, "topic_id": str(commit.topic_id), "topic": commit.topic}
+    if commit.keeps != KEEP_ALL:
+        identity["keeps"] = commit.keeps
     return {_IDENTITY: json.dumps(identity)}
 
 

@@ -15,6 +15,7 @@ from uuid import UUID
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
 from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths
 from kafkad.export.writing import PARTITIONS
 
@@ -60,11 +61,7 @@ class IcebergSink:
     def state(self, partitions: Iterable[int]) -> TableState:
         table = self._table = self._load()
         if table is None:
-            strangers = [name for name in self._folder.names() if not name.startswith(("_", "."))]
-            if strangers:
-                raise ExportFailed(
-                    f"{self._folder.out} has files of somebody else ({strangers[0]}): name an empty folder"
-                )
+            check_strangers(self._folder, "iceberg")
             return TableState(None, None, None, {}, -1)
         identity = table.properties.get(_IDENTITY)
         if identity is None:

@@ -17,6 +17,7 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.sinks.strangers import check_strangers
 
 LOG = "_kafkad_log"
 _FORMAT = 1
@@ -34,11 +35,7 @@ class ParquetSink:
         names = self._folder.names(LOG)
         versions = [name for name in names if name.endswith(".json") and not name.startswith(f"{LOG}/.")]
         if not versions:
-            strangers = [name for name in self._folder.names() if not name.startswith(("_", "."))]
-            if strangers:
-                raise ExportFailed(
-                    f"{self._folder.out} has files of somebody else ({strangers[0]}): name an empty folder"
-                )
+            check_strangers(self._folder, "parquet")
             return TableState(None, None, None, {}, -1)
         last = self._read(versions[-1])
         offsets = {int(partition): end for partition, end in last["offsets"].items()}

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from kafkad.export.latest import KEEP_ALL
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
 from kafkad.export.writing import WrittenFile
@@ -23,6 +24,8 @@ class TableState(NamedTuple):
     """What a commit is conditional on; opaque."""
     columns: pa.Schema | None = None
     """Those of the table, but for date and hour; None for a table that is not there."""
+    keeps: str = KEEP_ALL
+    """Every record, or the latest of each key."""
 
 
 class Commit(NamedTuple):
@@ -41,6 +44,7 @@ class Commit(NamedTuple):
     """
     schema: pa.Schema = RECORDS
     """The columns of the table with this commit: those it had, and new ones."""
+    keeps: str = KEEP_ALL
 
     @property
     def ends(self) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
 
@@ -106,6 +107,26 @@ def test_a_folder_of_somebody_else_is_refused(make: MakeSink, tmp_path: Path) ->
     (tmp_path / "holiday.jpg").touch()
     with pytest.raises(ExportFailed, match="has files of somebody else"):
         begun(make, tmp_path)
+
+
+@SINKS
+def test_files_of_an_export_that_was_killed_before_its_first_commit_are_no_strangers(
+    make: MakeSink, tmp_path: Path
+) -> None:
+    (tmp_path / "a-topic-12-00000000000000000001-00000000000000000005-20261123T085929-a807edfe.parquet").touch()
+    assert begun(make, tmp_path)[1].topic_id is None
+
+
+def test_a_table_of_another_kind_is_refused(tmp_path: Path) -> None:
+    for number, (make, other) in enumerate(pairwise([*MAKERS, MAKERS[0]])):
+        path = tmp_path / str(number)
+        sink, state = begun(make, path)
+        sink.commit(state, on_disk(path, commit_of(0, 10)))
+        (path / "t-0-0-10.parquet").rename(
+            path / "t-0-00000000000000000000-00000000000000000009-20261123T085929-a807edfe.parquet"
+        )
+        with pytest.raises(ExportFailed, match="is a table of another kind"):
+            begun(other, path)
 
 
 def with_columns(commit: Commit, *fields: tuple[str, pa.DataType]) -> Commit:

@@ -1,0 +1,153 @@
+"""An export that is killed at every line of its commit: `python -m tests.export.crash_points KIND FOLDER [STEP]`.
+
+For each line (or each STEPth) of the code that commits, as far as it is ours or the catalog's: a process runs an export
+and kills itself there; another one looks at the table, which has to be as before or as after the commit, and runs the
+export again. This is done for the first commit of a table and for the second one, each with dead letters. Prints how
+many such lines there were.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
+from kafkad.export.dead_letters import folder_of_dead_letters
+from kafkad.export.places import TableFolder
+from kafkad.export.preparation import prepare
+from kafkad.export.run import carry_out
+from kafkad.export.sinks.sink import Sink
+from kafkad.export.tables import open_dead_letters, open_sink
+from kafkad.export.task import Task, run_task
+from kafkad.export.values.format import ValueFormat
+from kafkad.export.wanted import Wanted
+from kafkad.export.writing import WrittenFile
+from tests.export.reading.test_log_directories import checkpoint, partition
+
+_FIRST, _SECOND = 6, 12
+_WATCHED = ("/kafkad/export/sinks/", "/kafkad/export/run.py", "/kafkad/export/places.py", "/pyiceberg/catalog/sql.py")
+_SURVIVED, _FAILED = 0, 1
+
+
+class Points:
+    """Kills this process at the so-manieth line of the commit; a line counts when it is first reached."""
+
+    def __init__(self, deadly: int) -> None:
+        self._deadly = deadly
+        self._seen: set[tuple[str, int]] = set()
+
+    def watch(self) -> None:
+        sys.settrace(self._entered)
+
+    def _entered(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        return self._reached if any(part in frame.f_code.co_filename for part in _WATCHED) else None
+
+    def _reached(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any]:
+        if event == "line":
+            self._seen.add((frame.f_code.co_filename, frame.f_lineno))
+            if len(self._seen) >= self._deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self._reached
+
+
+def wanted(kind: str, folder: Path, number: int) -> Wanted:
+    schema = b'{"properties": {"n": {"type": "integer"}}}'
+    return Wanted(
+        topic="t",
+        out=str(folder / f"table-{number}"),
+        name="t",
+        bootstrap="",
+        source="files",
+        log_dirs=(str(folder / "log"),),
+        format=kind,
+        values=ValueFormat(kind="json", schema=schema),
+    )
+
+
+def export(asked: Wanted, deadly: int | None) -> None:
+    sink = open_sink(asked)
+    prepared = prepare(asked, sink)
+
+    def run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
+        for task in tasks:
+            yield from run_task(task)
+        if deadly is not None:
+            Points(deadly).watch()
+
+    carry_out(prepared, sink, run_tasks, lambda _file: None)
+
+
+def offsets(out: str, sink: Sink) -> list[int]:
+    folder = TableFolder(out)
+    found: list[int] = []
+    for path in sink.files():
+        found += pq.read_table(pa.BufferReader(folder.read(path)), columns=["offset"]).column("offset").to_pylist()
+    return sorted(found)
+
+
+def check(asked: Wanted, ends: tuple[int, ...]) -> None:
+    """The table goes up to one of these ends; dead letters may be further."""
+    sink, letters = open_sink(asked), open_dead_letters(asked)
+    end = sink.state([0]).offsets.get(0, 0)
+    assert end in ends, (end, ends)
+    assert offsets(asked.out, sink) == [each for each in range(end) if each % 3]
+    dead = offsets(folder_of_dead_letters(asked.out), letters)
+    assert dead in [[each for each in range(last) if each % 3 == 0] for last in ends if last >= end], (end, dead)
+
+
+def in_child(work: Callable[[], None]) -> bool:
+    """Returns whether it came to its end. Raises AssertionError when it failed."""
+    child = os.fork()
+    if child == 0:
+        failed = True
+        try:
+            work()
+            failed = False
+        finally:
+            if failed:
+                sys.excepthook(*sys.exc_info())
+            os._exit(_FAILED if failed else _SURVIVED)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return False
+    assert os.waitstatus_to_exitcode(status) == _SURVIVED, "see above"
+    return True
+
+
+def walk(kind: str, folder: Path, step: int = 1) -> int:
+    values = [b"rubbish" if number % 3 == 0 else b'{"n": %d}' % number for number in range(_SECOND)]
+    batches = [build_batch([NewRecord(1, None, value)], base_offset=at) for at, value in enumerate(values)]
+    partition(folder / "log", "t-0", *batches)
+    point = 1
+    while not _survives(kind, folder, point):
+        point += step
+    return point // step
+
+
+def _survives(kind: str, folder: Path, point: int) -> bool:
+    """Whether neither of the two commits has so many lines."""
+    asked = wanted(kind, folder, point)
+    survived = True
+
+    def repeat(before: int, after: int) -> None:
+        check(asked, (before, after))
+        export(asked, None)
+        check(asked, (after,))
+
+    for before, after in ((0, _FIRST), (_FIRST, _SECOND)):
+        checkpoint(folder / "log", HIGH_WATERMARKS, p0=after)
+        survived = in_child(partial(export, asked, point)) and survived
+        in_child(partial(repeat, before, after))
+    return survived
+
+
+if __name__ == "__main__":
+    print(walk(sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:])))
