@@ -1,0 +1,120 @@
+"""Plays a cleaner process for the worker of the tests."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import pytest
+
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
+from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
+from kafkad.core.cleanup import RewriteSegments
+from kafkad.core.log.partition_log import PartitionLog
+from kafkad.processes.cleaner.planning import PlannedRewrite
+from kafkad.processes.cleaner.rewriting import PassLimits, Steps, rewrite_steps
+from kafkad.wire.processes.cleaning_messages import (
+    NO_GRANT,
+    CleaningEnded,
+    CleaningGranted,
+    CleaningWanted,
+    Swapped,
+    SwapWanted,
+)
+from kafkad.wire.processes.descriptors import ControlMessage, unpack_control
+from tests.processes.pieces import TOPIC, Pieces
+
+CLEANER = ProcessKey("cleaner", 0)
+LIMITS = PassLimits(1 << 20, 0.9, 1 << 20)
+NOW = 1_700_000_000_000
+
+
+class Cleaner:
+    """Plays a cleaner process: what it asks is heard by the worker at once, answers are collected."""
+
+    def __init__(self, pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._pieces = pieces
+        self._threads = HelperThreads(1, "sync")
+        self.answers: list[ControlMessage] = []
+        monkeypatch.setattr(pieces.worker.cleanings, "_send", self._hear)
+
+    def _hear(self, _peer: ProcessKey, frame: bytes) -> None:
+        self.answers.append(unpack_control(frame))
+
+    def ask(self, end: int) -> CleaningGranted:
+        owned = self._pieces.worker.partitions.by_slot[self._pieces.slot()]
+        self._say(CleaningWanted(owned.slot, owned.short_id, "compact", end))
+        self._pieces.run(lambda: self.answers, "the owner answers")
+        answer = self.answers.pop()
+        assert isinstance(answer, CleaningGranted)
+        return answer
+
+    def steps(self, granted: CleaningGranted, end: int) -> Steps:
+        topic = self._pieces.image.topics[TOPIC]
+        effect = RewriteSegments(
+            first_dirty_offset=0,
+            first_uncleanable_offset=end,
+            urgency=1.0,
+            record_filter=latest_of_each_key,
+            reason="a test",
+        )
+        settings = log_of(self._pieces).config
+        planned = PlannedRewrite(granted.slot, 0, topic, topic.partitions[0], settings, "compact", effect)
+        return rewrite_steps(planned, granted, str(self._pieces.directory()), LIMITS, self._threads, NOW)
+
+    def until_written(self, steps: Steps) -> None:
+        """Go on until what was written is synced."""
+        progress = next(steps)
+        while not isinstance(progress, Future):
+            progress = next(steps)
+        progress.result()
+
+    def until_swap(self, steps: Steps) -> SwapWanted:
+        """Go on up to the first swap, and ask for it."""
+        progress = next(steps)
+        while not isinstance(progress, SwapWanted):
+            if isinstance(progress, Future):
+                progress.result()
+            progress = next(steps)
+        self._say(progress)
+        return progress
+
+    def run(self, end: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """A whole pass; `meanwhile` is called when a swap was asked for and is not made yet."""
+        granted = self.ask(end)
+        steps = self.steps(granted, end)
+        answer: bool | None = None
+        while True:
+            try:
+                progress = steps.send(answer)
+            except StopIteration as finished:
+                self._say(CleaningEnded(granted.slot, granted.grant, finished.value[0]))
+                return
+            answer = None
+            if isinstance(progress, Future):
+                progress.result()
+            elif isinstance(progress, SwapWanted):
+                self._say(progress)
+                meanwhile()
+                answer = self.swapped()
+
+    def swapped(self) -> bool:
+        self._pieces.run(lambda: self.answers, "the owner has swapped")
+        answer = self.answers.pop()
+        assert isinstance(answer, Swapped)
+        return answer.done
+
+    def end(self, granted: CleaningGranted) -> None:
+        self._say(CleaningEnded(granted.slot, granted.grant, NO_GRANT))
+
+    def _say(self, message: ControlMessage) -> None:
+        self._pieces.worker._work.has_news = True
+        self._pieces.worker.cleanings.hear(CLEANER, message)
+
+    def close(self) -> None:
+        self._threads.close()
+
+
+def log_of(pieces: Pieces) -> PartitionLog:
+    partition_log = pieces.worker.partitions.by_slot[pieces.slot()].log
+    assert partition_log is not None
+    return partition_log
