@@ -6,6 +6,7 @@ a race, with the same records once more: it is told not to.
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -149,7 +150,13 @@ def _open_catalog(address: str) -> Catalog:
     if "://" not in address:
         return load_catalog(address)
     kind = "rest" if address.startswith(("http://", "https://")) else "sql"
-    return load_catalog("kafkad", type=kind, uri=address)
+    return load_catalog("kafkad", type=kind, uri=address, **_store_options())
+
+
+def _store_options() -> dict[str, str]:
+    """Where else than at Amazon the objects are: as pyarrow and deltalake are told."""
+    found = {"s3.endpoint": os.environ.get("AWS_ENDPOINT_URL", ""), "s3.region": os.environ.get("AWS_REGION", "")}
+    return {name: value for name, value in found.items() if value}
 
 
 def _properties(commit: Commit, offsets: Mapping[int, int]) -> dict[str, str]:
