@@ -23,6 +23,8 @@ DEFAULT_ZSTD_LEVEL = 3
 
 _FIRST_GUESS = 64 * 1024
 _GZIP_WINDOW = 31
+_GZIP_PIECE = 4096
+"""Bytes read in one call: at the end of a member zlib copies those that are left."""
 # snappy-java's stream: magic, version, oldest compatible version, then blocks behind an int32 length each
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -123,21 +125,24 @@ def _gunzip(data: memoryview, max_bytes: int) -> bytes:
     """All members of a gzip stream: the format allows several one after the other."""
     parts: list[bytes] = []
     room = max_bytes
-    rest: memoryview | bytes = data
+    position = 0
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            part = member.decompress(rest, room + 1)
-        except zlib.error as error:
-            raise CannotDecompress(f"gzip: {error}") from error
-        room -= len(part)
-        if room < 0:
-            raise _too_large(max_bytes)
-        if not member.eof:
-            raise CannotDecompress("gzip: the stream is cut short")
-        parts.append(part)
-        rest = member.unused_data
-        if not rest:
+        while not member.eof:
+            piece = data[position : position + _GZIP_PIECE]
+            if not piece:
+                raise CannotDecompress("gzip: the stream is cut short")
+            try:
+                part = member.decompress(piece, room + 1)
+            except zlib.error as error:
+                raise CannotDecompress(f"gzip: {error}") from error
+            room -= len(part)
+            if room < 0:
+                raise _too_large(max_bytes)
+            if part:
+                parts.append(part)
+            position += len(piece) - len(member.unused_data)
+        if position == len(data):
             return b"".join(parts)
 
 

@@ -1,5 +1,6 @@
 import contextlib
 import random
+import tracemalloc
 import zlib
 
 import cramjam
@@ -77,6 +78,17 @@ def test_a_snappy_block_that_claims_4_gb_takes_no_memory() -> None:
 def test_gzip_members_one_after_the_other_are_one_stream() -> None:
     packed = compress(Codec.GZIP, b"one ") + compress(Codec.GZIP, b"two")
     assert decompress(Codec.GZIP, memoryview(packed)) == b"one two"
+
+
+def test_no_gzip_member_costs_a_copy_of_all_that_follow_it() -> None:
+    data = memoryview(compress(Codec.GZIP, b"") * 20_000)
+    tracemalloc.start()
+    try:
+        assert decompress(Codec.GZIP, data) == b""
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < len(data) / 2
 
 
 def test_lz4_blocks_do_not_depend_on_each_other_because_java_refuses_that() -> None:
