@@ -31,6 +31,13 @@ main = LazyGroup(
         "transactions": LazyCommand(
             "kafkad.cli.commands.transactions:transactions", "List, describe and abort transactions."
         ),
+        "brokers": LazyCommand("kafkad.cli.commands.cluster.brokers:brokers", "Show the brokers of the cluster."),
+        "reassign": LazyCommand(
+            "kafkad.cli.commands.cluster.reassign:reassign_group", "Move partitions to other brokers."
+        ),
+        "elect-leaders": LazyCommand(
+            "kafkad.cli.commands.cluster.elect_leaders:elect_leaders", "Give leadership back to preferred replicas."
+        ),
         "log-dirs": LazyCommand("kafkad.cli.commands.log_dirs:log_dirs", "Show log directories and their room."),
         "cleaner": LazyCommand("kafkad.cli.commands.cleaner:cleaner", "Show what is compacted, and try again."),
         "produce": LazyCommand("kafkad.cli.commands.produce:produce", "Send lines of standard input to a topic."),

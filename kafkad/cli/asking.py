@@ -1,15 +1,16 @@
-"""What every command that asks a running broker shares: the address, the timeout, and the message when it fails.
+"""What every command that asks a running broker shares: the address, the timeout, the message when it fails, and
+how topics and partitions are named.
 
 If a broker refuses or does not answer, the command prints one line on stderr and exits with code 1.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 
 import click
 
-from kafkad.client.broker_client import BrokerClient
+from kafkad.client.broker_client import BrokerClient, TopicDescription
 from kafkad.client.connection import BrokerCallFailed
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -56,3 +57,18 @@ def asking(bootstrap: str, timeout_s: float) -> Iterator[BrokerClient]:
             yield client
     except BrokerCallFailed as failed:
         raise CommandFailed(str(failed)) from None
+
+
+def wanted_partitions(names: Sequence[str], topics: Sequence[TopicDescription]) -> list[tuple[str, int]]:
+    """`orders` is all partitions of a topic, `orders-3` is one. A topic that is called like a partition comes first."""
+    known = {topic.name: [row.partition for row in topic.partitions] for topic in topics}
+    found: list[tuple[str, int]] = []
+    for name in names:
+        topic, _, number = name.rpartition("-")
+        if name in known:
+            found += ((name, index) for index in known[name])
+        elif number.isascii() and number.isdigit() and int(number) in known.get(topic, ()):
+            found.append((topic, int(number)))
+        else:
+            raise CommandFailed(f"there is no topic and no partition {name}")
+    return list(dict.fromkeys(found))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic, sleep
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 from uuid import UUID
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -72,6 +72,14 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
+class BrokerDescription(NamedTuple):
+    broker: int
+    host: str
+    port: int
+    rack: str | None
+    is_controller: bool
+
+
 class BrokerClient:
     """Talks to the cluster behind `bootstrap` ("host:port,host:port"). Raises only BrokerCallFailed."""
 
@@ -111,9 +119,7 @@ class BrokerClient:
             self._describe([], create=False)
         return self._cluster_id or ""
 
-    def create_topic(
-        self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]
-    ) -> None:
+    def create_topic(self, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
         """Create one topic. Either number may be BROKER_DEFAULT."""
         topic = CreatableTopic(
             name=TopicName(name),
@@ -137,8 +143,7 @@ class BrokerClient:
     def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """The configs of each topic that differ from Kafka's defaults, wherever they are set."""
         resources = tuple(
-            DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
-            for name in names
+            DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None) for name in names
         )
         response = self._bootstrap.call(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
         configs: dict[str, dict[str, str]] = {}
@@ -192,6 +197,17 @@ class BrokerClient:
         """The same by broker id."""
         self._describe([], create=False)
         return {broker: self._connect(*address) for broker, address in sorted(self._addresses.items())}
+
+    def describe_brokers(self) -> list[BrokerDescription]:
+        """The brokers that live, by id."""
+        request = MetadataRequest(topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+        response = self._bootstrap.call(request, MetadataResponse)
+        return sorted(
+            BrokerDescription(
+                int(each.node_id), each.host, int(each.port), each.rack, each.node_id == response.controller_id
+            )
+            for each in response.brokers
+        )
 
     def connection_to(self, host: str, port: int) -> BrokerConnection:
         return self._connect(host, port)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafkad.cli.asking import CommandFailed
-from kafkad.cli.commands.log_dirs import broker_of, directory_lines, partition_lines, percent_of, wanted_partitions
+from kafkad.cli.asking import CommandFailed, wanted_partitions
+from kafkad.cli.commands.log_dirs import broker_of, directory_lines, partition_lines, percent_of
 from kafkad.client.broker_client import PartitionDescription, TopicDescription
 from kafkad.client.log_dirs import UNKNOWN, LogDirDescription, Replica
 from kafkad.client.replica_moves import ReplicaMove, find_moves

@@ -25,6 +25,11 @@ ASKING = [
     ["transactions", "describe", "id"],
     ["transactions", "find-hanging", "--topic", "demo"],
     ["transactions", "abort", "--topic", "demo", "--partition", "0", "--start-offset", "0"],
+    ["brokers", "list"],
+    ["reassign", "list"],
+    ["reassign", "cancel", "demo"],
+    ["reassign", "start", "demo", "--to", "1,2"],
+    ["elect-leaders"],
     ["produce", "demo"],
     ["consume", "demo"],
 ]

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from kafka import TopicPartition  # type: ignore[import-untyped]
 from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
 
+from kafkad.cli import main
 from tests.daemon.test_cluster import Cluster
 
 FIRST, SECOND, THIRD = (TopicPartition("t", index) for index in range(3))
@@ -118,3 +120,29 @@ def test_the_next_controller_goes_on_with_what_is_under_way_and_not_with_what_wa
     cluster.wait_until(lambda: directories(cluster, 1) == {"t-0", "t-1"}, "what it had to give up is not there")
     cluster.produce(1, range(300, 600))
     assert cluster.consume(2, "g", 600) == sorted(range(600))
+
+
+def kafkad(cluster: Cluster, *args: str) -> list[str]:
+    """The lines that the command prints."""
+    done = CliRunner().invoke(main, [*args, "--bootstrap-server", cluster.brokers[2].bootstrap])
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()
+
+
+@pytest.mark.timeout(600)
+def test_the_command_line_moves_partitions_and_leaders(cluster: Cluster) -> None:
+    assert [line.split()[0] for line in kafkad(cluster, "brokers", "list")[1:]] == ["1", "2", "3"]
+    assert kafkad(cluster, "reassign", "start", "t-0", "t-1", "--to", "3,1") == [
+        "t-0 has gone to brokers 3,1.",
+        "t-1 has gone to brokers 3,1.",
+    ]
+    assert len(kafkad(cluster, "reassign", "list")) == 1
+    cluster.wait_until(lambda: replicas(cluster, 2) == [[3, 1], [3, 1], [1, 2]], "broker 2 knows")
+    assert cluster.leaders(2, "t") == [1, 3, 1]
+    assert kafkad(cluster, "elect-leaders") == ["t-0 has another leader."]
+    cluster.wait_until(lambda: cluster.leaders(2, "t") == [3, 3, 1], "the preferred replica leads")
+    assert kafkad(cluster, "elect-leaders", "t") == ["No partition needs another leader."]
+    refused = CliRunner().invoke(
+        main, ["reassign", "cancel", "t-2", "--bootstrap-server", cluster.brokers[3].bootstrap]
+    )
+    assert (refused.exit_code, refused.stderr) == (1, "kafkad: t-2: NO_REASSIGNMENT_IN_PROGRESS\n")

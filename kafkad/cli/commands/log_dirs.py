@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import click
 
-from kafkad.cli.asking import CommandFailed, asking, asks_broker
+from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partitions
 from kafkad.cli.options import json_option
 from kafkad.cli.transaction_tables import table
-from kafkad.client.broker_client import BrokerClient, TopicDescription
+from kafkad.client.broker_client import BrokerClient
 from kafkad.client.log_dirs import UNKNOWN, LogDirDescription, describe_log_dirs
 from kafkad.client.replica_moves import ReplicaMove, ask_to_move, find_moves
 
@@ -109,21 +109,6 @@ def _refuse_absent(wanted: Sequence[tuple[str, int]], moves: Sequence[ReplicaMov
     absent = [f"{topic}-{index}" for topic, index in wanted if (topic, index) not in there]
     if absent:
         raise CommandFailed(f"the broker of {target} has no online replica of {', '.join(absent)}")
-
-
-def wanted_partitions(names: Sequence[str], topics: Sequence[TopicDescription]) -> list[tuple[str, int]]:
-    """Topics and partitions by their names; a topic may be called like a partition of another, and comes first."""
-    known = {topic.name: [row.partition for row in topic.partitions] for topic in topics}
-    found: list[tuple[str, int]] = []
-    for name in names:
-        topic, _, number = name.rpartition("-")
-        if name in known:
-            found += ((name, index) for index in known[name])
-        elif number.isascii() and number.isdigit() and int(number) in known.get(topic, ()):
-            found.append((topic, int(number)))
-        else:
-            raise CommandFailed(f"there is no topic and no partition {name}")
-    return list(dict.fromkeys(found))
 
 
 def broker_of(found: Sequence[LogDirDescription], target: str, broker: int | None) -> int:

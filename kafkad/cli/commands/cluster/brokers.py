@@ -1,0 +1,77 @@
+"""`kafkad brokers`: who is in the cluster, and what each of them leads and has."""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from kafkad.cli.asking import asking, asks_broker
+from kafkad.cli.options import json_option
+from kafkad.cli.transaction_tables import table
+from kafkad.client.broker_client import BrokerDescription, TopicDescription
+
+
+class BrokerLoad(NamedTuple):
+    broker: int
+    host: str
+    port: int
+    rack: str | None
+    is_controller: bool
+    leads: int
+    replicas: int
+    out_of_sync: int
+
+
+@click.group(epilog="\b\nExample:\n  kafkad brokers list")
+def brokers() -> None:
+    """Show the brokers of the cluster."""
+
+
+@brokers.command("list", epilog="\b\nExample:\n  kafkad brokers list --json")
+@json_option
+@asks_broker
+def list_brokers(as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """Print each broker that lives, how many partitions it leads and has, and how many of those are out of sync."""
+    with asking(bootstrap, timeout_s) as client:
+        topics = client.topics()
+        found = loads(client.describe_brokers(), topics)
+    if as_json:
+        click.echo(json.dumps([each._asdict() for each in found]))
+        return
+    for line in broker_lines(found):
+        click.echo(line)
+
+
+def loads(found: Sequence[BrokerDescription], topics: Sequence[TopicDescription]) -> list[BrokerLoad]:
+    rows = [row for topic in topics for row in topic.partitions]
+    return [
+        BrokerLoad(
+            each.broker,
+            each.host,
+            each.port,
+            each.rack,
+            each.is_controller,
+            leads=sum(row.leader == each.broker for row in rows),
+            replicas=sum(each.broker in row.replicas for row in rows),
+            out_of_sync=sum(each.broker in row.replicas and each.broker not in row.isr for row in rows),
+        )
+        for each in found
+    ]
+
+
+def broker_lines(found: Sequence[BrokerLoad]) -> list[str]:
+    header = ("BROKER", "ADDRESS", "RACK", "CONTROLLER", "LEADS", "REPLICAS", "OUT-OF-SYNC")
+    rows = [
+        (
+            each.broker,
+            f"{each.host}:{each.port}",
+            each.rack or "-",
+            "yes" if each.is_controller else "no",
+            each.leads,
+            each.replicas,
+            each.out_of_sync,
+        )
+        for each in found
+    ]
+    return table(header, rows)

@@ -1,0 +1,51 @@
+"""`kafkad elect-leaders`: preferred replicas lead again, or any replica that lives leads at all."""
+
+import json
+import sys
+
+import click
+
+from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partitions
+from kafkad.cli.options import json_option
+from kafkad.client.reassignments import elect_leaders as elect
+
+_HELP = """Give leadership back to the first replica of each partition, where it is in sync.
+
+PARTITION is a topic and a number (orders-3), or a topic: all its partitions. Without any, all of the cluster.
+
+With --unclean a partition without leader gets one of its replicas that live, though it is not in sync: what that one
+does not have is lost.
+
+Exit code 0: all have the leader that was wanted; 1: some can't, and a line says why.
+
+\b
+Example:
+  kafkad elect-leaders
+  kafkad elect-leaders orders-3 --unclean
+"""
+
+
+@click.command("elect-leaders", help=_HELP, short_help="Give leadership back to preferred replicas.")
+@click.argument("partitions", metavar="[PARTITION]...", nargs=-1)
+@click.option("--unclean", is_flag=True, help="Elect a replica that is not in sync, where there is no leader.")
+@json_option
+@asks_broker
+def elect_leaders(partitions: tuple[str, ...], unclean: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """See `_HELP`."""
+    if unclean and not partitions:
+        raise CommandFailed("an election that may lose records needs the partitions by name")
+    with asking(bootstrap, timeout_s) as client:
+        wanted = wanted_partitions(partitions, client.topics()) if partitions else None
+        results = sorted(elect(client, wanted, unclean=unclean).items())
+    if as_json:
+        click.echo(json.dumps([{"topic": at[0], "partition": at[1], "error": why} for at, why in results]))
+    else:
+        for (topic, index), why in results:
+            if why is None:
+                click.echo(f"{topic}-{index} has another leader.")
+            else:
+                click.echo(f"kafkad: {topic}-{index}: {why}", err=True)
+        if not results:
+            click.echo("No partition needs another leader.")
+    if any(why for _, why in results):
+        sys.exit(1)

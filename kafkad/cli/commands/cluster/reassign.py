@@ -1,0 +1,118 @@
+"""`kafkad reassign`: move partitions to other brokers, show what is on its way, and cancel it."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+import click
+
+from kafkad.cli.asking import asking, asks_broker, wanted_partitions
+from kafkad.cli.options import json_option
+from kafkad.cli.transaction_tables import table
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.reassignments import Partition, Reason, Reassignment, reassign, reassignments
+
+_LOOK_S = 0.2
+
+
+@click.group(
+    "reassign",
+    epilog="\b\nExample:\n  kafkad reassign start orders-3 --to 2,3,1\n  kafkad reassign list\n"
+    "  kafkad reassign cancel orders-3",
+)
+def reassign_group() -> None:
+    """Move partitions to other brokers, while they are used."""
+
+
+_START_HELP = """Give partitions the replicas BROKERS, the preferred leader first.
+
+PARTITION is a topic and a number (orders-3), or a topic: all its partitions. New replicas are added to the old ones;
+when all of BROKERS are in sync, the others are deleted. The command waits until that is done; with --no-wait it only
+asks. A reassignment goes on without the command: Ctrl-C ends the waiting.
+
+Exit code 0: all have these replicas (with --no-wait: will have); 1: a partition was refused, and a line says why.
+
+\b
+Example:
+  kafkad reassign start orders-3 --to 2,3,1
+  kafkad reassign start orders --to 4,5 --no-wait
+"""
+
+
+@reassign_group.command(help=_START_HELP, short_help="Move partitions to other brokers.")
+@click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
+@click.option("--to", "target", required=True, metavar="BROKERS", help="Ids of brokers with commas.")
+@click.option("--no-wait", is_flag=True, help="Don't wait until the partitions have these replicas.")
+@json_option
+@asks_broker
+def start(
+    partitions: tuple[str, ...], target: str, no_wait: bool, as_json: bool, bootstrap: str, timeout_s: float
+) -> None:
+    """See `_START_HELP`."""
+    brokers = broker_ids(target)
+    with asking(bootstrap, timeout_s) as client:
+        wanted = wanted_partitions(partitions, client.topics())
+        results = reassign(client, dict.fromkeys(wanted, brokers))
+        if not no_wait:
+            _wait(client, [at for at, reason in results.items() if reason is None])
+    done = "goes" if no_wait else "has gone"
+    _tell(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
+
+
+@reassign_group.command(epilog="\b\nExample:\n  kafkad reassign cancel orders-3")
+@click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
+@json_option
+@asks_broker
+def cancel(partitions: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """Give partitions back the replicas that they had; new ones are deleted."""
+    with asking(bootstrap, timeout_s) as client:
+        wanted = wanted_partitions(partitions, client.topics())
+        results = reassign(client, dict.fromkeys(wanted))
+    _tell(results, "stays where it was", as_json=as_json)
+
+
+@reassign_group.command("list", epilog="\b\nExample:\n  kafkad reassign list --json")
+@json_option
+@asks_broker
+def list_reassignments(as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """Print the partitions that are on their way to other brokers."""
+    with asking(bootstrap, timeout_s) as client:
+        found = reassignments(client)
+    if as_json:
+        click.echo(json.dumps([each._asdict() for each in found]))
+        return
+    for line in reassignment_lines(found):
+        click.echo(line)
+
+
+def broker_ids(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise click.BadParameter(f"expected broker ids with commas, found {text!r}", param_hint="--to")
+    return tuple(map(int, parts))
+
+
+def reassignment_lines(found: Sequence[Reassignment]) -> list[str]:
+    rows = [(each.topic, each.partition, *(",".join(map(str, ids)) or "-" for ids in each[2:])) for each in found]
+    return table(("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"), rows)
+
+
+def _wait(client: BrokerClient, partitions: Sequence[Partition]) -> None:
+    waiting = set(partitions)
+    while waiting & {(each.topic, each.partition) for each in reassignments(client)}:
+        time.sleep(_LOOK_S)
+
+
+def _tell(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
+    if as_json:
+        rows = [{"topic": topic, "partition": index, "error": why} for (topic, index), why in sorted(results.items())]
+        click.echo(json.dumps(rows))
+    else:
+        for (topic, index), why in sorted(results.items()):
+            if why is None:
+                click.echo(f"{topic}-{index} {done}.")
+            else:
+                click.echo(f"kafkad: {topic}-{index}: {why}", err=True)
+    if any(results.values()):
+        sys.exit(1)

@@ -1,0 +1,48 @@
+"""`kafkad reassign`, `kafkad elect-leaders` and `kafkad brokers`: what their tables say, and what is wrong usage."""
+
+import pytest
+from click.testing import CliRunner
+
+from kafkad.cli import main
+from kafkad.cli.commands.cluster.brokers import broker_lines, loads
+from kafkad.cli.commands.cluster.reassign import reassignment_lines
+from kafkad.client.broker_client import BrokerDescription, PartitionDescription, TopicDescription
+from kafkad.client.reassignments import Reassignment
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("\t")][:-1]
+
+
+def test_reassignments_are_shown_with_who_comes_and_who_goes() -> None:
+    found = [Reassignment("t", 0, (4, 1, 2), (4,), (2,)), Reassignment("t", 3, (1, 2), (), (2,))]
+    assert [cells(line) for line in reassignment_lines(found)[1:]] == [
+        ["t", "0", "4,1,2", "4", "2"],
+        ["t", "3", "1,2", "-", "2"],
+    ]
+
+
+def test_brokers_are_shown_with_what_they_lead_and_lack() -> None:
+    rows = (
+        PartitionDescription(partition=0, leader=1, replicas=(1, 2), isr=(1,), offline_replicas=(2,)),
+        PartitionDescription(partition=1, leader=2, replicas=(2, 1), isr=(2, 1), offline_replicas=()),
+    )
+    topics = [TopicDescription(name="t", topic_id=None, is_internal=False, partitions=rows)]
+    found = [BrokerDescription(1, "a", 9092, "r", True), BrokerDescription(2, "b", 9093, None, False)]
+    assert [cells(line) for line in broker_lines(loads(found, topics))[1:]] == [
+        ["1", "a:9092", "r", "yes", "1", "2", "0"],
+        ["2", "b:9093", "-", "no", "1", "2", "1"],
+    ]
+
+
+@pytest.mark.parametrize("target", ["", "1,", "a", "1 2", "-1"])
+def test_replicas_that_are_no_broker_ids_are_wrong_usage(target: str) -> None:
+    outcome = CliRunner().invoke(main, ["reassign", "start", "t", f"--to={target}"])
+    assert outcome.exit_code == 2
+    assert "expected broker ids" in outcome.stderr
+
+
+def test_an_unclean_election_of_everything_is_refused() -> None:
+    outcome = CliRunner().invoke(main, ["elect-leaders", "--unclean"])
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert "needs the partitions by name" in outcome.stderr
