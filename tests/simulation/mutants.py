@@ -13,10 +13,8 @@ from kafkad.core.log.pending_flush import PendingFlush
 from kafkad.core.log.producers.producer_state import ACCEPT, ProducerStates
 from kafkad.core.log.recovery.loading import LoadRequest
 from kafkad.core.partition_slot import PartitionSlot
-from kafkad.core.types import LogPosition
-from kafkad.handlers import fetch
+from kafkad.core.types import LOG_END, LogPosition
 from kafkad.processes.controller.topic_deletion import TopicDeletions
-from kafkad.processes.network.fetch_watches import FetchWatches
 from kafkad.processes.network.logs.readers import LogReaders
 from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime import rings
@@ -115,12 +113,6 @@ def _never_late(self: SlotPublisher, peer: ProcessKey, frame: bytes) -> None:
             owned.watchers.append((peer.index, offset, isolation))
 
 
-def _looks_no_more(self: FetchWatches, worker: int) -> bool:
-    """Lets the owner sleep on the word that there is nothing new, which was true before."""
-    self._new[worker].clear()
-    return False
-
-
 def _keeps_the_arena() -> Sequence[Patch]:
     finish = ProduceRequests._finish
 
@@ -157,9 +149,15 @@ def _keeps_the_ended(self: TopicDeletions, worker: int) -> None:
     """Waits for a dead worker to do what it was never told."""
 
 
-def _reads_to_the_watermark(published: PartitionSlot, measure: Any) -> LogPosition:
+def _reads_to_the_watermark(published: PartitionSlot, isolation: int) -> LogPosition:
     """Open transactions hold nobody back."""
+    if isolation == LOG_END:
+        return LogPosition(published.leo_offset, published.leo_segment, published.leo_position)
     return LogPosition(published.hw_offset, published.hw_segment, published.hw_position)
+
+
+def _ends_at_the_watermark(published: PartitionSlot, isolation: int) -> int:
+    return _reads_to_the_watermark(published, isolation).offset
 
 
 def _names_nobody(self: LogReaders, *_: object) -> list[tuple[int, int]]:
@@ -206,6 +204,8 @@ def _mutant(
     also: Callable[[], Sequence[Patch]] = tuple,
     shape: Callable[[Shape], Shape] = rough,
 ) -> Mutation:
+    for owner, name, _ in patches:
+        assert hasattr(owner, name), f"{owner} has no {name}: nothing would be broken"
     return Mutation(shape=shape, worker=worker, patches=lambda: [*patches, *also()])
 
 
@@ -218,13 +218,14 @@ MUTANTS = {
     "recognizes no repetition": _mutant((ProducerStates, "check", _accepts)),
     "believes every log": _mutant((loading, "LoadRequest", _believes_every_log)),
     "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late)),
-    "does not look again before it lets an owner sleep": _mutant((FetchWatches, "has_news", _looks_no_more)),
     "gives no arena back": _mutant(also=_keeps_the_arena),
     "cleans what has grown": _mutant(
         (owner_questions, "_last_segment_below", _below_the_watermark), shape=_crowded
     ),
     "leaves deletions to the dead": _mutant((TopicDeletions, "worker_ended", _keeps_the_ended)),
-    "reads open transactions": _mutant((fetch, "_upper_bound", _reads_to_the_watermark)),
+    "reads open transactions": _mutant(
+        (PartitionSlot, "upper_bound", _reads_to_the_watermark), (PartitionSlot, "upper_offset", _ends_at_the_watermark)
+    ),
     "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody)),
     "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing)),
     "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone)),
@@ -232,4 +233,6 @@ MUTANTS = {
     "does not answer for the dead": _mutant((ProduceRequests, "worker_lost", _forgets_the_dead)),
 }
 """Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation
-and topic id as well; it takes two mistakes for a client to see something."""
+and topic id as well; it takes two mistakes for a client to see something. Nor one that does not look again before it
+lets an owner sleep (`FetchWatches.has_news`, which has tests of its own): a fetch is measured once more when its time
+is over, so that it is late, and the clocks here pass over that."""

@@ -143,9 +143,16 @@ class Membership:
 
         def reopen() -> ZookeeperStore:
             lost.close()
-            store = self._sessions.open()
-            self._changes.watch(store)
-            return store
+            while True:
+                store = self._sessions.open()
+                try:
+                    self._changes.watch(store)
+                except CoordinationError as error:
+                    log.warning("ZooKeeper was away again while the session began: %s", error)
+                    store.close()
+                    self._sessions.pause()
+                else:
+                    return store
 
         self._store_thread.submit(reopen, self._reopened)
         if self.member is not None:
