@@ -10,7 +10,16 @@ from uuid import UUID
 
 from msgspec import structs
 
-from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
+from kafkad.core.controller.image import (
+    NO_LEADER,
+    NO_LOG_DIR,
+    NO_OWNER,
+    NO_SLOT,
+    Broker,
+    MetadataImage,
+    Partition,
+    Topic,
+)
 from kafkad.core.controller.startup.reconciliation import (
     FoundDirectory,
     KnownTopic,
@@ -50,9 +59,14 @@ def start_host(
     topics: Mapping[str, AssignedTopic],
     broker_configs: Mapping[str, Mapping[str, str]],
     directories: Directories,
+    brokers: Mapping[int, Broker] | None = None,
     inherited: SharedMemoryState | None = None,
 ) -> HostStarted:
-    """Raises `StartRefused` when a partition is in two directories."""
+    """`brokers` are registered. Until the controller says who lives, clients are told of them: from a broker that names
+    itself alone they would conclude that all others are gone.
+
+    Raises `StartRefused` when a partition is in two directories.
+    """
     known = {name: KnownTopic.of(topic.id, topic.assignments, broker_id) for name, topic in topics.items()}
     result = reconcile(known, {}, directories.found)
     result.refuse_duplicates()
@@ -67,6 +81,7 @@ def start_host(
     image = MetadataImage(
         version=version,
         cluster_id=cluster_id,
+        brokers={each: broker for each, broker in (brokers or {}).items() if each != broker_id},
         topics={name: _topic(topics[name], placed) for name, placed in rows.items()},
         names_by_id={topics[name].id: name for name in rows},
         broker_configs={name: dict(configs) for name, configs in broker_configs.items()},

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from kafkad.core.cluster.control_requests import LeaderAndIsrPartition, LeaderAndIsrRequest, LeaderAndIsrTopic
-from kafkad.core.controller.image import NO_LEADER, NO_SLOT
+from kafkad.core.controller.image import NO_LEADER, NO_SLOT, Broker, Listener
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, StartRefused
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState
 from kafkad.core.errors import ErrorCode
@@ -20,7 +20,9 @@ def found(name: str, log_dir: int = 0, topic_id: UUID | None = ID) -> FoundDirec
     return FoundDirectory(log_dir=log_dir, name=name, topic_id=topic_id)
 
 
-def started(*directories: FoundDirectory, inherited: SharedMemoryState | None = None) -> HostStarted:
+def started(
+    *directories: FoundDirectory, brokers: tuple[Broker, ...] = (), inherited: SharedMemoryState | None = None
+) -> HostStarted:
     return start_host(
         broker_id=2,
         workers=2,
@@ -28,6 +30,7 @@ def started(*directories: FoundDirectory, inherited: SharedMemoryState | None = 
         topics={"t": TOPIC},
         broker_configs={"": {"log.retention.ms": "1"}},
         directories=Directories(found=directories, online=frozenset({0, 1})),
+        brokers={each.id: each for each in brokers},
         inherited=inherited,
     )
 
@@ -40,6 +43,15 @@ def test_replicas_on_disk_have_a_place_and_no_role() -> None:
     assert {(row.leader, row.leader_epoch) for row in rows} == {(NO_LEADER, -1)}
     assert image.topics["t"].configs == TOPIC.configs
     assert (image.cluster_id, image.broker_configs) == ("c", {"": {"log.retention.ms": "1"}})
+
+
+def test_clients_are_told_of_the_registered_brokers_before_the_controller_says_who_lives() -> None:
+    listener = Listener(name="PLAINTEXT", host="h", port=1, security_protocol="PLAINTEXT")
+    one, earlier_self, three = (Broker(id=each, epoch=each, listeners=(listener,), rack=None) for each in (1, 2, 3))
+    hosting = started(brokers=(one, earlier_self, three)).hosting
+    assert hosting.image.brokers == {1: one, 3: three}
+    hosting.registered(9, (listener,), None)
+    assert {each.id: each.epoch for each in hosting.image.brokers.values()} == {1: 1, 2: 9, 3: 3}
 
 
 def test_any_leader_epoch_gives_a_loaded_replica_its_role() -> None:

@@ -88,6 +88,7 @@ def _opened(
     context: ChildContext, handover: ControllerHandover, store: ZookeeperStore, failed: frozenset[int] | set[int]
 ) -> OpenedHost:
     config = context.config
+    assert config.cluster is not None, "only a broker in a cluster has this"
     directories = context.log_directories
     ensure_paths(store)
     online = [each for at, each in enumerate(directories) if at not in failed]
@@ -113,6 +114,7 @@ def _opened(
         cluster_id=cluster_id,
         topics=topics,
         broker_configs=broker_configs(store),
+        brokers=live_brokers(store, config.cluster.inter_broker_listener)[0],
         directories=Directories(
             found=tuple(found),
             online=frozenset(range(len(directories))) - offline,
