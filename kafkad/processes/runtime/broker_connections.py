@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_MS = 10_000
 """As socket.connection.setup.timeout.ms of Apache Kafka."""
+REQUEST_TIMEOUT_MS = 30_000
+"""As request.timeout.ms of Apache Kafka."""
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000
 """As reconnect.backoff.ms; Apache Kafka's controller tries every 100 ms for ever."""
 
@@ -64,7 +66,7 @@ class Request:
     body: bytes
     on_reply: Callable[[memoryview], None]
     on_failure: Callable[[str], None]
-    timeout_ms: int = 30_000
+    timeout_ms: int = REQUEST_TIMEOUT_MS
     repeats: bool = False
     longest_pause_ms: int = LONGEST_PAUSE_MS
     on_refused: Callable[[], None] | None = None

@@ -9,10 +9,8 @@ from kafkad.core.controller.image import Broker
 from kafkad.core.hosting.shutting_down import ShuttingDown
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
 from kafkad.processes.controller.cluster.joint import Host
-from kafkad.processes.runtime.broker_connections import Request
 from kafkad.wire.api_table import CONTROLLED_SHUTDOWN as API_KEY
 from kafkad.wire.cluster.broker_requests import CONTROLLED_SHUTDOWN
-from kafkad.wire.primitives import MalformedRequest
 
 log = logging.getLogger(__name__)
 
@@ -61,23 +59,7 @@ class ControlledShutdown:
         request = ControlledShutdownRequest(broker_id=broker.id, broker_epoch=broker.epoch)
         if self._here(request, self._answered):
             return
-        self._passing_on.send(
-            Request(
-                api_key=API_KEY,
-                version=VERSION,
-                is_flexible=True,
-                body=CONTROLLED_SHUTDOWN.encode_request(request, VERSION),
-                on_reply=self._replied,
-                on_failure=lambda _reason: self._answered(None),
-                timeout_ms=TIMEOUT_MS,
-            )
-        )
-
-    def _replied(self, body: memoryview) -> None:
-        try:
-            self._answered(CONTROLLED_SHUTDOWN.decode_response(body, VERSION))
-        except MalformedRequest:
-            self._answered(None)
+        self._passing_on.ask(API_KEY, VERSION, CONTROLLED_SHUTDOWN, request, self._answered, TIMEOUT_MS)
 
     def _answered(self, response: ControlledShutdownResponse | None) -> None:
         self._state.answered(response, self._host.image, self._host.broker_id, monotonic_ms())

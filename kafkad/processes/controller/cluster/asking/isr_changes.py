@@ -20,10 +20,8 @@ from kafkad.core.controller.image import Broker
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
 from kafkad.processes.controller.events import Send
-from kafkad.processes.runtime.broker_connections import Request
 from kafkad.wire.api_table import ALTER_PARTITION as API_KEY
 from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
-from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeWanted, pack_message
 
 RETRY_MS = 50
@@ -67,16 +65,7 @@ class IsrChanges:
         request = self._request(self._broker)
         if self._alter_here(request, self._answered):
             return
-        self._passing_on.send(
-            Request(
-                api_key=API_KEY,
-                version=VERSION,
-                is_flexible=True,
-                body=ALTER_PARTITION.encode_request(request, VERSION),
-                on_reply=self._replied,
-                on_failure=lambda _reason: self._answered(None),
-            )
-        )
+        self._passing_on.ask(API_KEY, VERSION, ALTER_PARTITION, request, self._answered)
 
     def _request(self, broker: Broker) -> AlterPartitionRequest:
         topics: dict[bytes, list[AlterPartitionPartition]] = {}
@@ -97,12 +86,6 @@ class IsrChanges:
                 for topic_id, partitions in topics.items()
             ),
         )
-
-    def _replied(self, body: memoryview) -> None:
-        try:
-            self._answered(ALTER_PARTITION.decode_response(body, VERSION))
-        except MalformedRequest:
-            self._answered(None)
 
     def _answered(self, response: AlterPartitionResponse | None) -> None:
         sent, self._sent = self._sent, {}

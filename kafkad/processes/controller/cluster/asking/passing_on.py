@@ -4,7 +4,9 @@ Clients need not find the controller, whichever broker it is and however often i
 """
 
 from collections import deque
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
@@ -13,6 +15,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.cluster.joint import Host
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import (
+    REQUEST_TIMEOUT_MS,
     BrokerConnections,
     Destination,
     Request,
@@ -21,9 +24,12 @@ from kafkad.processes.runtime.broker_connections import (
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire.api_table import APIS, CREATE_TOPICS
 from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, TopicsToCreate, TopicToCreate
+from kafkad.wire.cluster.schema import Message
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, AutoCreated, pack_message
 
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 NO_ONE = "no controller is elected"
 _TIMEOUT_MS = 60_000
 HELD_MS = 10_000
@@ -52,6 +58,37 @@ class PassingOn:
             request.on_failure(NO_ONE)
         else:
             self._connections.send(to, request)
+
+    def ask(
+        self,
+        api_key: int,
+        version: int,
+        message: Message[Asked, Answer],
+        request: Asked,
+        answered: Callable[[Answer | None], None],
+        timeout_ms: int = REQUEST_TIMEOUT_MS,
+    ) -> None:
+        """A request of this broker's own; None: there is no answer, or none that can be read."""
+
+        def replied(body: memoryview) -> None:
+            try:
+                answer = message.decode_response(body, version)
+            except MalformedRequest:
+                answered(None)
+            else:
+                answered(answer)
+
+        self.send(
+            Request(
+                api_key=api_key,
+                version=version,
+                is_flexible=message.is_flexible(version),
+                body=message.encode_request(request, version),
+                on_reply=replied,
+                on_failure=lambda _reason: answered(None),
+                timeout_ms=timeout_ms,
+            )
+        )
 
     def _send_or_hold(self, request: Request) -> None:
         to = self.destination()
