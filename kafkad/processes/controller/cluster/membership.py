@@ -141,18 +141,13 @@ class Membership:
         self._loop.unwatch(self._store.fileno())
         lost = self._store
 
+        def watched(store: ZookeeperStore) -> ZookeeperStore:
+            self._changes.watch(store)
+            return store
+
         def reopen() -> ZookeeperStore:
             lost.close()
-            while True:
-                store = self._sessions.open()
-                try:
-                    self._changes.watch(store)
-                except CoordinationError as error:
-                    log.warning("ZooKeeper was away again while the session began: %s", error)
-                    store.close()
-                    self._sessions.pause()
-                else:
-                    return store
+            return self._sessions.begin(watched)
 
         self._store_thread.submit(reopen, self._reopened)
         if self.member is not None:

@@ -22,7 +22,7 @@ from kafkad.core.controller.startup.reconciliation import FoundDirectory, StartR
 from kafkad.core.controller.startup.startup import Directories
 from kafkad.core.controller.startup.term import ensure_cluster_id, ensure_paths
 from kafkad.core.controller.store import nodes
-from kafkad.core.coordination_store import CoordinationError, CoordinationStore
+from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.registration import Waiting, try_to_register
 from kafkad.core.hosting.resuming import StoredRoles, resume
@@ -71,17 +71,7 @@ def open_host(context: ChildContext, handover: ControllerHandover, sessions: Ses
         )
     failed = handover.offline | {at for at, each in enumerate(directories) if not each.is_online}
     failed |= unreadable((at, each) for at, each in enumerate(directories) if at not in failed)
-    while True:
-        store = sessions.open()
-        try:
-            return _opened(context, handover, store, failed)
-        except CoordinationError as error:
-            store.close()
-            log.warning("ZooKeeper was away while the broker started, which begins again: %s", error)
-            sessions.pause()
-        except BaseException:
-            store.close()
-            raise
+    return sessions.begin(lambda store: _opened(context, handover, store, failed))
 
 
 def _opened(

@@ -6,6 +6,8 @@ of a controller process that was replaced is the session of the one before: the 
 
 import logging
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 from kafkad.adapters.stores.session_file import SessionFile
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore, ZookeeperUnreachable
@@ -13,6 +15,7 @@ from kafkad.config.entities.broker import ClusterConfig
 from kafkad.core.coordination_store import CoordinationError, SessionLost
 
 log = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 RETRY_S = 1.0
 
@@ -39,7 +42,24 @@ class Sessions:
         if self._stopping.wait(seconds):
             raise Stopped
 
-    def open(self) -> ZookeeperStore:
+    def begin(self, work: Callable[[ZookeeperStore], Result]) -> Result:
+        """Do `work` in a new session, and in another one when that breaks meanwhile.
+
+        Raises `Stopped`, and what `work` raises otherwise: then the session is closed.
+        """
+        while True:
+            store = self._open()
+            try:
+                return work(store)
+            except CoordinationError as error:
+                store.close()
+                log.warning("ZooKeeper was away while the session began, which begins again: %s", error)
+                self.pause()
+            except BaseException:
+                store.close()
+                raise
+
+    def _open(self) -> ZookeeperStore:
         """Raises `Stopped`."""
         has_said_so = False
         while True:
