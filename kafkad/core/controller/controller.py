@@ -14,7 +14,6 @@ from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import (
     DEFAULT_BROKER,
     NO_LOG_DIR,
-    NO_OWNER,
     NO_SLOT,
     MetadataImage,
     Partition,
@@ -37,12 +36,11 @@ from kafkad.core.controller.store.storing import stored_or_refused
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.names import CollisionIndex
-from kafkad.core.controller.topics.placement import Place, Placement
+from kafkad.core.controller.topics.placement import NOT_HERE, Placement
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.errors import KafkaError
 from kafkad.core.types import TopicPartition
 
-NOT_HERE = Place(NO_SLOT, NO_OWNER, NO_LOG_DIR)
 OFFLINE = -1
 """Stands for "some partition in an offline directory": such a deletion ends only when the directory is back."""
 _PARTITIONS_FINISHED_AT_ONCE = 500

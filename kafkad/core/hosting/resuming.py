@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
 from kafkad.core.controller.elected.announcements import Announcer, Request
-from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, Broker, Partition, Topic
+from kafkad.core.controller.image import Broker, Topic
+from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.topics.placement import NOT_HERE
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.start import AssignedTopic
 from kafkad.core.types import TopicPartition
@@ -63,17 +65,5 @@ def _topic(topic: AssignedTopic, stored: StoredRoles) -> Topic:
     for index, replicas in enumerate(topic.assignments):
         state = stored.states.get(TopicPartition(topic.name, index))
         if state is not None:
-            rows.append(
-                Partition(
-                    index=index,
-                    slot=NO_SLOT,
-                    owner=NO_OWNER,
-                    log_dir=NO_LOG_DIR,
-                    leader=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    partition_epoch=state.partition_epoch,
-                    replicas=replicas,
-                    isr=state.isr,
-                )
-            )
+            rows.append(make_partition(index, NOT_HERE, replicas, state))
     return Topic(name=topic.name, id=topic.id, partitions=tuple(rows), configs=dict(topic.configs))

@@ -8,28 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from msgspec import structs
-
 from kafkad.core.controller.image import (
     NO_LEADER,
-    NO_LOG_DIR,
-    NO_OWNER,
     NO_SLOT,
     Broker,
     MetadataImage,
     Partition,
     Topic,
 )
+from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.startup.reconciliation import (
     FoundDirectory,
     KnownTopic,
     reconcile,
 )
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState
-from kafkad.core.controller.topics.placement import Place, Placement, SlotTable
+from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.topics.placement import NOT_HERE, Place, Placement, SlotTable
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.segments.layout import directory_name
 from kafkad.core.types import NO_LEADER_EPOCH, TopicPartition
+
+_NO_ROLE = PartitionState(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH, isr=(), partition_epoch=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,15 +159,5 @@ def _topic(topic: AssignedTopic, places: Mapping[int, Place]) -> Topic:
 
 def _row(topic: AssignedTopic, index: int, place: Place | None) -> Partition:
     """Without a role: whatever leader epoch the controller names is newer."""
-    row = Partition(
-        index=index,
-        slot=NO_SLOT,
-        owner=NO_OWNER,
-        log_dir=NO_LOG_DIR,
-        leader=NO_LEADER,
-        leader_epoch=NO_LEADER_EPOCH,
-        partition_epoch=-1,
-        replicas=topic.assignments[index] if index < len(topic.assignments) else (),
-        isr=(),
-    )
-    return row if place is None else structs.replace(row, slot=place.slot, owner=place.owner, log_dir=place.log_dir)
+    replicas = topic.assignments[index] if index < len(topic.assignments) else ()
+    return make_partition(index, place or NOT_HERE, replicas, _NO_ROLE)

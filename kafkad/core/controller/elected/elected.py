@@ -25,7 +25,7 @@ from kafkad.core.controller.elected.shutting_down import led_by_others, not_in_s
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import Broker, Partition, Topic
-from kafkad.core.controller.partition_rows import in_state, state_of
+from kafkad.core.controller.partition_rows import in_states, state_of
 from kafkad.core.controller.reassignments import under_way
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.store.stored import PartitionState
@@ -223,14 +223,11 @@ class ElectedController(ReassigningController):
         if not states:
             return
         self._tree.set_states(states)
-        by_topic: dict[str, list[Partition]] = {}
-        for at, state in states.items():
-            by_topic.setdefault(at.topic, []).append(
-                in_state(self.image.topics[at.topic].partitions[at.partition], state)
-            )
-        self._publish(tuple(deltas.PartitionsChanged(name, tuple(rows)) for name, rows in by_topic.items()))
+        changes = in_states(self.image, states)
+        self._publish(changes)
         self.take_deltas()
-        self._requests += self._announcer.metadata([(self.image.topics[name], rows) for name, rows in by_topic.items()])
+        rows = [(self.image.topics[each.name], each.partitions) for each in changes]
+        self._requests += self._announcer.metadata(rows)
 
     def _altered(
         self, topic_id: UUID, name: str, index: int, refusals: Mapping[tuple[UUID, int], ErrorCode]

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from uuid import UUID
 
+from msgspec import structs
+
 from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.electorate import Electorate
-from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
+from kafkad.core.controller.image import NO_LEADER, MetadataImage, Partition, Topic
+from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.repair import complete_states, identify
 from kafkad.core.controller.store import nodes
@@ -15,6 +18,7 @@ from kafkad.core.controller.store.odd_nodes import OddNodes
 from kafkad.core.controller.store.stored import PartitionState
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import ReplicaAssignment
+from kafkad.core.controller.topics.placement import NOT_HERE
 from kafkad.core.coordination_store import CoordinationStore, Node
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
@@ -88,16 +92,5 @@ def _deleted_topic(name: str, node: Node | None) -> Topic:
 
 
 def _row(index: int, assignment: ReplicaAssignment, state: PartitionState) -> Partition:
-    return Partition(
-        index=index,
-        slot=NO_SLOT,
-        owner=NO_OWNER,
-        log_dir=NO_LOG_DIR,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        replicas=assignment.replicas,
-        isr=state.isr,
-        adding=assignment.adding,
-        removing=assignment.removing,
-    )
+    row = make_partition(index, NOT_HERE, assignment.replicas, state)
+    return structs.replace(row, adding=assignment.adding, removing=assignment.removing)

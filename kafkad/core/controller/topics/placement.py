@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 
-from kafkad.core.controller.image import NO_SLOT, Partition
+from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, Partition
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.types import TopicPartition
 
@@ -24,6 +24,10 @@ class Place:
     slot: int
     owner: int
     log_dir: int
+
+
+NOT_HERE = Place(NO_SLOT, NO_OWNER, NO_LOG_DIR)
+"""Of a partition that this broker does not have."""
 
 
 class SlotTable:
