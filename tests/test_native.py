@@ -167,6 +167,27 @@ def test_no_value_is_a_number_or_a_kind_of_number() -> None:
     assert either == set()
 
 
+def test_a_set_meets_the_keys_of_a_mapping_in_its_methods() -> None:
+    """`frozenset(…) & mapping.keys()` is a set, which mypy believes to be frozen: compiled code raises TypeError."""
+    found = [
+        f"{module}:{node.lineno}"
+        for module in sorted(compiled_modules())
+        for node in ast.walk(ast.parse(file_of(module).read_text()))
+        if isinstance(node, ast.BinOp | ast.AugAssign)
+        and isinstance(right := node.right if isinstance(node, ast.BinOp) else node.value, ast.Call)
+        and isinstance(right.func, ast.Attribute)
+        and right.func.attr == "keys"
+        and not _is_keys(node)
+    ]
+    assert found == []
+
+
+def _is_keys(node: ast.BinOp | ast.AugAssign) -> bool:
+    """keys() of two mappings make a set, and mypy knows that."""
+    left = node.left if isinstance(node, ast.BinOp) else node.target
+    return isinstance(left, ast.Call) and isinstance(left.func, ast.Attribute) and left.func.attr == "keys"
+
+
 def test_bounds_of_slices_have_no_effects() -> None:
     """The compiler works out the bounds twice when what is sliced is no list, tuple or string."""
     pure = {"len", "max", "min", "rindex", "bisect_left", "bisect_right", "segment_number"}

@@ -6,6 +6,7 @@
 #   KAFKAD_DEB_VERSION  another version than the changelog's, for tests of upgrades
 #   KAFKAD_DEB_SCRATCH  where to build (default: a temporary folder, removed at the end)
 #   KAFKAD_DEB_WHEELS   a folder that keeps the wheels between builds (default: build/wheels)
+#   KAFKAD_PURE=1       nothing of kafkad is compiled
 set -euo pipefail
 
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
@@ -13,7 +14,8 @@ mkdir -p "${1:-$checkout}"
 output=$(realpath "${1:-$checkout}")
 wheels=${KAFKAD_DEB_WHEELS:-$checkout/build/wheels}
 python=/usr/bin/python3.11
-build_packages=(build-essential debhelper dh-python fakeroot po-debconf python3 python3-pip python3-setuptools python3-wheel)
+build_packages=(build-essential debhelper dh-python fakeroot po-debconf python3 python3-dev python3-pip python3-setuptools
+    python3-wheel)
 
 missing=()
 for package in "${build_packages[@]}"; do
@@ -36,25 +38,27 @@ else
     trap 'rm -rf "$scratch"' EXIT
 fi
 
-lock=$checkout/packaging/debian/requirements.lock
+locks=("$checkout/packaging/debian/requirements.lock" "$checkout/packaging/native/requirements.lock")
 mkdir -p "$wheels"
-if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "$lock" | sort >.wanted &&
+if ! (cd "$wheels" && sed -n 's/.*sha256:\([0-9a-f]*\)$/\1/p' "${locks[@]}" | sort -u >.wanted &&
     sha256sum -- *.whl 2>/dev/null | cut -d' ' -f1 | sort | cmp -s - .wanted); then
     rm -f "$wheels"/*.whl
-    "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \
-        --require-hashes --dest "$wheels" --requirement "$lock"
+    for lock in "${locks[@]}"; do
+        "$python" -m pip download --quiet --disable-pip-version-check --no-cache-dir --no-deps --only-binary :all: \
+            --require-hashes --dest "$wheels" --requirement "$lock"
+    done
 fi
 
 source=$scratch/kafkad
 mkdir "$source"
-parts=(kafkad etc examples docs packaging README.md CHANGES.md setup.cfg pyproject.toml)
+parts=(kafkad etc examples docs packaging README.md CHANGES.md setup.cfg setup.py pyproject.toml)
 if git -C "$checkout" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     # What lies around in the checkout is none of the package's business.
     git -C "$checkout" ls-files -z -- "${parts[@]}" |
         tar -C "$checkout" --ignore-failed-read --null --files-from - --create | tar -C "$source" --extract
 else
     (cd "$checkout" && cp -r "${parts[@]}" "$source/")
-    find "$source" -name __pycache__ -prune -exec rm -r {} +
+    find "$source" \( -name __pycache__ -o -name '*.so' -o -name compiled.json \) -prune -exec rm -r {} +
 fi
 cp -r "$checkout/packaging/debian" "$source/debian"
 cp "$checkout"/packaging/systemd/kafkad.service "$source/debian/kafkad.service"
@@ -66,6 +70,7 @@ if [ -n "${KAFKAD_DEB_VERSION:-}" ]; then
 fi
 # What a proxy would answer with an error: a build that reaches for the network fails.
 if ! (cd "$source" && env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$scratch" LC_ALL=C.UTF-8 TZ=UTC \
+    KAFKAD_PURE="${KAFKAD_PURE:-}" \
     http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9 \
     dpkg-buildpackage --build=binary --no-sign >"$scratch/log" 2>&1); then
     tail -n 40 "$scratch/log" >&2

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes requirements.lock anew: the newest versions that setup.cfg allows, with the hashes of their wheels.
+# Writes requirements.lock anew: the newest versions that setup.cfg allows, with the hashes of their wheels; and the
+# one of packaging/native, for what it takes to compile.
 # To be run by whoever wants newer versions in the package, on the machine that it is for (Python 3.11, amd64).
 set -eu
 cd "$(dirname "$0")/../.."
@@ -13,13 +14,20 @@ setup = configparser.ConfigParser()
 setup.read("setup.cfg")
 print(setup["options"]["install_requires"].strip())
 ' >"$scratch/requirements"
-"$python" -m pip download --quiet --only-binary :all: --dest "$scratch/wheels" --requirement "$scratch/requirements"
-{
-    sed '/^[^#]/,$d' packaging/debian/requirements.lock
-    for wheel in "$scratch"/wheels/*.whl; do
-        name=$(basename "$wheel" | cut -d- -f1 | tr _ -)
-        version=$(basename "$wheel" | cut -d- -f2)
-        echo "$name==$version --hash=sha256:$(sha256sum "$wheel" | cut -d' ' -f1)"
-    done
-} >"$scratch/lock"
-mv "$scratch/lock" packaging/debian/requirements.lock
+
+lock() {
+    requirements=$1 lock=$2 wheels=$scratch/wheels-$(basename "$1")
+    "$python" -m pip download --quiet --only-binary :all: --dest "$wheels" --requirement "$requirements"
+    {
+        sed '/^[^#]/,$d' "$lock"
+        for wheel in "$wheels"/*.whl; do
+            name=$(basename "$wheel" | cut -d- -f1 | tr _ -)
+            version=$(basename "$wheel" | cut -d- -f2)
+            echo "$name==$version --hash=sha256:$(sha256sum "$wheel" | cut -d' ' -f1)"
+        done
+    } >"$scratch/lock"
+    mv "$scratch/lock" "$lock"
+}
+
+lock "$scratch/requirements" packaging/debian/requirements.lock
+lock packaging/native/requirements.txt packaging/native/requirements.lock

@@ -50,7 +50,9 @@ def test_image_says_how_it_is_run(images: Images) -> None:
 
 def test_image_holds_the_package_and_nothing_of_its_building(container: Container) -> None:
     root = container.root
-    assert call(["chroot", str(root), "kafkad", "--version"]) == f"kafkad, version {__version__} (interpreted)\n"
+    # tox may have said that nothing compiled is to run.
+    version = call(["env", "--unset=KAFKAD_INTERPRETED", "chroot", str(root), "kafkad", "--version"])
+    assert version == f"kafkad, version {__version__} (compiled)\n"
     for folder in ("var/lib/kafkad", "run/kafkad"):
         assert ((root / folder).stat().st_uid, (root / folder).stat().st_gid) == (KAFKAD, KAFKAD)
     for left in ("tmp", "var/lib/apt/lists", "var/cache/apt"):

@@ -29,7 +29,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["sh", "-c", f'tar -C "{CHECKOUT}" --null -T - -c | tar -C "{clone}" -x'], input=files, check=True
     )
     # The wheel is built from the source distribution, which shows that that is complete.
-    call([sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(clone)], within=300)
+    call([sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(clone)], within=1100)
     return folder / "dist"
 
 
@@ -65,4 +65,4 @@ def test_wheel_runs_without_being_installed(dist: Path, tmp_path: Path) -> None:
 
 def test_source_distribution_has_what_the_wheel_is_made_of(dist: Path) -> None:
     names = sorted(path.name.partition("-")[0] + path.name[-7:] for path in dist.iterdir())
-    assert names == ["kafkad.tar.gz", "kafkadany.whl"]
+    assert names == ["kafkad.tar.gz", "kafkad_64.whl"]

@@ -1,7 +1,11 @@
-"""What people install: the built wheel in an empty virtual environment, away from the checkout."""
+"""What people install: the built wheel in an empty virtual environment, away from the checkout.
+
+Where compiled code is tested it is the compiled one, otherwise the one for any machine.
+"""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,6 +14,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
+IS_COMPILED = os.environ.get("KAFKAD_TESTED") == "compiled"
 _INSTALL = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
 
 
@@ -18,7 +23,8 @@ def _run(*command: str | Path, cwd: Path) -> str:
         [str(each) for each in command],
         cwd=cwd,
         # What the checkout puts on the path must not stand in for what is installed.
-        env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+        env={name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "KAFKAD_"))}
+        | {"KAFKAD_PURE": str(int(not IS_COMPILED))},
         capture_output=True,
         text=True,
         timeout=300,
@@ -32,12 +38,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, so that the checkout stays as it is."""
     source = tmp_path_factory.mktemp("source")
     for name in _run("git", "ls-files", "-co", "--exclude-standard", cwd=CHECKOUT).splitlines():
-        if name.startswith("kafkad/") or "/" not in name:
+        if name.startswith(("kafkad/", "packaging/native/")) or "/" not in name:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((CHECKOUT / name).read_bytes())
+            shutil.copy2(CHECKOUT / name, source / name)
+    if IS_COMPILED:
+        # What was compiled for the tests need not be compiled again.
+        shutil.copytree(CHECKOUT / "build", source / "build", copy_function=shutil.copy2)
     built = tmp_path_factory.mktemp("wheel")
     _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", built, source, cwd=source)
-    return next(built.glob("kafkad-*.whl"))
+    (found,) = built.glob("kafkad-*-cp*-linux_*.whl" if IS_COMPILED else "kafkad-*-py3-none-any.whl")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +64,14 @@ def test_wheel_has_every_module_of_the_tree(wheel: Path) -> None:
     there = {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "kafkad").rglob("*.py")}
     assert there - packed == set()
     assert "kafkad/py.typed" in packed
+    assert any(name.endswith(".so") for name in packed) == IS_COMPILED
+    assert "kafkad/compiled.json" not in packed
 
 
 def test_installed_command_says_its_version(environment: Path, tmp_path: Path) -> None:
+    mode = "compiled" if IS_COMPILED else "interpreted"
     said = _run(environment / "kafkad", "--version", cwd=tmp_path)
-    assert re.fullmatch(r"kafkad, version \S+ \(interpreted\)\n", said)
+    assert re.fullmatch(rf"kafkad, version \S+ \({mode}\)\n", said)
 
 
 def test_test_of_the_readme_passes_as_printed(environment: Path, tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""How pip and build make a wheel: compiled where there is a C compiler, otherwise plain. Named by pyproject.toml.
+
+An editable installation and the source distribution never compile. `KAFKAD_PURE=1` asks for a wheel that has
+nothing compiled, for any machine.
+"""
+
+import os
+import shutil
+import sys
+import sysconfig
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import (
+    build_editable,
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+]
+REQUIREMENTS = Path(__file__).with_name("requirements.txt")
+
+
+def what_is_missing() -> str | None:
+    """Why nothing can be compiled here."""
+    if os.environ.get("KAFKAD_PURE") == "1":
+        return "KAFKAD_PURE=1 is set"
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        return f"there is no {compiler}"
+    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        return "there is no Python.h"
+    return None
+
+
+def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    """mypyc, when it is used, and what kafkad imports: mypyc reads the types of that."""
+    found: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
+    if what_is_missing():
+        return found
+    setup = ConfigParser()
+    setup.read("setup.cfg")
+    imported = setup["options"]["install_requires"].strip().splitlines()
+    return [*found, *REQUIREMENTS.read_text().split(), *imported]
+
+
+def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
+    """Its name says whether it is for this Python on this architecture only (compiled) or for any."""
+    missing = what_is_missing()
+    if missing:
+        print(f"kafkad: nothing is compiled: {missing}", file=sys.stderr)
+    os.environ["KAFKAD_COMPILE"] = "0" if missing else "1"
+    try:
+        built: str = build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    except Exception:
+        if not missing:
+            print("kafkad: it can't be compiled here; with KAFKAD_PURE=1 nothing of it is", file=sys.stderr)
+        raise
+    finally:
+        del os.environ["KAFKAD_COMPILE"]
+    return built
