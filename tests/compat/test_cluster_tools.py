@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.test_cluster import Cluster
+from tests.daemon.cluster import Cluster
 from tests.tools.tool_server import ToolServer
 
 

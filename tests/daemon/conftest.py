@@ -1,11 +1,13 @@
-"""Brokers of trivial processes, gone after the test whatever it did."""
+"""Brokers of trivial processes, and clusters, gone after the test whatever it did."""
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.daemon.cluster import Cluster
 from tests.daemon.supervised import TrivialBroker
 
 
@@ -22,3 +24,9 @@ def folder() -> Iterator[Path]:
     """Not tmp_path: sockets need short paths."""
     with tempfile.TemporaryDirectory(prefix="kt-") as name:
         yield Path(name)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as ends:
+        yield Cluster(tmp_path, ends)

@@ -1,8 +1,5 @@
 """Each broker of a cluster answers for its own configuration, and for no other's; that of all is everybody's."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -16,16 +13,10 @@ from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterCon
 from kio.static.primitive import i8
 
 from kafkad.client.connection import BrokerConnection
-from tests.daemon.test_cluster import WITHIN_S, Cluster
+from tests.daemon.cluster import WITHIN_S, Cluster
 
 OF_BROKER = i8(4)
 OPTION = "log.segment.bytes"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        yield Cluster(tmp_path, ends)
 
 
 def connection(cluster: Cluster, broker: int) -> BrokerConnection:

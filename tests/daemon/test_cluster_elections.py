@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
 
-from tests.daemon.test_cluster import Cluster
+from tests.daemon.cluster import Cluster
 
 
 class Balanced(Cluster):

@@ -11,7 +11,7 @@ from kafka import TopicPartition  # type: ignore[import-untyped]
 from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
 
 from kafkad.cli import main
-from tests.daemon.test_cluster import Cluster
+from tests.daemon.cluster import Cluster
 
 FIRST, SECOND, THIRD = (TopicPartition("t", index) for index in range(3))
 

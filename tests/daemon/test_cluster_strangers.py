@@ -1,12 +1,9 @@
 """Strangers write into ZooKeeper what no broker can read: that topic, partition or broker is left out, no more."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-from tests.daemon.test_cluster import Cluster
+from tests.daemon.cluster import Cluster
 
 ODD = {
     "/brokers/topics/no-json": b"no JSON",
@@ -19,12 +16,6 @@ ODD = {
     "/brokers/ids/9": b"no JSON",
     "/admin/delete_topics/no-json": b"no JSON",
 }
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        yield Cluster(tmp_path, ends)
 
 
 @pytest.mark.timeout(600)

@@ -1,24 +1,15 @@
 """A rolling restart of three brokers under load: others lead before a broker stops, and nothing is lost."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from bench.brokers.processes import eventually
-from tests.daemon.test_cluster import Cluster
+from tests.daemon.cluster import Cluster
 
 LED = "controlled shutdown: others lead in its place"
 ALONE = "controlled shutdown: it leads until it ends, as no other replica lives"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        yield Cluster(tmp_path, ends)
 
 
 class Load:

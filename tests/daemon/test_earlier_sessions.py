@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.adapters.stores.session_file import FILE_NAME
-from tests.daemon.test_cluster import Cluster
+from tests.daemon.cluster import Cluster
 
 A_MINUTE_MS = 60_000
 """The most that the ensemble of these tests gives."""

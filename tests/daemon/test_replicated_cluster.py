@@ -1,19 +1,12 @@
 """Three brokers with three replicas: acks=all, a leader killed, one that comes back and catches up."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 
-from tests.daemon.test_cluster import WITHIN_S, Cluster
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with ExitStack() as ends:
-        yield Cluster(tmp_path, ends)
+from tests.daemon.cluster import WITHIN_S, Cluster
 
 
 def in_sync(cluster: Cluster, broker: int, name: str) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Controllers in office one after the other, with a store that fails in the middle of writes, brokers that lose their
+"""Controllers elected one after the other, with a store that fails in the middle of writes, brokers that lose their
 memory and hear late, and strangers who write nodes: whatever the order, no election loses a record, and in the end
 all agree.
 
@@ -35,8 +35,8 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.taking_office import take_office
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener
 from kafkad.core.controller.reassignments import under_way
@@ -44,6 +44,7 @@ from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.term import claim, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.assignment import ReplicaAssignment
 from kafkad.core.controller.topics.topics import TopicDefaults
 from kafkad.core.coordination_store import (
     BadVersion,
@@ -108,10 +109,13 @@ class HostingBroker:
     roles: dict[tuple[str, int], tuple[UUID, LeaderAndIsrPartition]] = field(default_factory=dict)
     metadata: dict[tuple[str, int], UpdateMetadataPartition] = field(default_factory=dict)
     held: dict[tuple[str, int], UUID] = field(default_factory=dict)
+    offline: set[tuple[str, int]] = field(default_factory=set)
+    """Of these the directory has failed, until a restart."""
 
     def restart(self, epoch: int, assigned: dict[tuple[str, int], UUID]) -> None:
         """What no assignment names is set aside."""
         self.is_alive, self.epoch, self.controller_epoch = True, epoch, 0
+        self.offline.clear()
         self.held = {at: topic_id for at, topic_id in self.held.items() if assigned.get(at) == topic_id}
         self.roles.clear()
         self.metadata.clear()
@@ -139,6 +143,12 @@ class HostingBroker:
                         self._stop((stopped.topic_name, each.partition_index), each)
         return True
 
+    def offline_of(self, request: LeaderAndIsrRequest) -> list[TopicPartition]:
+        named = [
+            (topic.topic_name, row.partition_index) for topic in request.topic_states for row in topic.partition_states
+        ]
+        return [TopicPartition(*at) for at in named if at in self.offline]
+
     def _heed_removal(self, at: tuple[str, int], topic_id: UUID, known: UpdateMetadataPartition) -> None:
         role = self.roles.get(at)
         if role is None or role[0] != topic_id or self.id in known.replicas:
@@ -148,6 +158,8 @@ class HostingBroker:
 
     def _stop(self, at: tuple[str, int], stopped: StopReplicaPartition) -> None:
         role = self.roles.get(at)
+        if at in self.offline:
+            return
         if role is not None and EPOCH_DURING_DELETE < stopped.leader_epoch < role[1].leader_epoch:
             return
         self.roles.pop(at, None)
@@ -158,6 +170,8 @@ class HostingBroker:
         for topic in request.topic_states:
             for state in topic.partition_states:
                 at = topic.topic_name, state.partition_index
+                if at in self.offline:
+                    continue
                 assert self.held.get(at, topic.topic_id) == topic.topic_id, f"{at} of a deleted topic is still here"
                 self.held[at] = topic.topic_id
                 before = self.roles.get(at)
@@ -172,7 +186,7 @@ class Stored:
 
 
 class ClusterRun:
-    """One seed: a store, brokers, the controller in office, and those that do not know yet that they are not."""
+    """One seed: a store, brokers, the elected controller, and those that do not know yet that they are not."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -192,6 +206,7 @@ class ClusterRun:
         self.suspects: set[tuple[int, int]] = set()
         """(broker, its epoch) of those that live, and whose hosts refuse the controller's connections."""
         self.isr_may_grow = False
+        self.assigned_before: dict[tuple[UUID, int], ReplicaAssignment] = {}
         self.unclean: set[UUID] = set()
         self.spoilt: dict[str, bytes] = {}
         """What state nodes had before a stranger wrote them."""
@@ -222,17 +237,17 @@ class ClusterRun:
     def elect(self, broker_id: int) -> None:
         while True:
             try:
-                self._take_office(broker_id)
+                self._fail_over(broker_id)
             except SessionSuspended:
                 continue
             return
 
-    def _take_office(self, broker_id: int) -> None:
+    def _fail_over(self, broker_id: int) -> None:
         self.suspects.discard((broker_id, self.brokers[broker_id].epoch))
         term = claim(self.store, broker_id, 1_000)
         self.controller_id, self.controller = (
             broker_id,
-            take_office(
+            controller_failover(
                 self.store,
                 MetadataTree(self.store, term),
                 settings=ControllerSettings(
@@ -269,12 +284,14 @@ class ClusterRun:
             self.broker_is_suspected_or_trusted,
             self.broker_asks_to_shut_down,
             self.topic_is_made_or_deleted,
+            self.directory_fails,
+            self.directory_fails,
             self.leaders_are_balanced,
             self.partitions_are_reassigned,
             self.partitions_are_reassigned,
             self.leader_asks,
             self.leader_asks,
-            self.office_changes,
+            self.controller_changes,
             self.earlier_controller_writes,
             self.preferred_replicas_are_elected,
             self.store_will_fail,
@@ -305,6 +322,19 @@ class ClusterRun:
                 if broker_id in replicas:
                     found[name, int(index)] = nodes.decode_id(topic.topic_id or "")
         return found
+
+    def directory_fails(self) -> None:
+        """The broker says so at once; which replicas are meant is in its answers to the roles that it has already."""
+        broker = self.random.choice([each for each in self.brokers.values() if each.is_alive] or [None])
+        if broker is not None and broker.held:
+            failed = self.random.sample(sorted(broker.held), self.random.randint(1, len(broker.held)))
+            broker.offline |= set(failed)
+            for at in failed:
+                broker.roles.pop(at, None)
+            self.controller.directories_failed([broker.id])
+            self.send()
+            while self.channels[self.controller_id, broker.id]:
+                self.deliver(self.controller_id, broker.id)
 
     def leaders_are_balanced(self) -> None:
         before = self.stored()
@@ -337,7 +367,7 @@ class ClusterRun:
                 assert not row.adding and not row.removing, f"{at} was cancelled and goes on"
 
     def broker_asks_to_shut_down(self) -> None:
-        """It lives on for a while, and asks whoever is in office."""
+        """It lives on for a while, and asks whoever is elected."""
         broker = self.random.choice([each for each in self.brokers.values() if each.is_alive] or [None])
         if broker is None:
             return
@@ -424,7 +454,7 @@ class ClusterRun:
             if (topic_id, place[1], altered.error_code) == (topic.topic_id, altered.partition_index, ErrorCode.NONE):
                 broker.roles[place] = topic_id, replace(state, isr=altered.isr, partition_epoch=altered.partition_epoch)
 
-    def office_changes(self) -> None:
+    def controller_changes(self) -> None:
         self.earlier.append((self.controller_id, self.controller))
         self.elect(self.random.choice(BROKERS))
 
@@ -456,7 +486,7 @@ class ClusterRun:
         self.store.last_is_done = self.random.random() < 0.5
 
     def stranger_writes(self) -> None:
-        """A topic that is none, or the state of a partition; who is in office need not know it yet."""
+        """A topic that is none, or the state of a partition; who is elected need not know it yet."""
         if self.random.random() < 0.2 and self.store.exists(nodes.topic_path(ODD_TOPIC)) is None:
             self.store.create(nodes.topic_path(ODD_TOPIC), ODD)
         names = sorted(set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC})
@@ -485,12 +515,43 @@ class ClusterRun:
         request = self.channels[controller_id, broker_id].popleft()
         broker = self.brokers[broker_id]
         applied = broker.is_alive and broker.apply(request)
+        if applied and isinstance(request, LeaderAndIsrRequest) and controller_id == self.controller_id:
+            offline = broker.offline_of(request)
+            self.controller.replicas_offline(broker_id, request.broker_epoch, offline)
+            registered = self.controller.image.brokers.get(broker_id)
+            if registered is not None and registered.epoch == request.broker_epoch:
+                self.check_nobody_leads_offline(broker_id, offline)
         if applied and isinstance(request, StopReplicaRequest) and controller_id == self.controller_id:
             for topic in request.topic_states:
+                if any((topic.topic_name, each.partition_index) in broker.offline for each in topic.partition_states):
+                    continue
                 if any(each.leader_epoch == EPOCH_DURING_DELETE for each in topic.partition_states):
                     self.controller.replica_deleted(topic.topic_name, broker_id)
 
     # What must hold.
+
+    def check_nobody_leads_offline(self, broker_id: int, offline: list[TopicPartition]) -> None:
+        for at in offline:
+            topic = self.controller.image.topics.get(at.topic)
+            if topic is not None and at.partition < len(topic.partitions):
+                assert topic.partitions[at.partition].leader != broker_id, f"{at} is led from a directory that failed"
+
+    def assignments(self) -> dict[tuple[UUID, int], ReplicaAssignment]:
+        found = {}
+        for name in set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC}:
+            topic = nodes.decode_topic(self.store.get(nodes.topic_path(name)).data)
+            for index, replicas in topic.partitions.items():
+                adding, removing = topic.adding_replicas.get(index, ()), topic.removing_replicas.get(index, ())
+                at = nodes.decode_id(topic.topic_id or ""), int(index)
+                found[at] = ReplicaAssignment(replicas, adding, removing)
+        return found
+
+    def check_assignment(self, old: ReplicaAssignment, new: ReplicaAssignment, isr: tuple[int, ...]) -> None:
+        """Old replicas go when all of the target are in sync, or new ones go when that is cancelled."""
+        gone = set(old.replicas) - set(new.replicas)
+        if gone and not new.is_being_reassigned:
+            is_cancelled = gone <= set(old.adding)
+            assert is_cancelled or set(new.replicas) <= set(isr), f"{old} became {new}, in sync are {isr}"
 
     def stored(self) -> dict[tuple[UUID, int], Stored]:
         found = {}
@@ -513,6 +574,11 @@ class ClusterRun:
             if at in self.known:
                 self.check_change(at, self.known[at], stored)
         self.known = now
+        assignments = self.assignments()
+        for at, assignment in assignments.items():
+            if at in self.assigned_before and at in now:
+                self.check_assignment(self.assigned_before[at], assignment, now[at].state.isr)
+        self.assigned_before = assignments
 
     def check_change(self, at: tuple[UUID, int], old: Stored, new: Stored) -> None:
         assert new.version >= old.version, f"{at}: the partition epoch went back"
@@ -529,7 +595,7 @@ class ClusterRun:
         self.strangers_writes_are_undone()
         self.suspects.clear()
         for broker in self.brokers.values():
-            if not broker.is_alive or (broker.id, broker.epoch) in self.leaving:
+            if not broker.is_alive or broker.offline or (broker.id, broker.epoch) in self.leaving:
                 broker.restart(self._new_epoch(), self.assigned(broker.id))
         self.brokers_are_seen()
         self.send()

@@ -18,7 +18,7 @@ def describe_holder(port: int, proc: Path = Path("/proc")) -> str | None:
     if not listeners:
         return None
     for pid in sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
-        if _open_sockets(proc / str(pid)) & listeners.keys():
+        if _open_sockets(proc / str(pid)).intersection(listeners):
             return f"{_title(proc / str(pid))} (process {pid})"
     return f"a process of user {_user_name(next(iter(listeners.values())))}"
 

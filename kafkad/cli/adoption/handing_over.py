@@ -18,7 +18,7 @@ from kafkad.core.controller.electorate import FIRST_LEADER_EPOCH
 from kafkad.core.controller.producer_ids import start_above_foreign_ids
 from kafkad.core.controller.startup.term import Term, claim, ensure_cluster_id, ensure_paths
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.stored import PartitionState, StoredMetadata, StoredTopic
+from kafkad.core.controller.store.stored_metadata import PartitionState, StoredMetadata, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.coordination_store import Check
 from kafkad.core.types import TopicPartition

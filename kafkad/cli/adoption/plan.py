@@ -9,7 +9,7 @@ from kafkad.cli.adoption.found_partitions import FoundPartition
 from kafkad.config import BrokerConfig
 from kafkad.config.altering import ConfigTables
 from kafkad.core.controller.startup.repair import KEPT_FOR_EVER, configs_of_adopted
-from kafkad.core.controller.store.stored import StoredTopic
+from kafkad.core.controller.store.stored_metadata import StoredTopic
 from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.errors import KafkaError
 from kafkad.processes.controller.internal_topics import internal_topics

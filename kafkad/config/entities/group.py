@@ -36,7 +36,7 @@ def validate_group_configs(broker: BrokerConfig, configs: Mapping[str, str]) -> 
         _check_limits(broker, name, value)
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if not (session in GROUP_TABLE and {session, heartbeat} & values.keys()):
+        if not (session in GROUP_TABLE and {session, heartbeat}.intersection(values)):
             continue
         both = [values.get(name, broker.values[_PREFIX + name]) for name in (session, heartbeat)]
         assert isinstance(both[0], int) and isinstance(both[1], int), "both are integer options"

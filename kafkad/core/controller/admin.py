@@ -21,7 +21,7 @@ from kafkad.core.controller.controller import Controller, PlannedTopic
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Topic
 from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.settings import RandomSource
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.topics.internal_topics import fitted
 from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, CollisionIndex, check_topic_name
 from kafkad.core.controller.topics.placement import NOT_HERE

@@ -31,7 +31,7 @@ from kafkad.core.controller.partition_rows import (
 from kafkad.core.controller.reassignments import why_not_so
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.store.storing import stored_or_refused
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment

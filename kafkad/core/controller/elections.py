@@ -6,7 +6,7 @@ from enum import IntEnum
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, NO_SLOT, MetadataImage, Partition
 from kafkad.core.controller.partition_rows import state_of
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.types import TopicPartition
 

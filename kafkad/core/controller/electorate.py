@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import cast
 
 from kafkad.core.controller.image import NO_LEADER, Broker
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.election import ElectionContext, ElectionReason, LeaderElectionStrategy, elect
 from kafkad.core.types import BrokerId, TopicPartition
@@ -18,17 +18,22 @@ FIRST_LEADER_EPOCH = 0
 
 
 class Electorate:
-    """The strategy with the brokers that may be elected at this moment: not those that are shutting down."""
+    """The strategy with the brokers that may be elected at this moment: not those that are shutting down.
+
+    `offline`: brokers that live, and can't use the directory of their replica of a partition.
+    """
 
     def __init__(
         self,
         strategy: LeaderElectionStrategy,
         brokers: Mapping[int, Broker],
         shutting_down: AbstractSet[int] = frozenset(),
+        offline: Mapping[TopicPartition, AbstractSet[int]] | None = None,
     ) -> None:
         self._strategy = strategy
         self._shutting_down = frozenset(BrokerId(broker) for broker in shutting_down)
         self._live = frozenset(BrokerId(broker) for broker in brokers) - self._shutting_down
+        self._offline = offline or {}
         self._racks = {BrokerId(broker.id): broker.rack for broker in brokers.values() if broker.rack is not None}
 
     def without(self, broker_id: int) -> "Electorate":
@@ -38,11 +43,20 @@ class Electorate:
         others._racks = self._racks
         return others
 
+    def is_online(self, partition: TopicPartition, broker: int) -> bool:
+        """Whether the broker lives and has the partition, though it may be shutting down."""
+        is_there = broker in self._live or broker in self._shutting_down
+        return is_there and broker not in self._offline.get(partition, ())
+
+    def _electable(self, partition: TopicPartition) -> frozenset[BrokerId]:
+        offline = self._offline.get(partition)
+        return self._live if not offline else frozenset(each for each in self._live if each not in offline)
+
     def first_state(
         self, partition: TopicPartition, assignment: Assignment, leader_epoch: int = FIRST_LEADER_EPOCH
     ) -> PartitionState:
         """The state of a new partition: every live replica is in sync, as there are no records yet."""
-        isr = tuple(replica for replica in assignment if replica in self._live)
+        isr = tuple(replica for replica in assignment if replica in self._electable(partition))
         leader = self._elect(partition, assignment, isr)
         return PartitionState(leader=leader, leader_epoch=leader_epoch, isr=isr or assignment)
 
@@ -53,7 +67,7 @@ class Electorate:
 
         `unclean`: where no replica in sync lives, another one may lead.
         """
-        if state.leader in self._live or state.leader in self._shutting_down:
+        if self.is_online(partition, state.leader):
             return None
         leader = self._elect(partition, assignment, state.isr)
         if leader == NO_LEADER and unclean:
@@ -66,7 +80,7 @@ class Electorate:
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
             # The last in-sync replica stays in the ISR, dead or not: only it has all records.
-            isr=tuple(replica for replica in state.isr if replica in self._live) or state.isr,
+            isr=tuple(replica for replica in state.isr if replica in self._electable(partition)) or state.isr,
             partition_epoch=state.partition_epoch,
         )
 
@@ -104,7 +118,7 @@ class Electorate:
         """The state with these replicas, of which some are in sync: the leader stays if it is one of them."""
         isr = tuple(replica for replica in state.isr if replica in replicas)
         leader = state.leader
-        if leader not in isr or leader not in self._live | self._shutting_down:
+        if leader not in isr or not self.is_online(partition, leader):
             leader = self._elect(partition, replicas, isr, ElectionReason.REASSIGNMENT)
         return PartitionState(
             leader=leader,
@@ -120,7 +134,7 @@ class Electorate:
         leader = self._elect(partition, assignment, state.isr, unclean=True)
         if leader == NO_LEADER:
             return None
-        in_sync = tuple(replica for replica in state.isr if replica in self._live)
+        in_sync = tuple(replica for replica in state.isr if replica in self._electable(partition))
         return PartitionState(
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
@@ -141,7 +155,7 @@ class Electorate:
             self._strategy,
             assignment=cast("tuple[BrokerId, ...]", assignment),
             isr=frozenset(cast("Collection[BrokerId]", isr)),
-            live=self._live,
+            live=self._electable(partition),
             context=ElectionContext(
                 topic=partition.topic,
                 partition=partition.partition,

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from kafkad.core.controller import deltas
 from kafkad.core.controller.image import NO_LOG_DIR, MetadataImage, Partition
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.placement import Place
 from kafkad.core.types import TopicPartition

@@ -11,7 +11,7 @@ from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMeta
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.image import Broker, Topic
 from kafkad.core.controller.partition_rows import make_partition
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.topics.placement import NOT_HERE
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.hosting.start import AssignedTopic

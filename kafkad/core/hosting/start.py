@@ -23,7 +23,7 @@ from kafkad.core.controller.startup.reconciliation import (
     reconcile,
 )
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.topics.placement import NOT_HERE, Place, Placement, SlotTable
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.segments.layout import directory_name

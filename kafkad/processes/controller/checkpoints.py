@@ -25,6 +25,7 @@ from kafkad.core.log.recovery.checkpoints import (
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition
+from kafkad.processes.runtime.child import ChildContext
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +167,21 @@ def _on_disk(path: Path, name: str) -> Offsets:
         return {}
 
 
-def intervals_ms(config: BrokerConfig) -> dict[str, int]:
+def checkpoints_of(
+    context: ChildContext, offline: Collection[int], now_ms: int, failed: Callable[[int, str], None]
+) -> Checkpoints:
+    """Those of the log directories that are not `offline`, when and as often as the configuration says."""
+    first_ms = now_ms + context.config.log_dirs.log_initial_task_delay_ms
+    return Checkpoints(
+        [(at, each.path) for at, each in enumerate(context.log_directories) if at not in offline],
+        context.table,
+        _intervals_ms(context.config),
+        first_ms=dict.fromkeys((RECOVERY_POINTS, LOG_START_OFFSETS), first_ms),
+        failed=failed,
+    )
+
+
+def _intervals_ms(config: BrokerConfig) -> dict[str, int]:
     """As in Apache Kafka, an interval of 0 does not mean to write all the time."""
     log_dirs = config.log_dirs
     intervals = {

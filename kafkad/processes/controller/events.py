@@ -13,22 +13,20 @@ from kafkad.core.controller.image import MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.log.recovery.checkpoints import (
     LOG_START_OFFSETS,
-    RECOVERY_POINTS,
 )
 from kafkad.core.metrics.catalogue import (
     ACTIVE_CONTROLLER,
-    GLOBAL_PARTITIONS,
-    GLOBAL_TOPICS,
     OFFLINE_LOG_DIRS,
-    OFFLINE_PARTITIONS,
 )
 from kafkad.core.ports import NoSpaceLeft
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS, ControllerView, ReplyAfter
 from kafkad.handlers.controller.requests.pieces import joined, pieces_of
-from kafkad.processes.controller.checkpoints import Checkpoints, intervals_ms
+from kafkad.processes.controller.checkpoints import checkpoints_of
+from kafkad.processes.controller.gauges import count_partitions
 from kafkad.processes.controller.internal_topics import Refusals, warn_of_few_replicas
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
+from kafkad.processes.controller.quota_counts import pass_on
 from kafkad.processes.controller.replies import Replies, WaitingReply
 from kafkad.processes.controller.startup import Opened, settings_of
 from kafkad.processes.controller.tables import LiveTables
@@ -101,17 +99,10 @@ class ControllerEvents:
         self._replies = Replies(send)
         self._turns = Turns()
         directories = context.log_directories
-        first_ms = now_ms + context.config.log_dirs.log_initial_task_delay_ms
         self._topic_deletions = TopicDeletions(
             self._controller, context.table, directories, leaving_slots=opened.leaving_slots
         )
-        self._checkpoints = Checkpoints(
-            [(at, each.path) for at, each in enumerate(directories) if at not in opened.offline],
-            context.table,
-            intervals_ms(context.config),
-            first_ms=dict.fromkeys((RECOVERY_POINTS, LOG_START_OFFSETS), first_ms),
-            failed=self._directory_failed,
-        )
+        self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._checkpoints.begin_anew(opened.found.missing)
 
     def begin(self) -> None:
@@ -165,7 +156,7 @@ class ControllerEvents:
             case DirectoriesRemoved(topic_id, slots):
                 self._topic_deletions.removed(topic_id, slots)
             case QuotaCounts():
-                self._pass_on(peer, message)
+                pass_on(self._context.registry, self._send, peer, message)
             case LogDirFailed(log_dir, cause):
                 self._directory_failed(log_dir, cause)
             case PartitionMoved(topic_id, partition, in_dir, target):
@@ -183,12 +174,6 @@ class ControllerEvents:
             log.error("no producer ids can be allocated, InitProducerId is refused: %s", error)
             block = range(0)
         self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
-
-    def _pass_on(self, peer: ProcessKey, counts: QuotaCounts) -> None:
-        frame = pack_message(counts)
-        for other in self._context.registry.role("network"):
-            if other != peer:
-                self._send(other, frame)
 
     def _in_turn(self, peer: ProcessKey, request: AdminRequest) -> Iterator[None]:
         """A request that may name very many resources: others are served between its pieces."""
@@ -292,12 +277,8 @@ class ControllerEvents:
         self._handover.keep(self._controller.slots_ever_used, self._offline)
 
     def _count(self) -> None:
-        topics = self._controller.image.topics.values()
         self._block[ACTIVE_CONTROLLER] = 1
-        self._block[OFFLINE_LOG_DIRS] = len(self._offline)
-        self._block[GLOBAL_TOPICS] = len(topics)
-        self._block[GLOBAL_PARTITIONS] = sum(len(topic.partitions) for topic in topics)
-        self._block[OFFLINE_PARTITIONS] = sum(row.leader < 0 for topic in topics for row in topic.partitions)
+        count_partitions(self._context.block, self._controller.image, self._offline)
 
     def finish_pass(self, now_ms: int) -> None:
         """Go on with expensive work, and with work that waited for other processes or for a time."""

@@ -24,7 +24,7 @@ from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.supervision.broker_state import BrokerState
 from kafkad.core.supervision.exit_codes import FAILED, REFUSED
-from kafkad.processes.controller.cluster.beginning import ClusterOpening
+from kafkad.processes.controller.cluster.assembly import ClusterOpening
 from kafkad.processes.controller.cluster.events import HostEvents
 from kafkad.processes.controller.events import ControllerEvents, EveryDirectoryFailed, Send
 from kafkad.processes.controller.startup import Opened, open_controller

@@ -16,7 +16,7 @@ from kafkad.adapters.files.directory_removal import DirectoryRemovals
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
-from kafkad.adapters.shared_memory.process_registry import GraceMark, ProcessRegistry
+from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessRegistry
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.entities.topic import topic_log_config
@@ -302,6 +302,3 @@ class Partitions:
             owned.state = STATE_OFFLINE
             self._moves.failed(owned)
         return lost
-
-
-GRACE_LOOK_MS = 10

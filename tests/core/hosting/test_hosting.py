@@ -272,6 +272,16 @@ def test_metadata_never_changes_the_role_of_a_replica_here() -> None:
         assert (row(host).leader, row(host).leader_epoch) == (HERE, 3)
 
 
+def test_metadata_says_who_leads_in_place_of_a_replica_whose_directory_has_failed() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3, partition_epoch=5)), CONFIGS)
+    host.directory_failed(row(host).log_dir)
+    host.update_metadata(told(known(leader=1, leader_epoch=4, zk_version=6, isr=(1,), replicas=(HERE, 1))), CONFIGS)
+    assert (row(host).leader, row(host).leader_epoch, row(host).isr, row(host).log_dir) == (1, 4, (1,), NO_LOG_DIR)
+    host.update_metadata(told(known(leader=HERE, leader_epoch=3, zk_version=5, replicas=(HERE, 1))), CONFIGS)
+    assert (row(host).leader, row(host).leader_epoch) == (1, 4)
+
+
 def test_metadata_brings_the_newer_isr_of_a_replica_here() -> None:
     host = a_host()
     host.leader_and_isr(led(a_state(leader_epoch=3, partition_epoch=5)), CONFIGS)

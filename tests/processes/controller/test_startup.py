@@ -6,7 +6,7 @@ from uuid import UUID
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.core.controller.startup.term import claim, ensure_paths
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.stored import PartitionState, StoredTopic
+from kafkad.core.controller.store.stored_metadata import PartitionState, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.startup import partitions_with_states

@@ -11,6 +11,7 @@ from kafkad.core.cluster.control_requests import (
     LEADER_DURING_DELETE,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
     LeaderAndIsrTopic,
     LiveBroker,
     LiveEndpoint,
@@ -23,6 +24,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataTopic,
 )
 from kafkad.core.controller.image import Broker, Partition, Topic
+from kafkad.core.errors import ErrorCode
 from kafkad.core.types import TopicPartition
 
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
@@ -33,7 +35,9 @@ Rows = Sequence[tuple[Topic, Sequence[Partition]]]
 class Announcer:
     """Makes the requests of one term. `listener` is the name of the one between brokers.
 
-    All registered `brokers` get them; those that are `gone` although their sessions live are named to nobody.
+    All registered `brokers` get them; those that are `gone` although their sessions live are named to nobody: clients
+    would go on trying to connect to them.
+    `offline` are replicas whose directory has failed.
     """
 
     controller_id: int
@@ -41,6 +45,7 @@ class Announcer:
     listener: str
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     gone: frozenset[int] = frozenset()
+    offline: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
 
     @property
     def live(self) -> dict[int, Broker]:
@@ -68,7 +73,7 @@ class Announcer:
             controller_epoch=self.controller_epoch,
             broker_epoch=self.brokers[broker].epoch,
             topic_states=tuple(topics),
-            live_leaders=tuple(self._live_leader(each) for each in sorted(leaders & self.live.keys())),
+            live_leaders=tuple(self._live_leader(each) for each in sorted(leaders.intersection(self.live))),
         )
 
     def _role(self, broker: int, row: Partition, is_new: bool) -> LeaderAndIsrPartition:
@@ -99,7 +104,7 @@ class Announcer:
             UpdateMetadataTopic(
                 topic_name=topic.name,
                 topic_id=topic.id,
-                partition_states=tuple(self._known(row, live) for row in partitions),
+                partition_states=tuple(self._known(topic, row, live) for row in partitions),
             )
             for topic, partitions in rows
         )
@@ -108,7 +113,9 @@ class Announcer:
     def deleted(self, topic: Topic) -> list[tuple[int, Request]]:
         """The topic goes from the metadata of every broker."""
         live = self.live.keys()
-        gone = tuple(self._known(row, live, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions)
+        gone = tuple(
+            self._known(topic, row, live, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions
+        )
         return self._updates(
             (UpdateMetadataTopic(topic_name=topic.name, topic_id=topic.id, partition_states=gone),), None
         )
@@ -133,8 +140,14 @@ class Announcer:
         ]
 
     def _known(
-        self, row: Partition, live: Collection[int], leader: int | None = None, leader_epoch: int | None = None
+        self,
+        topic: Topic,
+        row: Partition,
+        live: Collection[int],
+        leader: int | None = None,
+        leader_epoch: int | None = None,
     ) -> UpdateMetadataPartition:
+        offline = self.offline.get(TopicPartition(topic.name, row.index), ())
         return UpdateMetadataPartition(
             partition_index=row.index,
             controller_epoch=self.controller_epoch,
@@ -143,7 +156,7 @@ class Announcer:
             isr=row.isr,
             zk_version=row.partition_epoch,
             replicas=row.replicas,
-            offline_replicas=tuple(each for each in row.replicas if each not in live),
+            offline_replicas=tuple(each for each in row.replicas if each not in live or each in offline),
         )
 
     def stops(self, broker: int, rows: Rows) -> list[tuple[int, Request]]:
@@ -211,3 +224,14 @@ def _live(broker: Broker) -> LiveBroker:
         ),
         rack=broker.rack,
     )
+
+
+def offline_replicas(request: LeaderAndIsrRequest, response: LeaderAndIsrResponse) -> list[TopicPartition]:
+    """Those of the broker whose directory has failed, as it answers."""
+    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
+    return [
+        TopicPartition(names.get(topic.topic_id, topic.topic_name), each.partition_index)
+        for topic in response.topics
+        for each in topic.partition_errors
+        if each.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    ]

@@ -10,7 +10,7 @@ from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import in_state
 from kafkad.core.controller.settings import ControllerSettings
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.store.storing import stored_or_refused
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.placement import Placement, SlotTable
@@ -93,7 +93,7 @@ class AnnouncingController(Controller):
         self._publish((deltas.BrokersChanged(tuple(live[each] for each in sorted(live))),))
 
     def _electorate(self) -> Electorate:
-        return Electorate(self._election, self.image.brokers, self._shutting_down)
+        return Electorate(self._election, self.image.brokers, self._shutting_down, self._announcer.offline)
 
     def _change_states(self, following: Callable[[TopicPartition, Partition], PartitionState | None]) -> None:
         states: dict[TopicPartition, PartitionState] = {}

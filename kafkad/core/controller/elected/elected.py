@@ -4,7 +4,8 @@ It hosts nothing itself. Whatever it stores is fenced by the term, and `take_req
 what. When a broker goes, it leaves every in-sync set but the last member's; when one comes, it is told everything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from uuid import UUID
 
 from kafkad.core.cluster.control_requests import (
@@ -20,15 +21,15 @@ from kafkad.core.cluster.control_requests import (
 )
 from kafkad.core.controller import deltas
 from kafkad.core.controller.elected.balancing import led_elsewhere
+from kafkad.core.controller.elected.controlled_shutdown import led_by_others, not_in_sync, partitions_of
 from kafkad.core.controller.elected.reassigning import ReassigningController, left_over
-from kafkad.core.controller.elected.shutting_down import led_by_others, not_in_sync, partitions_of
 from kafkad.core.controller.elections import ElectionType
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import Broker, Partition, Topic
 from kafkad.core.controller.partition_rows import in_states, state_of
 from kafkad.core.controller.reassignments import under_way
 from kafkad.core.controller.settings import ControllerSettings
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import TopicPartition
 
@@ -36,7 +37,7 @@ UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
 
 
 class ElectedController(ReassigningController):
-    """Made by `taking_office`. Every verb raises the errors of the store: then the term may be over."""
+    """Made by `controller_failover`. Every verb raises the errors of the store: then the term may be over."""
 
     def begin(self) -> None:
         """Elect around brokers that went before the term, then tell all of them everything."""
@@ -52,7 +53,8 @@ class ElectedController(ReassigningController):
         before = self._announcer.brokers
         new = [each for each, at in registered.items() if each not in before or before[each].epoch != at.epoch]
         staying = {each: broker for each, broker in registered.items() if each not in new}
-        self._shutting_down &= staying.keys()
+        self._shutting_down = self._shutting_down.intersection(staying)
+        self._set_offline({at: self._announcer.offline[at].intersection(staying) for at in self._announcer.offline})
         has_changed = staying.keys() - gone != self.image.brokers.keys()
         if has_changed:
             self._set_brokers(staying, gone)
@@ -69,6 +71,34 @@ class ElectedController(ReassigningController):
             self._requests += self._announcer.metadata([])
             self._end_reassignments(under_way(self.image, None))
 
+    def directories_failed(self, brokers: Iterable[int]) -> None:
+        """Which replicas they can't use is in the answers to the roles that they have already."""
+        rows = [(topic, topic.partitions) for topic in self.image.topics.values()]
+        self._requests += self._announcer.roles(rows, is_new=False, only=brokers)
+
+    def replicas_offline(self, broker_id: int, broker_epoch: int, partitions: Iterable[TopicPartition]) -> None:
+        """The directory of these replicas has failed: others lead until the broker has another registration."""
+        broker = self._announcer.brokers.get(broker_id)
+        if broker is None or broker.epoch != broker_epoch:
+            return
+        known = {at for at in partitions if at.topic in self.image.topics}
+        before = self._announcer.offline
+        new = {at for at in known if broker_id not in before.get(at, ())}
+        if not new:
+            return
+        self._announce()
+        self._set_offline({**before, **{at: before.get(at, frozenset()) | {broker_id} for at in new}})
+        self._elect_around()
+        self._announce()
+        for name in sorted({at.topic for at in new}):
+            topic = self.image.topics[name]
+            rows = [row for row in topic.partitions if TopicPartition(name, row.index) in new]
+            self._requests += self._announcer.metadata([(topic, rows)])
+
+    def _set_offline(self, offline: Mapping[TopicPartition, frozenset[int]]) -> None:
+        known = {at: brokers for at, brokers in offline.items() if brokers and at.topic in self.image.topics}
+        self._announcer = replace(self._announcer, offline=known)
+
     def _elect_around(self) -> None:
         electorate = self._electorate()
         self._change_states(lambda at, row: self._after_brokers(electorate, at, row))
@@ -78,9 +108,8 @@ class ElectedController(ReassigningController):
         moved = electorate.next_state(at, row.replicas, state, unclean=self._may_be_unclean(at.topic) and bool(row.isr))
         if moved is not None:
             return moved
-        live = self.image.brokers
-        kept = tuple(replica for replica in state.isr if replica in live)
-        if state.leader not in live or kept == state.isr or not kept:
+        kept = tuple(replica for replica in state.isr if electorate.is_online(at, replica))
+        if not electorate.is_online(at, state.leader) or kept == state.isr or not kept:
             return None
         return PartitionState(
             leader=state.leader,

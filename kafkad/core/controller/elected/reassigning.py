@@ -16,7 +16,7 @@ from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import NO_LEADER, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import assignment_of, in_state, state_of
 from kafkad.core.controller.reassignments import planned
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.errors import KafkaError
 from kafkad.core.types import TopicPartition

@@ -10,7 +10,7 @@ from uuid import UUID
 from kafkad.core.controller.electorate import FIRST_LEADER_EPOCH, Electorate
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.reconciliation import AdoptedTopic
-from kafkad.core.controller.store.stored import PartitionState, StoredTopic
+from kafkad.core.controller.store.stored_metadata import PartitionState, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.internal_topics import fitted

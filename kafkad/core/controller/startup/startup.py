@@ -16,7 +16,7 @@ from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, KnownTopic, Reconciliation, reconcile
 from kafkad.core.controller.startup.repair import adopt, complete_states, extend, identify
 from kafkad.core.controller.startup.term import Term
-from kafkad.core.controller.store.stored import PartitionState, StoredMetadata, StoredTopic
+from kafkad.core.controller.store.stored_metadata import PartitionState, StoredMetadata, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.controller.topics.placement import NOT_HERE, Place, Placement, SlotTable

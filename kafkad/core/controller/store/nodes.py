@@ -22,6 +22,7 @@ CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 FEATURES = "/feature"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
 
@@ -44,7 +45,7 @@ PERSISTENT_PATHS = (
     "/consumers",
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
-    "/log_dir_event_notification",
+    LOG_DIR_EVENTS,
 )
 """Created at start, parents before children."""
 
@@ -126,6 +127,12 @@ class ReadConfigChange(Struct, frozen=True):
     entity_name: str = ""
 
 
+class ReadLogDirEvent(Struct, frozen=True):
+    """A broker says that one of its log directories has failed."""
+
+    broker: int
+
+
 class ReadEndpoints(Struct, frozen=True):
     """What a starting broker reads of another's registration."""
 
@@ -197,6 +204,7 @@ decode_state = json.Decoder(StateNode).decode
 decode_config = json.Decoder(ConfigNode).decode
 decode_config_change = json.Decoder(ReadConfigChange).decode
 decode_registration = json.Decoder(ReadRegistration).decode
+decode_log_dir_event = json.Decoder(ReadLogDirEvent).decode
 decode_endpoints = json.Decoder(ReadEndpoints).decode
 decode_cluster_id = json.Decoder(ClusterIdNode).decode
 decode_controller = json.Decoder(ReadController).decode

@@ -10,8 +10,7 @@ from uuid import UUID
 
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.odd_nodes import OddNodes
-from kafkad.core.controller.store.stored import (
+from kafkad.core.controller.store.stored_metadata import (
     UNREADABLE,
     PartitionState,
     RecordedDeletion,
@@ -19,6 +18,7 @@ from kafkad.core.controller.store.stored import (
     StoredTopic,
 )
 from kafkad.core.controller.store.storing import PartlyStored
+from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.names import is_legal
 from kafkad.core.coordination_store import (
@@ -57,9 +57,9 @@ class MetadataTree:
         self._store = store
         self._term = term
 
-    def load(self, left_out: OddNodes | None = None) -> StoredMetadata:
+    def load(self, left_out: UnreadableNodes | None = None) -> StoredMetadata:
         """`left_out` gets the nodes that can't be read; without it they are errors."""
-        odd = OddNodes(are_errors=True) if left_out is None else left_out
+        odd = UnreadableNodes(are_errors=True) if left_out is None else left_out
         topic_nodes = self._load_topics(odd)
         deletions = self._load_deletions(topic_nodes, odd)
         live = {name: node for name, node in topic_nodes.items() if name not in deletions}
@@ -88,9 +88,9 @@ class MetadataTree:
 
     def load_broker_configs(self) -> dict[str, dict[str, str]]:
         """By broker id as text, empty for the default of all; those that can't be read are left out."""
-        return self._broker_configs(OddNodes())
+        return self._broker_configs(UnreadableNodes())
 
-    def _broker_configs(self, odd: OddNodes) -> dict[str, dict[str, str]]:
+    def _broker_configs(self, odd: UnreadableNodes) -> dict[str, dict[str, str]]:
         names = self._store.children(nodes.BROKER_CONFIGS)
         configs = self._load_configs([f"{nodes.BROKER_CONFIGS}/{name}" for name in names], odd)
         return dict(zip(("" if name == nodes.DEFAULT_ENTITY else name for name in names), configs, strict=True))
@@ -149,6 +149,17 @@ class MetadataTree:
         notification = nodes.encode(nodes.ConfigChangeNode(entity_path=entity))
         self._commit([self._config_change(path, configs), Create(nodes.CONFIG_CHANGE, notification, sequence=True)])
 
+    def take_log_dir_events(self) -> set[int]:
+        """The brokers that have said since that a log directory failed; watches for more."""
+        paths = [f"{nodes.LOG_DIR_EVENTS}/{name}" for name in self._store.children(nodes.LOG_DIR_EVENTS, watch=True)]
+        odd = UnreadableNodes()
+        events = [
+            odd.read(path, data, nodes.decode_log_dir_event)
+            for path, data in zip(paths, self._read(paths), strict=True)
+        ]
+        self._pipeline([Delete(path) for path in paths], NoNode)
+        return {event.broker for event in events if event is not None}
+
     def load_features(self) -> tuple[dict[str, int], int] | None:
         """The feature levels of the cluster, and how often they were changed; None in a new cluster."""
         (node,) = self._store.get_many([nodes.FEATURES])
@@ -197,7 +208,7 @@ class MetadataTree:
         self._pipeline(changes, NoNode)
         self._pipeline([Delete(nodes.deletion_path(name)) for name, _ in topics], NoNode)
 
-    def _load_topics(self, odd: OddNodes) -> dict[str, nodes.TopicNode]:
+    def _load_topics(self, odd: UnreadableNodes) -> dict[str, nodes.TopicNode]:
         names = self._store.children(nodes.TOPICS)
         paths = [nodes.topic_path(name) for name in names]
         topics: dict[str, nodes.TopicNode] = {}
@@ -217,12 +228,14 @@ class MetadataTree:
                 ids |= {node.topic_id} if node.topic_id else set()
         return topics
 
-    def _load_groups(self, odd: OddNodes) -> list[str]:
+    def _load_groups(self, odd: UnreadableNodes) -> list[str]:
         names = self._store.children(nodes.GROUP_CONFIGS)
         groups = [odd.read(f"{nodes.GROUP_CONFIGS}/{name}", name.encode(), _group_of) for name in names]
         return [group for group in groups if group is not None]
 
-    def _load_deletions(self, topic_nodes: Mapping[str, nodes.TopicNode], odd: OddNodes) -> dict[str, RecordedDeletion]:
+    def _load_deletions(
+        self, topic_nodes: Mapping[str, nodes.TopicNode], odd: UnreadableNodes
+    ) -> dict[str, RecordedDeletion]:
         names = self._store.children(nodes.DELETIONS)
         deletions = {}
         paths = [nodes.deletion_path(name) for name in names]
@@ -242,7 +255,7 @@ class MetadataTree:
         return deletions
 
     def _load_states(
-        self, topics: Mapping[str, nodes.TopicNode], odd: OddNodes
+        self, topics: Mapping[str, nodes.TopicNode], odd: UnreadableNodes
     ) -> dict[str, dict[int, PartitionState]]:
         wanted = [(name, index) for name, node in topics.items() for index in range(len(node.partitions))]
         paths = [nodes.state_path(name, index) for name, index in wanted]
@@ -256,7 +269,7 @@ class MetadataTree:
                 states[name][index] = UNREADABLE if state is None else _state(state, node.version)
         return states
 
-    def _load_configs(self, paths: Sequence[str], odd: OddNodes) -> list[dict[str, str]]:
+    def _load_configs(self, paths: Sequence[str], odd: UnreadableNodes) -> list[dict[str, str]]:
         rows = zip(paths, self._read(paths), strict=True)
         read = [odd.read(path, data, nodes.decode_config) if data else None for path, data in rows]
         return [{} if node is None else node.config for node in read]

@@ -14,7 +14,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataResponse,
 )
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.joint import ControlRequest, ControlResponse
+from kafkad.processes.controller.cluster.ports import ControlRequest, ControlResponse
 from kafkad.wire import api_table
 from kafkad.wire.cluster.leader_and_isr import LEADER_AND_ISR
 from kafkad.wire.cluster.schema import Message

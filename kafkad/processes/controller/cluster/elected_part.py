@@ -1,6 +1,6 @@
-"""The elected part in the loop of the controller process: events go to the office, its requests to the brokers.
+"""The elected part in the loop of the controller process: events go to the controller, its requests to the brokers.
 
-The office works in the store's thread, one thing after the other; nothing here waits for it. A broker that is not
+The controller works in the store's thread, one thing after the other; nothing here waits for it. A broker that is not
 elected passes requests on to the one that is.
 """
 
@@ -18,10 +18,12 @@ from kafkad.core.cluster.control_requests import (
     AlterPartitionResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
     StopReplicaRequest,
     StopReplicaResponse,
 )
-from kafkad.core.controller.elected.announcements import Request
+from kafkad.core.controller.elected.announcements import Request, offline_replicas
 from kafkad.core.controller.image import Broker
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.store import nodes
@@ -33,11 +35,11 @@ from kafkad.processes.controller.cluster.asking.isr_changes import IsrChanges
 from kafkad.processes.controller.cluster.asking.leader_balance import LeaderBalance
 from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
-from kafkad.processes.controller.cluster.joint import ControlResponse, Host
+from kafkad.processes.controller.cluster.electable_controller import ElectableController, Outcome, Registered, Work
 from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.office import Office, Outcome, Registered, Work
+from kafkad.processes.controller.cluster.ports import ControlResponse, Host
 from kafkad.processes.controller.cluster.refusals import Refusals, Watched
-from kafkad.processes.controller.cluster.stored import Configs
+from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.event_loop import EventLoop
@@ -63,7 +65,7 @@ class ElectedPart:
         self,
         host: Host,
         membership: Membership,
-        office: Office,
+        controller: ElectableController,
         own_configs: OwnConfigs,
         config: BrokerConfig,
         loop: EventLoop,
@@ -71,7 +73,7 @@ class ElectedPart:
     ) -> None:
         self._host = host
         self._membership = membership
-        self._office = office
+        self._controller = controller
         self._own_configs = own_configs
         self._send = send
         self._broker: Broker | None = None
@@ -106,27 +108,27 @@ class ElectedPart:
             case WatchFired(path=nodes.CONTROLLER | nodes.CONTROLLER_EPOCH) if self._broker is not None:
                 self._run_unless_elected()
             case WatchFired(path=nodes.BROKER_IDS):
-                self._do(self._office.brokers_changed)
+                self._do(self._controller.brokers_changed)
+            case WatchFired(path=nodes.LOG_DIR_EVENTS):
+                self._do(self._controller.directories_failed)
             case WatchFired(path=nodes.TOPICS | nodes.DELETIONS):
                 cluster_id = self._host.image.cluster_id
-                self._do(lambda store: self._office.tree_changed(store, cluster_id))
-            case _:
-                pass
+                self._do(lambda store: self._controller.tree_changed(store, cluster_id))
 
     def configs_changed(self, topics: Configs, brokers: Configs) -> None:
         if self.is_elected and (topics or brokers):
-            self._do(lambda _store: self._office.configs_changed(topics, brokers))
+            self._do(lambda _store: self._controller.configs_changed(topics, brokers))
 
     def _balance_leaders(self, percentage: int) -> None:
-        self._do(lambda _store: self._office.balance_leaders(percentage))
+        self._do(lambda _store: self._controller.balance_leaders(percentage))
 
     def _run(self) -> None:
         cluster_id = self._host.image.cluster_id
-        self._do(lambda store: self._office.run(store, cluster_id))
+        self._do(lambda store: self._controller.run(store, cluster_id))
 
     def _run_unless_elected(self) -> None:
         cluster_id = self._host.image.cluster_id
-        self._do(lambda store: self._office.run_unless_elected(store, cluster_id))
+        self._do(lambda store: self._controller.run_unless_elected(store, cluster_id))
 
     def _do(self, work: Work) -> None:
         self._membership.read(work, self._done)
@@ -173,6 +175,10 @@ class ElectedPart:
             then()
 
     def _answered(self, broker: int, request: Request, response: ControlResponse) -> None:
+        if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
+            offline = offline_replicas(request, response)
+            if offline:
+                self._do(lambda _store: self._controller.replicas_offline(broker, request.broker_epoch, offline))
         if not (isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse)):
             return
         failed = {each.topic_name for each in response.partition_errors if each.error_code is not ErrorCode.NONE}
@@ -185,7 +191,7 @@ class ElectedPart:
                 self._do(partial(self._deleted, topic.topic_name, broker))
 
     def _deleted(self, name: str, broker: int, _store: object) -> Outcome:
-        return self._office.replica_deleted(name, broker)
+        return self._controller.replica_deleted(name, broker)
 
     # Requests of clients and of other local processes.
 
@@ -196,7 +202,7 @@ class ElectedPart:
             self._passing_on.pass_on(peer, request)
             return
         self._membership.read(
-            lambda _store: self._office.answer_any(request), partial(self._answer_asked, peer, request)
+            lambda _store: self._controller.answer_any(request), partial(self._answer_asked, peer, request)
         )
 
     def _answer_asked(
@@ -228,7 +234,7 @@ class ElectedPart:
             case AutoCreateWanted(token, names):
                 if self.is_elected:
                     self._membership.read(
-                        lambda _store: self._office.auto_create(names), partial(self._created, peer, token, names)
+                        lambda _store: self._controller.auto_create(names), partial(self._created, peer, token, names)
                     )
                 else:
                     self._passing_on.create_topics(peer, token, names)
@@ -266,7 +272,7 @@ class ElectedPart:
                 self._left(result[0])
             answered(None if result is None else result[1])
 
-        self._membership.read(lambda _store: self._office.alter_partitions(request), done)
+        self._membership.read(lambda _store: self._controller.alter_partitions(request), done)
         return True
 
     def begin_controlled_shutdown(self, tries: int, pause_ms: int, done: Callable[[], None]) -> None:
@@ -288,7 +294,7 @@ class ElectedPart:
             else:
                 self._left(result[0], partial(answered, result[1]))
 
-        self._membership.read(lambda _store: self._office.controlled_shutdown(request), done)
+        self._membership.read(lambda _store: self._controller.controlled_shutdown(request), done)
         return True
 
     # Brokers that are gone although their sessions live.
@@ -306,15 +312,15 @@ class ElectedPart:
     def _refuses(self, watched: Watched) -> None:
         broker = watched.destination.broker_id
         if self.is_elected:
-            self._do(lambda store: self._office.broker_refuses(store, broker, watched.epoch))
+            self._do(lambda store: self._controller.broker_refuses(store, broker, watched.epoch))
         else:
             cluster_id = self._host.image.cluster_id
-            self._do(lambda store: self._office.run_instead_of(store, cluster_id, broker))
+            self._do(lambda store: self._controller.run_instead_of(store, cluster_id, broker))
 
     def _answers(self, watched: Watched) -> None:
         if self.is_elected:
             broker = watched.destination.broker_id
-            self._do(lambda store: self._office.broker_answers(store, broker, watched.epoch))
+            self._do(lambda store: self._controller.broker_answers(store, broker, watched.epoch))
 
     def finish_pass(self, now_ms: int) -> None:
         self._refusals.watch(self._watched())

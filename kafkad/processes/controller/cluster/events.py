@@ -15,19 +15,20 @@ from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event
-from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS
-from kafkad.core.metrics.catalogue import GLOBAL_PARTITIONS, GLOBAL_TOPICS, OFFLINE_LOG_DIRS, OFFLINE_PARTITIONS
-from kafkad.processes.controller.checkpoints import Checkpoints, intervals_ms
+from kafkad.core.errors import ErrorCode
+from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_request, unauthorized, write_response
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
-from kafkad.processes.controller.cluster.joint import Answered, ControlRequest, ControlResponse, Elected
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost
+from kafkad.processes.controller.cluster.ports import Answered, ControlRequest, ControlResponse, Elected
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
-from kafkad.processes.controller.cluster.stored import Configs, topic_configs
+from kafkad.processes.controller.cluster.tree_reader import Configs, topic_configs
 from kafkad.processes.controller.events import EveryDirectoryFailed, Send
+from kafkad.processes.controller.gauges import count_partitions
 from kafkad.processes.controller.internal_topics import internal_topics
 from kafkad.processes.controller.metadata_publisher import MetadataPublisher
+from kafkad.processes.controller.quota_counts import pass_on
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.wire.api_table import CLUSTER_APIS
@@ -53,7 +54,6 @@ from kafkad.wire.processes.controller_messages import (
 log = logging.getLogger(__name__)
 
 NOT_SERVED = "this broker does not answer such requests in a cluster yet"
-_COORDINATOR_NOT_AVAILABLE = 15
 
 
 class HostEvents:
@@ -87,14 +87,7 @@ class HostEvents:
         self._removals = ReplicaRemovals(context.table, directories, opened.leaving_slots)
         if context.incarnation == FIRST_INCARNATION:
             self._removals.remove_leftovers(opened.leftovers)
-        first_ms = now_ms + context.config.log_dirs.log_initial_task_delay_ms
-        self._checkpoints = Checkpoints(
-            [(at, each.path) for at, each in enumerate(directories) if at not in opened.offline],
-            context.table,
-            intervals_ms(context.config),
-            first_ms=dict.fromkeys((RECOVERY_POINTS, LOG_START_OFFSETS), first_ms),
-            failed=self._directory_failed,
-        )
+        self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
         self._reconfigure()
 
     def begin(self) -> None:
@@ -169,7 +162,7 @@ class HostEvents:
             case DirectoriesRemoved(_, slots):
                 self._removals.removed(slots)
             case QuotaCounts():
-                self._pass_on(peer, message)
+                pass_on(self._context.registry, self._send, peer, message)
             case LogDirFailed(log_dir, cause):
                 self._directory_failed(log_dir, cause)
             case PartitionMoved(topic_id, index, in_dir, target):
@@ -208,18 +201,12 @@ class HostEvents:
             return
         match message:
             case AutoCreateWanted(token, names):
-                errors = dict.fromkeys(names, _COORDINATOR_NOT_AVAILABLE)
+                errors = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
                 self._send(peer, pack_message(AutoCreated(token, errors)))
             case ProducerIdsWanted():
                 self._send(peer, pack_message(ProducerIdsGiven(0, 0)))
             case _:
                 log.debug("%s said %s, which nobody handles", peer, type(message).__name__)
-
-    def _pass_on(self, peer: ProcessKey, counts: QuotaCounts) -> None:
-        frame = pack_message(counts)
-        for other in self._context.registry.role("network"):
-            if other != peer:
-                self._send(other, frame)
 
     # The store.
 
@@ -306,12 +293,7 @@ class HostEvents:
         self._handover.keep(self._hosting.slots_ever_used, self._offline)
 
     def _count(self) -> None:
-        topics = self._hosting.image.topics.values()
-        block = self._context.block
-        block[OFFLINE_LOG_DIRS] = len(self._offline)
-        block[GLOBAL_TOPICS] = len(topics)
-        block[GLOBAL_PARTITIONS] = sum(len(topic.partitions) for topic in topics)
-        block[OFFLINE_PARTITIONS] = sum(row.leader < 0 for topic in topics for row in topic.partitions)
+        count_partitions(self._context.block, self._hosting.image, self._offline)
 
     def finish_pass(self, now_ms: int) -> None:
         self._now_ms = now_ms

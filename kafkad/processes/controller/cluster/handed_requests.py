@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
-from kafkad.processes.controller.cluster.joint import Answered, ControlRequest, ControlResponse
-from kafkad.processes.controller.cluster.stored import Configs
+from kafkad.processes.controller.cluster.ports import Answered, ControlRequest, ControlResponse
+from kafkad.processes.controller.cluster.tree_reader import Configs
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class HandedRequests:
         while self._queue and not self._is_reading:
             request, answered = self._queue[0]
             if isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest):
-                missing = self._hosting.unknown_topics(request) - configs.keys()
+                missing = self._hosting.unknown_topics(request).difference(configs)
                 if missing:
                     self._is_reading = True
                     self._read_configs(missing, self._read)

@@ -17,7 +17,7 @@ from kafkad.core.coordination_store import CoordinationError, Event, SessionChan
 from kafkad.processes.controller.cluster.opening import OpenedHost, register
 from kafkad.processes.controller.cluster.session import Sessions, Stopped
 from kafkad.processes.controller.cluster.store_thread import StoreThread
-from kafkad.processes.controller.cluster.stored import Configs
+from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 

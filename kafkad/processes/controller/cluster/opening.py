@@ -30,7 +30,7 @@ from kafkad.core.hosting.start import AssignedTopic, HostStarted, start_host
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.cluster.session import Sessions
-from kafkad.processes.controller.cluster.stored import (
+from kafkad.processes.controller.cluster.tree_reader import (
     ConfigChanges,
     broker_configs,
     elected,

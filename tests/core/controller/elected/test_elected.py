@@ -22,8 +22,8 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.taking_office import take_office
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener, Partition
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.term import Term, claim, ensure_paths
@@ -52,11 +52,11 @@ class World:
     def __init__(self, *ids: int) -> None:
         self.store = EmbeddedStore(Path(":memory:"), 7)
         ensure_paths(self.store)
-        self.take_office(brokers(*ids))
+        self.fail_over(brokers(*ids))
 
-    def take_office(self, live: dict[int, Broker]) -> None:
+    def fail_over(self, live: dict[int, Broker]) -> None:
         self.term: Term = claim(self.store, 1, 1_000)
-        self.controller: ElectedController = take_office(
+        self.controller: ElectedController = controller_failover(
             self.store,
             MetadataTree(self.store, self.term),
             settings=ControllerSettings(
@@ -132,6 +132,17 @@ def test_a_broker_that_goes_leaves_leadership_and_every_isr(world: World) -> Non
     assert (world.stored(0).leader, world.stored(0).isr) == (2, (2, 3))
     assert world.row(0).partition_epoch == world.store.get(nodes.state_path("t", 0)).version
     assert {broker for broker, _ in world.sent()} == {2, 3}
+
+
+def test_a_broker_whose_host_refuses_leads_nothing_and_is_named_to_nobody(world: World) -> None:
+    world.create((1, 2, 3))
+    world.sent()
+    world.controller.brokers_changed(brokers(1, 2, 3), frozenset({1}))
+    assert (world.row().leader, world.row().isr) == (2, (2, 3))
+    updates = [each for _, each in world.sent() if isinstance(each, UpdateMetadataRequest)]
+    assert {tuple(broker.id for broker in each.live_brokers) for each in updates} == {(2, 3)}
+    (state,) = next(each for each in updates if each.topic_states).topic_states[0].partition_states
+    assert (state.leader, state.offline_replicas) == (2, (1,))
 
 
 def test_the_last_in_sync_replica_is_waited_for(world: World) -> None:
@@ -239,7 +250,7 @@ def test_a_deletion_waits_for_a_broker_that_is_away_also_over_terms(world: World
     )
     world.controller.brokers_changed(brokers(1, 3))
     world.controller.delete_topics(["t"])
-    world.take_office(brokers(1, 3))
+    world.fail_over(brokers(1, 3))
     assert "t" not in world.controller.image.topics
     leaders = {
         (broker, state.leader)
@@ -259,7 +270,7 @@ def test_a_deletion_waits_for_a_broker_that_is_away_also_over_terms(world: World
 
 def test_a_new_term_elects_around_brokers_that_went_before_it(world: World) -> None:
     world.create((1, 2, 3), (2, 3))
-    world.take_office(brokers(3))
+    world.fail_over(brokers(3))
     assert [(world.row(index).leader, world.row(index).isr) for index in (0, 1)] == [(3, (3,)), (3, (3,))]
     assert kinds(world.sent()) == [(3, "UpdateMetadata"), (3, "LeaderAndIsr"), (3, "UpdateMetadata")]
 
@@ -269,7 +280,7 @@ def test_the_writes_of_an_earlier_term_are_fenced(world: World) -> None:
         (1, 2, 3),
     )
     earlier = world.controller
-    world.take_office(brokers(1, 2, 3))
+    world.fail_over(brokers(1, 2, 3))
     with pytest.raises(BadVersion):
         earlier.brokers_changed(brokers(2, 3))
     assert world.stored().leader == 1

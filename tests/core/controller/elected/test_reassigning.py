@@ -176,7 +176,7 @@ def test_partitions_are_added_when_no_replica_moves(world: World) -> None:
 def test_the_next_controller_goes_on(world: World) -> None:
     reassign(world, 4, 5)
     world.alter((1, 2, 3, 4))
-    world.take_office(brokers(1, 2, 3, 4, 5))
+    world.fail_over(brokers(1, 2, 3, 4, 5))
     assert under_way(world.controller.image, None) == {AT: ReplicaAssignment((4, 5, 1, 2, 3), (4, 5), (1, 2, 3))}
     # 4 is in sync, and must not begin anew elsewhere when its directory is offline.
     assert roles(world) == {each: ((4, 5, 1, 2, 3), each == 5) for each in (1, 2, 3, 4, 5)}
@@ -192,7 +192,7 @@ def test_the_next_controller_ends_what_needs_no_more_than_that(world: World) -> 
     in_sync = stored.replace(b"[2,3,4]", b"[2,3,4,5]")
     assert in_sync != stored
     world.store.set_data(nodes.state_path("t", 0), in_sync)
-    world.take_office(brokers(2, 3, 4, 5))
+    world.fail_over(brokers(2, 3, 4, 5))
     assert (node(world), world.row().isr) == (ReplicaAssignment((4, 5)), (4, 5))
     assert [(broker, is_deleted) for broker, is_deleted, _ in stops(world)] == [(2, True), (3, True)]
 
@@ -214,7 +214,7 @@ def test_a_state_that_names_a_removed_replica_is_mended_in_the_next_term(world: 
     """Apache Kafka's controller writes the assignment first, and may die then."""
     found = world.store.get(nodes.topic_path("t"))
     world.store.set_data(nodes.topic_path("t"), found.data.replace(b"[1,2,3]", b"[2,3]"))
-    world.take_office(brokers(1, 2, 3, 4, 5))
+    world.fail_over(brokers(1, 2, 3, 4, 5))
     assert (world.row().leader, world.row().isr, world.row().leader_epoch) == (2, (2, 3), 1)
 
 

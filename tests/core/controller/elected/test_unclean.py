@@ -65,5 +65,5 @@ def test_nobody_leads_when_all_are_away(world: World) -> None:
 
 def test_a_new_controller_knows_what_is_allowed(world: World) -> None:
     world.store.set_data("/config/topics/t", b'{"version":1,"config":{"unclean.leader.election.enable":"true"}}')
-    world.take_office(brokers(2, 3))
+    world.fail_over(brokers(2, 3))
     assert (world.row().leader, world.row().isr) == (2, (2,))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from kafkad.core.controller.elected.announcements import Request
 from kafkad.processes.controller.cluster.control_api import MESSAGES, key_of
-from kafkad.processes.controller.cluster.joint import ControlResponse
+from kafkad.processes.controller.cluster.ports import ControlResponse
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination
 from kafkad.processes.runtime.broker_connections import Request as Sending
 from kafkad.processes.runtime.event_loop import EventLoop

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.cluster.control_requests import ControlledShutdownRequest, ControlledShutdownResponse
 from kafkad.core.controller.image import Broker
-from kafkad.core.hosting.shutting_down import ShuttingDown
+from kafkad.core.hosting.shutdown_tries import ShutdownTries
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
-from kafkad.processes.controller.cluster.joint import Host
+from kafkad.processes.controller.cluster.ports import Host
 from kafkad.wire.api_table import CONTROLLED_SHUTDOWN as API_KEY
 from kafkad.wire.cluster.broker_requests import CONTROLLED_SHUTDOWN
 
@@ -37,7 +37,7 @@ class ControlledShutdown:
         self._broker = broker
         self._here = here
         self._done = done
-        self._state = ShuttingDown(tries, pause_ms, monotonic_ms())
+        self._state = ShutdownTries(tries, pause_ms, monotonic_ms())
         self._is_told = False
 
     @property

@@ -24,9 +24,9 @@ from kafkad.core.coordination_store import Check, CoordinationError
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
-from kafkad.processes.controller.cluster.joint import Host
 from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.stored import broker_configs
+from kafkad.processes.controller.cluster.ports import Host
+from kafkad.processes.controller.cluster.tree_reader import broker_configs
 from kafkad.processes.controller.events import Send
 from kafkad.processes.controller.startup import new_id, settings_of
 from kafkad.processes.controller.tables import LiveTables
@@ -104,7 +104,7 @@ class OwnConfigs:
         return answer.body if isinstance(answer, ReplyAfter) else answer
 
     def _writer(self, store: ZookeeperStore, image: MetadataImage) -> Controller:
-        """Its writes need a controller that is in office, whoever that is."""
+        """Its writes need an elected controller, whoever that is."""
         holder = store.exists(nodes.CONTROLLER)
         guard = Check(nodes.CONTROLLER, 0 if holder is None else holder.version)
         strategies = self._plugins.leader_election_strategies

@@ -12,7 +12,7 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.joint import Host
+from kafkad.processes.controller.cluster.ports import Host
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import (
     REQUEST_TIMEOUT_MS,

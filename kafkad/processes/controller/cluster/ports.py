@@ -18,7 +18,7 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event
-from kafkad.processes.controller.cluster.stored import Configs
+from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.wire.processes.controller_messages import AdminRequest, ControllerMessage
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest

@@ -11,7 +11,7 @@ from msgspec import MsgspecError
 Value = TypeVar("Value")
 
 
-class OddNodes:
+class UnreadableNodes:
     """`reasons` say by path why a node is left out; `topics` are the names of topics that this leaves out."""
 
     def __init__(self, *, are_errors: bool = False) -> None:

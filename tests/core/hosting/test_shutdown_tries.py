@@ -5,7 +5,7 @@ from uuid import UUID
 from kafkad.core.cluster.control_requests import ControlledShutdownResponse, RemainingPartition
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.errors import ErrorCode
-from kafkad.core.hosting.shutting_down import NOBODY_PAUSE_MS, ShuttingDown
+from kafkad.core.hosting.shutdown_tries import NOBODY_PAUSE_MS, ShutdownTries
 
 TRIES, PAUSE_MS = 3, 5_000
 LEFT = (RemainingPartition(topic_name="t", partition_index=0),)
@@ -28,7 +28,7 @@ def image(*live: int) -> MetadataImage:
     return MetadataImage(brokers=brokers, topics={"t": topic})
 
 
-def answer(state: ShuttingDown, response: ControlledShutdownResponse | None, *live: int, now_ms: int = 0) -> None:
+def answer(state: ShutdownTries, response: ControlledShutdownResponse | None, *live: int, now_ms: int = 0) -> None:
     state.began_try()
     assert state.next_try_ms is None
     state.answered(response, image(*live), 1, now_ms)
@@ -39,14 +39,14 @@ def response(*remaining: RemainingPartition, code: ErrorCode = ErrorCode.NONE) -
 
 
 def test_it_is_over_when_others_lead() -> None:
-    state = ShuttingDown(TRIES, PAUSE_MS, 0)
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
     assert state.next_try_ms == 0
     answer(state, response(), 1, 2)
     assert (state.is_over, state.outcome) == (True, "others lead in its place")
 
 
 def test_it_waits_for_a_replica_that_may_come_into_sync_but_not_for_ever() -> None:
-    state = ShuttingDown(TRIES, PAUSE_MS, 0)
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
     answer(state, response(*LEFT), 1, 2)
     assert (state.is_over, state.next_try_ms) == (False, PAUSE_MS)
     answer(state, response(*LEFT), 1, 2, now_ms=PAUSE_MS)
@@ -55,19 +55,19 @@ def test_it_waits_for_a_replica_that_may_come_into_sync_but_not_for_ever() -> No
 
 
 def test_it_waits_for_no_replica_whose_broker_is_gone() -> None:
-    state = ShuttingDown(TRIES, PAUSE_MS, 0)
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
     answer(state, response(*LEFT), 1)
     assert (state.is_over, state.outcome) == (True, "it leads until it ends, as no other replica lives: t-0")
 
 
 def test_a_topic_that_is_gone_holds_up_nothing() -> None:
-    state = ShuttingDown(TRIES, PAUSE_MS, 0)
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
     answer(state, response(RemainingPartition(topic_name="u", partition_index=0)), 1, 2)
     assert state.is_over
 
 
 def test_while_a_controller_is_elected_it_asks_again_soon() -> None:
-    state = ShuttingDown(TRIES, PAUSE_MS, 0)
+    state = ShutdownTries(TRIES, PAUSE_MS, 0)
     now_ms = 0
     while not state.is_over:
         answer(state, None, 1, 2, now_ms=now_ms)
@@ -78,11 +78,11 @@ def test_while_a_controller_is_elected_it_asks_again_soon() -> None:
 
 
 def test_a_refusal_is_a_try() -> None:
-    state = ShuttingDown(1, PAUSE_MS, 0)
+    state = ShutdownTries(1, PAUSE_MS, 0)
     answer(state, response(code=ErrorCode.STALE_BROKER_EPOCH), 1, 2)
     assert (state.is_over, state.outcome) == (True, "given up: the controller refuses: STALE_BROKER_EPOCH")
 
 
 def test_without_a_try_nothing_is_asked() -> None:
-    state = ShuttingDown(0, PAUSE_MS, 0)
+    state = ShutdownTries(0, PAUSE_MS, 0)
     assert (state.is_over, state.next_try_ms) == (True, None)

@@ -5,7 +5,7 @@ Each verb returns an `Outcome`: the requests that brokers are to get now, and wh
 
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import MsgspecError
@@ -22,22 +22,23 @@ from kafkad.core.cluster.control_requests import (
 from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.registrations import live_brokers
-from kafkad.core.controller.elected.taking_office import take_office
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import UnreadableEpoch, claim
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.odd_nodes import OddNodes
 from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat, NoNode
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.types import TopicPartition
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
-from kafkad.processes.controller.cluster.stored import Configs
+from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.controller.startup import new_id, settings_of
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.runtime.child import ChildContext
@@ -60,7 +61,7 @@ class Outcome:
     registered: Registered | None = None
 
 
-class Office:
+class ElectableController:
     """One for the life of the controller process; `controller` is None while this broker is not elected."""
 
     def __init__(self, context: ChildContext) -> None:
@@ -78,6 +79,7 @@ class Office:
         self._odd: dict[str, str] = {}
         """By path what was said of a node."""
         self._controller: ElectedController | None = None
+        self._tree: MetadataTree | None = None
         self._tables: LiveTables | None = None
         self._view: ControllerView | None = None
         self._registered: Mapping[int, Broker] = {}
@@ -86,7 +88,7 @@ class Office:
 
     def resign(self) -> None:
         """Somebody else is elected, or may be."""
-        self._controller = self._tables = self._view = None
+        self._controller = self._tree = self._tables = self._view = None
 
     def run(self, store: ZookeeperStore, cluster_id: str, instead_of: int | None = None) -> Outcome:
         """Be elected if nobody is, or only the broker `instead_of`; watch who is."""
@@ -107,10 +109,10 @@ class Office:
         store.exists(nodes.CONTROLLER, watch=True)
         brokers, gone = self._brokers(store)
         self._watch_tree(store)
-        tree = MetadataTree(store, term)
+        tree = self._tree = MetadataTree(store, term)
         self._tables = self._new_tables(tree.load_broker_configs())
-        left_out = OddNodes()
-        self._controller = take_office(
+        left_out = UnreadableNodes()
+        self._controller = controller_failover(
             store,
             tree,
             settings=_settings(self._tables),
@@ -126,6 +128,8 @@ class Office:
             new_topic_id=new_id,
             left_out=left_out,
         )
+        # All brokers are asked for their roles, and so for what they can't use.
+        tree.take_log_dir_events()
         self._say(_left_out(left_out.reasons))
         self._view = self._new_view(store, self._controller, self._tables)
         log.info("broker %d is the controller now, its epoch is %d", self._broker_id, term.epoch)
@@ -215,6 +219,19 @@ class Office:
         if self._controller is None:
             return Outcome()
         self._controller.brokers_changed(*self._brokers(store))
+        return self._outcome()
+
+    def directories_failed(self, _store: ZookeeperStore) -> Outcome:
+        if self._controller is None or self._tree is None:
+            return Outcome()
+        self._controller.directories_failed(self._tree.take_log_dir_events())
+        return self._outcome()
+
+    def replicas_offline(self, broker: int, epoch: int, partitions: Sequence[TopicPartition]) -> Outcome:
+        if self._controller is None:
+            return Outcome()
+        log.warning("broker %d can't use the log directory of %d partition(s)", broker, len(partitions))
+        self._controller.replicas_offline(broker, epoch, partitions)
         return self._outcome()
 
     def tree_changed(self, store: ZookeeperStore, cluster_id: str) -> Outcome:

@@ -14,9 +14,9 @@ from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.repair import complete_states, identify
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.odd_nodes import OddNodes
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.controller.topics.assignment import ReplicaAssignment
 from kafkad.core.controller.topics.placement import NOT_HERE
 from kafkad.core.coordination_store import CoordinationStore, Node
@@ -24,7 +24,7 @@ from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 
 
-def take_office(
+def controller_failover(
     store: CoordinationStore,
     tree: MetadataTree,
     *,
@@ -33,13 +33,13 @@ def take_office(
     announcer: Announcer,
     cluster_id: str,
     new_topic_id: Callable[[], UUID],
-    left_out: OddNodes | None = None,
+    left_out: UnreadableNodes | None = None,
 ) -> ElectedController:
     """Load everything, elect where leaders are gone, and tell all brokers everything.
 
     `left_out` gets the nodes that can't be read: their topics and partitions have no part in this term.
     """
-    odd = OddNodes() if left_out is None else left_out
+    odd = UnreadableNodes() if left_out is None else left_out
     stored = tree.load(odd)
     topics = identify(tree, stored.topics, new_topic_id)
     states = complete_states(tree, topics, {}, frozenset(), Electorate(election, announcer.live), NOWHERE)

@@ -10,7 +10,7 @@ from msgspec import MsgspecError
 
 from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.hosting.hosting import NO_CONTROLLER_EPOCH
 from kafkad.core.hosting.start import AssignedTopic
@@ -36,7 +36,7 @@ def read_topics(store: CoordinationStore) -> tuple[dict[str, AssignedTopic], fro
         )
         for name, node in topics.items()
     }
-    return assigned, frozenset(names) - topics.keys()
+    return assigned, frozenset(names).difference(topics)
 
 
 def elected(store: CoordinationStore) -> tuple[int, int]:

@@ -14,7 +14,7 @@ NOBODY_PAUSE_MS = 500
 """Before the next try when no controller answers: one may just be elected."""
 
 
-class ShuttingDown:
+class ShutdownTries:
     """`tries` and `pause_ms` as controlled.shutdown.max.retries and .retry.backoff.ms."""
 
     def __init__(self, tries: int, pause_ms: int, now_ms: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import Partition, Topic
 from kafkad.core.controller.partition_rows import state_of
-from kafkad.core.controller.store.stored import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.types import TopicPartition
 
 

@@ -8,10 +8,10 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION
 from kafkad.adapters.stores.session_file import SessionFile
 from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
+from kafkad.processes.controller.cluster.electable_controller import ElectableController
 from kafkad.processes.controller.cluster.elected_part import ElectedPart
 from kafkad.processes.controller.cluster.events import HostEvents
 from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.office import Office
 from kafkad.processes.controller.cluster.opening import OpenedHost, open_host
 from kafkad.processes.controller.cluster.session import Sessions
 from kafkad.processes.controller.cluster.store_thread import StoreThread
@@ -67,6 +67,7 @@ class ClusterOpening:
         events = HostEvents(context, self._handover, opened, send, membership, monotonic_ms())
         membership.member = events
         own_configs = OwnConfigs(context, events, membership, send)
-        elected = ElectedPart(events, membership, Office(context), own_configs, context.config, self._loop, send)
+        controller = ElectableController(context)
+        elected = ElectedPart(events, membership, controller, own_configs, context.config, self._loop, send)
         events.attach(elected)
         return events

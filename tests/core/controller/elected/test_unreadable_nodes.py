@@ -11,14 +11,14 @@ from kafkad.core.controller.admin import create_topics
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.announcing import NOWHERE
+from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
-from kafkad.core.controller.elected.taking_office import take_office
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import UnreadableEpoch, claim, ensure_paths
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.odd_nodes import OddNodes
 from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.controller.topics.topics import NewTopic, TopicDefaults
 from kafkad.core.errors import ErrorCode
 from kafkad.plugins.leader_election import PreferredReplica
@@ -57,7 +57,7 @@ def store() -> EmbeddedStore:
     """Has two topics with two partitions each."""
     made = EmbeddedStore(Path(":memory:"), 7)
     ensure_paths(made)
-    controller, _ = in_office(made)
+    controller, _ = elected(made)
     assignments = ((1, 2), (2, 1))
     plans = [("fine", FINE_ID), ("odd", ODD_ID)]
     controller.create_topics(
@@ -66,15 +66,15 @@ def store() -> EmbeddedStore:
     return made
 
 
-def in_office(store: EmbeddedStore, *live: int) -> tuple[ElectedController, OddNodes]:
-    term, left_out = claim(store, 1, 1_000), OddNodes()
+def elected(store: EmbeddedStore, *live: int) -> tuple[ElectedController, UnreadableNodes]:
+    term, left_out = claim(store, 1, 1_000), UnreadableNodes()
     announcer = Announcer(
         controller_id=1, controller_epoch=term.epoch, listener="PLAINTEXT", brokers=brokers(*(live or (1, 2)))
     )
     settings = ControllerSettings(
         broker_id=NOWHERE, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
     )
-    controller = take_office(
+    controller = controller_failover(
         store,
         MetadataTree(store, term),
         settings=settings,
@@ -94,7 +94,7 @@ def leaders(controller: ElectedController, name: str) -> list[int]:
 @pytest.mark.parametrize("data", ODD_TOPICS.values(), ids=ODD_TOPICS.keys())
 def test_an_odd_topic_is_left_out_alone(store: EmbeddedStore, data: bytes) -> None:
     store.set_data(nodes.topic_path("odd"), data)
-    controller, left_out = in_office(store, 2)
+    controller, left_out = elected(store, 2)
     assert set(controller.image.topics) == {"fine"}
     assert leaders(controller, "fine") == [2, 2]
     assert set(left_out.reasons) == {nodes.topic_path("odd")}
@@ -104,14 +104,14 @@ def test_an_odd_topic_is_left_out_alone(store: EmbeddedStore, data: bytes) -> No
 
 def test_a_name_that_no_topic_has_is_left_out(store: EmbeddedStore) -> None:
     store.create(nodes.topic_path("a b"), store.get(nodes.topic_path("odd")).data)
-    controller, left_out = in_office(store)
+    controller, left_out = elected(store)
     assert set(controller.image.topics) == {"fine", "odd"}
     assert set(left_out.reasons) == {nodes.topic_path("a b")}
 
 
 def test_no_topic_is_made_where_one_can_not_be_read(store: EmbeddedStore) -> None:
     store.set_data(nodes.topic_path("odd"), b"no JSON")
-    controller, _ = in_office(store)
+    controller, _ = elected(store)
     random_source = RandomSource(lambda limit: 0, lambda: UUID(int=10))
     wanted = [NewTopic(name="odd", partitions=1), NewTopic(name="new", partitions=1)]
     results = create_topics(controller, wanted, World().rules, random_source)
@@ -123,11 +123,11 @@ def test_the_deletion_of_an_odd_topic_waits_until_it_can_be_read(store: Embedded
     data = store.get(nodes.topic_path("odd")).data
     store.set_data(nodes.topic_path("odd"), b"no JSON")
     store.create(nodes.deletion_path("odd"))
-    controller, left_out = in_office(store)
+    controller, left_out = elected(store)
     assert set(left_out.reasons) == {nodes.topic_path("odd"), nodes.deletion_path("odd")}
     assert not controller.deletions
     store.set_data(nodes.topic_path("odd"), data)
-    controller, _ = in_office(store)
+    controller, _ = elected(store)
     for broker in (1, 2):
         controller.replica_deleted("odd", broker)
     assert store.exists(nodes.topic_path("odd")) is None
@@ -135,7 +135,7 @@ def test_the_deletion_of_an_odd_topic_waits_until_it_can_be_read(store: Embedded
 
 def test_a_deletion_that_says_odd_things_is_done(store: EmbeddedStore) -> None:
     store.create(nodes.deletion_path("odd"), b"no JSON")
-    controller, _ = in_office(store)
+    controller, _ = elected(store)
     assert set(controller.deletions) == {"odd"}
 
 
@@ -143,7 +143,7 @@ def test_a_deletion_that_says_odd_things_is_done(store: EmbeddedStore) -> None:
 def test_a_partition_with_an_odd_state_is_left_out_alone(store: EmbeddedStore, data: bytes) -> None:
     path = nodes.state_path("odd", 0)
     version = store.set_data(path, data).version
-    controller, left_out = in_office(store)
+    controller, left_out = elected(store)
     assert leaders(controller, "odd") == [NO_LEADER, 2]
     assert set(left_out.reasons) == {path}
     requests = [request for _, request in controller.take_requests()]
@@ -174,7 +174,7 @@ def test_a_partition_with_an_odd_state_is_left_out_alone(store: EmbeddedStore, d
 
 def test_a_partition_without_replicas_is_left_out_alone(store: EmbeddedStore) -> None:
     store.set_data(nodes.topic_path("odd"), b'{"partitions":{"0":[],"1":[1,2]}}')
-    controller, left_out = in_office(store)
+    controller, left_out = elected(store)
     assert leaders(controller, "odd") == [NO_LEADER, 2]
     assert set(left_out.reasons) == {nodes.state_path("odd", 0)}
 
@@ -183,7 +183,7 @@ def test_a_partition_without_replicas_is_left_out_alone(store: EmbeddedStore) ->
 def test_odd_configurations_are_left_out_alone(store: EmbeddedStore, data: bytes) -> None:
     store.set_data(nodes.topic_config_path("odd"), data)
     store.create(nodes.broker_config_path("1"), data)
-    controller, left_out = in_office(store)
+    controller, left_out = elected(store)
     assert controller.image.topics["odd"].configs == {}
     assert leaders(controller, "odd") == [1, 2]
     assert set(left_out.reasons) == {nodes.topic_config_path("odd"), nodes.broker_config_path("1")}

@@ -1,0 +1,134 @@
+"""Three brokers on a real ZooKeeper, and what tests ask of them."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
+from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
+from kafka.errors import KafkaError  # type: ignore[import-untyped]
+from kazoo.client import KazooClient
+
+from bench.brokers.processes import eventually
+from tests.adapters.zookeeper_fixture import ZookeeperServer
+from tests.daemon.cluster_broker import KafkadInCluster
+
+WITHIN_S = 60.0
+SETTINGS = {
+    "auto.leader.rebalance.enable": "false",
+    "num.io.threads": "1",
+    "num.network.threads": "1",
+    "offsets.topic.num.partitions": "3",
+}
+"""Leaders stay where elections put them, unless a test says otherwise."""
+
+
+class Cluster:
+    def __init__(self, folder: Path, ends: ExitStack) -> None:
+        (folder / "zookeeper").mkdir()
+        self.server = ZookeeperServer(folder / "zookeeper")
+        ends.callback(self.server.stop)
+        hosts = f"{self.server.hosts}/a/chroot"
+        self.brokers = {
+            each: ends.enter_context(
+                KafkadInCluster(
+                    folder / str(each),
+                    {"zookeeper.connect": hosts, "node.id": str(each), **self.settings_of(folder / str(each))},
+                )
+            )
+            for each in (1, 2, 3)
+        }
+        self.zookeeper = KazooClient(hosts)
+        self.zookeeper.start()
+        ends.callback(self.zookeeper.close)
+        ends.callback(self.zookeeper.stop)
+        self.wait_until(lambda: self.known(3) == {1, 2, 3}, "broker 3 knows all three")
+
+    def settings_of(self, _folder: Path) -> dict[str, str]:
+        """Of the broker that has this folder."""
+        return self.settings()
+
+    def settings(self) -> dict[str, str]:
+        return {**SETTINGS, "offsets.topic.replication.factor": "3", "min.insync.replicas": "2"}
+
+    def wait_until(self, is_true: Callable[[], bool], what: str) -> None:
+        def is_true_now() -> bool:
+            try:
+                return is_true()
+            except KafkaError:
+                return False
+
+        eventually(is_true_now, within=WITHIN_S, what=what)
+
+    def admin(self, broker: int) -> KafkaAdminClient:
+        return KafkaAdminClient(bootstrap_servers=self.brokers[broker].bootstrap)
+
+    def known(self, broker: int) -> set[int]:
+        client = self.admin(broker)
+        try:
+            return {each["broker_id"] for each in client.describe_cluster()["brokers"]}
+        finally:
+            client.close()
+
+    def controller(self, broker: int) -> int:
+        client = self.admin(broker)
+        try:
+            return int(client.describe_cluster()["controller_id"])
+        finally:
+            client.close()
+
+    def rows(self, broker: int, name: str) -> list[dict[str, Any]]:
+        client = self.admin(broker)
+        try:
+            (topic,) = client.describe_topics([name])
+        finally:
+            client.close()
+        return sorted(topic["partitions"], key=lambda row: int(row["partition_index"]))
+
+    def leaders(self, broker: int, name: str) -> list[int]:
+        return [int(row["leader_id"]) for row in self.rows(broker, name)]
+
+    def in_sync(self, broker: int, name: str) -> list[set[int]]:
+        return [set(row["isr_nodes"]) for row in self.rows(broker, name)]
+
+    def produce(self, broker: int, numbers: range) -> None:
+        """Each is acknowledged by all that are in sync."""
+        producer = KafkaProducer(bootstrap_servers=self.brokers[broker].bootstrap, acks="all", retries=10)
+        sent = [producer.send("t", b"%d" % number, partition=number % 3) for number in numbers]
+        producer.flush(WITHIN_S)
+        assert all(each.succeeded() for each in sent)
+        producer.close()
+
+    def consume(self, broker: int, group: str, count: int) -> list[int]:
+        """What a new member of the group reads, in order; it stops when it has `count`."""
+        consumer = KafkaConsumer(
+            "t",
+            bootstrap_servers=self.brokers[broker].bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=30_000,
+        )
+        found = []
+        for message in consumer:
+            found.append(int(message.value))
+            if len(found) == count:
+                break
+        consumer.close()
+        return sorted(found)
+
+    def elect_preferred_leaders(self, broker: int) -> None:
+        client = self.admin(broker)
+        try:
+            client.elect_leaders(0, {"t": [0, 1, 2]})
+        finally:
+            client.close()
+
+    def create(self, broker: int, name: str, assignments: dict[int, list[int]]) -> None:
+        client = self.admin(broker)
+        try:
+            client.create_topics(
+                [NewTopic(name, num_partitions=-1, replication_factor=-1, replica_assignments=assignments)]
+            )
+        finally:
+            client.close()
