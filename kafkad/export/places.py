@@ -5,13 +5,18 @@ On a disk a file gets its name when it is complete and on the disk; in an object
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs
 
 from kafkad.export.problems import ExportFailed
+
+if TYPE_CHECKING:
+    from kafkad.export.conditional_puts import ConditionalPuts
 
 UNFINISHED = "_tmp"
 
@@ -68,24 +73,28 @@ class TableFolder:
 
     def read(self, path: str) -> bytes:
         """Raises FileNotFoundError."""
-        with self._files.open_input_stream(f"{self.root}/{path}") as file:
+        with self._failures(), self._files.open_input_stream(f"{self.root}/{path}") as file:
             content: bytes = file.read()
         return content
 
     def names(self, path: str = "", *, recursive: bool = False) -> list[str]:
         """The files below `path`, sorted, as paths below the table's folder; none where there is no such folder."""
         selector = pa.fs.FileSelector(f"{self.root}/{path}".rstrip("/"), allow_not_found=True, recursive=recursive)
-        found = self._files.get_file_info(selector)
+        with self._failures():
+            found = self._files.get_file_info(selector)
         files = [each.path for each in found if each.type == pa.fs.FileType.File]
         return sorted(name.removeprefix(self.root).lstrip("/") for name in files)
 
     def age_s(self, path: str) -> float:
         """How long ago the file was written."""
-        info = self._files.get_file_info(f"{self.root}/{path}")
+        with self._failures():
+            info = self._files.get_file_info(f"{self.root}/{path}")
         return 0.0 if info.mtime_ns is None else time.time() - info.mtime_ns / 1e9
 
     def publish(self, path: str, content: bytes) -> bool:
-        """Create the file with this content, on the disk, or return False: there is one already. Local folders only."""
+        """Create the file with this content, on the disk, or return False: there is one already. On a disk or in S3."""
+        if not self.is_local:
+            return self._conditional_puts().create(path, content)
         target = Path(self.root, path)
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
@@ -101,6 +110,26 @@ class TableFolder:
             scratch.unlink(missing_ok=True)
         _sync(str(target.parent))
         return True
+
+    def check_store(self, path: str) -> None:
+        """Find out whether `publish` keeps what it says; `path` is there after it. Raises `StoreUnfit`."""
+        if not self.is_local:
+            self._conditional_puts().check_store(path)
+
+    def _conditional_puts(self) -> "ConditionalPuts":
+        # Only who has a table in an object store needs obstore.
+        from kafkad.export.conditional_puts import ConditionalPuts  # noqa: PLC0415
+
+        return ConditionalPuts(self.out, getattr(self._files, "region", ""))
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise ExportFailed(f"{self.out} can't be read: {error}") from error
 
 
 def _sync(directory: str) -> None:

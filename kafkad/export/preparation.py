@@ -117,7 +117,8 @@ def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient
 
 
 def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLetters | None:
-    if columns.values is None or columns.values.on_bad != DEAD_LETTERS:
+    parsing = columns.values is not None and columns.values.on_bad == DEAD_LETTERS
+    if not parsing and not wanted.sets_damage_aside:
         return None
     sink = open_dead_letters(wanted)
     return DeadLetters(sink=sink, state=sink.state(sorted(facts.bounds)))
@@ -137,7 +138,8 @@ def _tasks(
     source = Source(
         topic=wanted.topic,
         bootstrap=wanted.bootstrap if client is not None else None,
-        directories=_directories(client, wanted, sorted(facts.bounds)) if wanted.source == "files" else {},
+        directories=directories_of(client, wanted, sorted(facts.bounds)) if wanted.source == "files" else {},
+        sets_damage_aside=wanted.sets_damage_aside,
         is_committed=wanted.is_committed,
         max_bytes_per_sec=-(-wanted.max_bytes_per_sec // max(wanted.jobs, 1)),
         timeout_s=wanted.timeout_s,
@@ -216,7 +218,7 @@ def _offsets_at(
     return {each: found[each] if found[each] >= 0 else ends[each] for each in partitions}
 
 
-def _directories(client: BrokerClient | None, wanted: Wanted, partitions: Iterable[int]) -> dict[int, str]:
+def directories_of(client: BrokerClient | None, wanted: Wanted, partitions: Iterable[int]) -> dict[int, str]:
     """Where the partitions lie on this machine. Raises `ExportFailed` when one of them is in no directory here."""
     folders = wanted.log_dirs
     if client is not None and not folders:

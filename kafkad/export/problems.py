@@ -29,6 +29,10 @@ class AnotherExport(ExportFailed):
     """Somebody else has committed to the table since this export looked at it."""
 
 
+class StoreUnfit(ExportFailed):
+    """The object store can't do what a table there needs."""
+
+
 class NotInstalled(ExportFailed):
     """An optional package is missing."""
 

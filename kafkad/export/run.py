@@ -44,7 +44,7 @@ class Summary:
     ends: Mapping[int, int] = field(default_factory=dict)
     lost: tuple[OffsetRange, ...] = ()
     unparsed: int = 0
-    """Values that could not be parsed: they are among the dead letters, or null."""
+    """Values that could not be parsed, and batches that are damaged: they are among the dead letters, or null."""
 
 
 def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> Summary:
@@ -56,6 +56,7 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
             _show_progress(wanted, prepared.committed)
         return Summary(topic=wanted.topic, version=None, ends=prepared.committed)
     began_s = time.monotonic()
+    sink.check_store()
     files = _written(prepared, run_tasks, told)
     commit = _commit(prepared, files)
     if prepared.dead_letters is not None and any(file.is_dead_letters for file in files):
@@ -95,12 +96,15 @@ def _commit(prepared: Prepared, files: Sequence[WrittenFile]) -> Commit:
         complete_until=_complete_until(facts, files),
         schema=prepared.columns.table,
         keeps=prepared.wanted.keeps,
+        target_file_bytes=prepared.wanted.target_file_bytes,
+        compression=prepared.wanted.compression,
     )
 
 
 def _folders(wanted: Wanted) -> list[TableFolder]:
     """Of the table, and of its dead letters."""
-    outs = [wanted.out, *([folder_of_dead_letters(wanted.out)] if wanted.values is not None else [])]
+    has_dead_letters = wanted.values is not None or wanted.sets_damage_aside
+    outs = [wanted.out, *([folder_of_dead_letters(wanted.out)] if has_dead_letters else [])]
     return [TableFolder(out) for out in outs]
 
 

@@ -21,4 +21,4 @@ RECORDS = pa.schema(
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 REASON = "reason"
 DEAD_LETTERS = pa.schema([*RECORDS, pa.field(REASON, pa.string())])
-"""Records whose value could not be parsed, as they are, and why."""
+"""Records whose value could not be parsed, as they are, and why; damaged batches, with their bytes as value."""

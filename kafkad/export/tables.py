@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from kafkad.export.dead_letters import folder_of_dead_letters
-from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
+from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
-from kafkad.export.problems import ExportFailed
 from kafkad.export.sinks.sink import Sink
 from kafkad.export.wanted import Wanted
 
@@ -13,8 +12,6 @@ from kafkad.export.wanted import Wanted
 def open_sink(wanted: Wanted) -> Sink:
     """Raises `ExportFailed`."""
     folder = TableFolder(wanted.out)
-    if wanted.keeps == KEEP_LATEST and wanted.format != "delta":
-        raise ExportFailed(f"a table of the latest of each key can't be {wanted.format}: use --format delta")
     if wanted.format == "delta":
         # Only who asks for it needs deltalake.
         from kafkad.export.sinks.delta import DeltaSink  # noqa: PLC0415

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from kafkad.export.dead_letters import folder_of_dead_letters
+from kafkad.export.dead_letters import folder_of_dead_letters, of_damaged
 from kafkad.export.latest import KEEP_ALL, latest_of
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.reading.source import Source, read_range
+from kafkad.export.reading.damage import Damaged
+from kafkad.export.reading.source import Source, read_pieces, read_range
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.values.batches import BatchParser
 from kafkad.export.values.format import ValueFormat
@@ -50,30 +51,32 @@ def run_task(task: Task) -> Iterator[WrittenFile]:
     """Each file as soon as it is complete. Raises `ExportFailed`."""
     parser = BatchParser(task.values, task.layout.schema) if task.values is not None else None
     for wanted in task.ranges:
-        records = RangeWriter(task.layout, wanted)
-        dead = RangeWriter(task.dead_letters, wanted) if parser is not None else None
+        records, dead = RangeWriter(task.layout, wanted), RangeWriter(task.dead_letters, wanted)
+        known = task.dead_letters_from.get(wanted.partition, 0)
         try:
-            for batch in _batches(task, wanted):
-                if parser is None or dead is None:
-                    yield from records.write(batch)
-                    continue
-                parsed = parser.parse(batch, task.dead_letters_from.get(wanted.partition, 0))
-                yield from records.write(parsed.records, parsed.unparsed)
-                yield from dead.write(parsed.dead_letters, parsed.dead_letters.num_rows)
+            for piece in _pieces(task, wanted):
+                if isinstance(piece, Damaged):
+                    if piece.offset >= known:
+                        yield from dead.write(of_damaged(piece, task.source.topic, wanted.partition), 1)
+                elif parser is None:
+                    yield from records.write(piece)
+                else:
+                    parsed = parser.parse(piece, known)
+                    yield from records.write(parsed.records, parsed.unparsed)
+                    yield from dead.write(parsed.dead_letters, parsed.dead_letters.num_rows)
             yield from records.close()
-            if dead is not None:
-                yield from dead.close()
+            yield from dead.close()
         except OSError as error:
             raise ExportFailed(f"{task.layout.out} can't be written: {error}") from error
         finally:
             records.abandon()
-            if dead is not None:
-                dead.abandon()
+            dead.abandon()
 
 
-def _batches(task: Task, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    batches = read_range(task.source, wanted)
-    return batches if task.keeps == KEEP_ALL else latest_of(batches, drops_tombstones=task.drops_tombstones)
+def _pieces(task: Task, wanted: OffsetRange) -> Iterator[pa.RecordBatch | Damaged]:
+    if task.keeps == KEEP_ALL:
+        return read_pieces(task.source, wanted)
+    return latest_of(read_range(task.source, wanted), drops_tombstones=task.drops_tombstones)
 
 
 def check_coverage(ranges: Sequence[OffsetRange], files: Sequence[WrittenFile]) -> None:

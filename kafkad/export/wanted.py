@@ -21,6 +21,8 @@ class Wanted:
     """Of Iceberg: where its catalog is, and what the table is called there."""
     keeps: str = KEEP_ALL
     """Every record, or the latest of each key."""
+    sets_damage_aside: bool = False
+    """Batches that are damaged go to the table of dead letters; from segment files."""
     values: ValueFormat | None = None
     """None: they stay bytes."""
     source: str = "broker"

@@ -48,7 +48,7 @@ class WrittenFile(NamedTuple):
     date: str | None = None
     hour: str | None = None
     unparsed: int = 0
-    """Rows whose value could not be parsed."""
+    """Rows whose value could not be parsed, or that are a damaged batch."""
     is_dead_letters: bool = False
     """It belongs to the table of dead letters."""
 
@@ -89,13 +89,15 @@ class RangeWriter:
     def __init__(self, layout: Layout, wanted: OffsetRange) -> None:
         self._layout = layout
         self._wanted = wanted
-        self._folder = TableFolder(layout.out)
+        self._folder: TableFolder | None = None
         self._files: dict[tuple[str | None, str | None], _FileWriter] = {}
 
     def write(self, batch: pa.RecordBatch, unparsed: int = 0) -> Iterator[WrittenFile]:
         """Returns the files that are full."""
         if batch.num_rows == 0:
             return
+        if self._folder is None:
+            self._folder = TableFolder(self._layout.out)
         for date, hour, part in _divided(batch, self._layout.partition_by):
             file = self._files.get((date, hour))
             if file is None:
@@ -143,7 +145,7 @@ class _FileWriter:
             self._schema,
             compression=layout.compression,
             use_dictionary=["key", "topic", *dates, *typed],
-            write_statistics=["offset", "timestamp", *dates, *typed],
+            write_statistics=["partition", "offset", "timestamp", *dates, *typed],
         )
 
     @property

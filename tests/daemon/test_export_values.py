@@ -161,8 +161,9 @@ def test_what_can_not_be_parsed_with_is_one_line(lake: Lake, options: list[str],
     assert said in one_line(lake.run("run", *options, code=code))
 
 
-def test_a_table_of_the_latest_of_each_key(lake: Lake, tmp_path: Path) -> None:
-    options = ("--format", "delta", "--keep", "latest")
+@FORMATS
+def test_a_table_of_the_latest_of_each_key(lake: Lake, table: str, tmp_path: Path) -> None:
+    options = ("--format", table, "--keep", "latest")
     known: dict[bytes, bytes] = {}
     random = Random(lake.topic)
     for _ in range(3):
@@ -175,13 +176,39 @@ def test_a_table_of_the_latest_of_each_key(lake: Lake, tmp_path: Path) -> None:
                 known[key] = value
         assert producer.flush(WITHIN_S) == 0
         lake.run("run", *options, "--jobs", "2", *with_schema(tmp_path, SCHEMA), "--on-bad-record", "null")
-        rows = DeltaTable(str(lake.out)).to_pyarrow_table().to_pylist()
+        rows = lake.records("--format", table).to_pylist()
         assert len(rows) == len(known) and {row["key"]: row["value"] for row in rows} == known
         assert all(row["value_parsed"] == json.loads(row["value"]) for row in rows)
-        lake.run("verify", "--format", "delta")
+        lake.run("verify", "--format", table)
     assert lake.run("run", *options) == f"nothing new in {lake.topic}\n"
-    assert "--keep latest" in one_line(lake.run("run", "--format", "delta", code=1))
-    lake.run("maintain", "--format", "delta", "--older-than", "0")
-    assert len(DeltaTable(str(lake.out)).to_pyarrow_table()) == len(known)
+    assert "--keep latest" in one_line(lake.run("run", "--format", table, code=1))
+    lake.run("maintain", "--format", table, "--older-than", "0")
+    assert lake.records("--format", table).num_rows == len(known)
     produce(lake, b"without key")
     assert "has no key" in one_line(lake.run("run", *options, code=1))
+
+
+@FORMATS
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_damaged_batch_is_among_the_dead_letters_with_its_bytes_if_so_wanted(
+    broker: Kafkad, lake: Lake, table: str, jobs: str
+) -> None:
+    for number in range(9):
+        produce(lake, *[b"%d" % number] * PARTITIONS * 10)
+    log = max(broker.log_dir.glob(f"{lake.topic}-*/*.log"), key=lambda path: path.stat().st_size)
+    content = bytearray(log.read_bytes())
+    content[65] ^= 1
+    log.write_bytes(content)
+    options = ("--source", "files", "--format", table)
+    assert "a record batch is damaged" in one_line(lake.run("run", *options, "--jobs", jobs, code=1))
+    row = json.loads(lake.run("run", *options, "--jobs", jobs, "--on-bad-record", "dlq", "--json"))
+    assert row["unparsed"] == 1
+    (letter,) = dead_letters(lake, "--format", table).to_pylist()
+    assert letter["value"] == bytes(content[: len(letter["value"])]) and letter["offset"] == 0
+    assert f"{log}: the checksum is wrong" in letter["reason"] and letter["timestamp"] is None
+    lost = int(letter["reason"].rpartition(" ")[2]) + 1
+    assert lake.records("--format", table).num_rows == 9 * PARTITIONS * 10 - lost
+    lake.run("verify", *options)
+    produce(lake, b"more")
+    lake.run("run", *options)
+    lake.run("verify", *options)

@@ -1,5 +1,7 @@
 """An export that is killed at every line of its commit: `python -m tests.export.crash_points KIND FOLDER [STEP]`.
 
+KIND is that of the table; parquet-s3 is one in an object store, and parquet-latest one of the latest of each key.
+
 For each line (or each STEPth) of the code that commits, as far as it is ours or the catalog's: a process runs an export
 and kills itself there; another one looks at the table, which has to be as before or as after the commit, and runs the
 export again. This is done for the first commit of a table and for the second one, each with dead letters. Prints how
@@ -10,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,6 +24,7 @@ import pyarrow.parquet as pq
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.dead_letters import folder_of_dead_letters
+from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
 from kafkad.export.run import carry_out
@@ -30,10 +34,16 @@ from kafkad.export.task import Task, run_task
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.wanted import Wanted
 from kafkad.export.writing import WrittenFile
+from tests.export.object_store import BUCKET, object_store, use
 from tests.export.reading.test_log_directories import checkpoint, partition
 
 _FIRST, _SECOND = 6, 12
-_WATCHED = ("/kafkad/export/sinks/", "/kafkad/export/run.py", "/kafkad/export/places.py", "/pyiceberg/catalog/sql.py")
+_WATCHED = (
+    *("/kafkad/export/sinks/", "/kafkad/export/run.py", "/kafkad/export/places.py"),
+    *("/kafkad/export/conditional_puts.py", "/pyiceberg/catalog/sql.py"),
+)
+IN_S3, LATEST = "-s3", "-latest"
+_KEYS = 4
 _SURVIVED, _FAILED = 0, 1
 
 
@@ -62,13 +72,14 @@ def wanted(kind: str, folder: Path, number: int) -> Wanted:
     schema = b'{"properties": {"n": {"type": "integer"}}}'
     return Wanted(
         topic="t",
-        out=str(folder / f"table-{number}"),
+        out=f"s3://{BUCKET}/table-{number}" if kind.endswith(IN_S3) else str(folder / f"table-{number}"),
         name="t",
         bootstrap="",
         source="files",
         log_dirs=(str(folder / "log"),),
-        format=kind,
-        values=ValueFormat(kind="json", schema=schema),
+        format=kind.removesuffix(IN_S3).removesuffix(LATEST),
+        keeps=KEEP_LATEST if kind.endswith(LATEST) else KEEP_ALL,
+        values=None if kind.endswith(LATEST) else ValueFormat(kind="json", schema=schema),
     )
 
 
@@ -98,9 +109,31 @@ def check(asked: Wanted, ends: tuple[int, ...]) -> None:
     sink, letters = open_sink(asked), open_dead_letters(asked)
     end = sink.state([0]).offsets.get(0, 0)
     assert end in ends, (end, ends)
-    assert offsets(asked.out, sink) == [each for each in range(end) if each % 3]
+    if asked.keeps == KEEP_LATEST:
+        assert offsets(asked.out, sink) == latest(end)
+        return
+    assert offsets(asked.out, sink) == [each for each in range(end) if not is_rubbish(each)]
     dead = offsets(folder_of_dead_letters(asked.out), letters)
-    assert dead in [[each for each in range(last) if each % 3 == 0] for last in ends if last >= end], (end, dead)
+    assert dead in [[each for each in range(last) if is_rubbish(each)] for last in ends if last >= end], (end, dead)
+
+
+def key_of(offset: int) -> bytes:
+    return b"%d" % (offset % _KEYS)
+
+
+def value_of(offset: int) -> bytes | None:
+    if offset % 5 == 4:
+        return None
+    return b"rubbish" if offset % 3 == 0 else b'{"n": %d}' % offset
+
+
+def is_rubbish(offset: int) -> bool:
+    return value_of(offset) == b"rubbish"
+
+
+def latest(end: int) -> list[int]:
+    found = {key_of(offset): offset for offset in range(end)}
+    return sorted(offset for offset in found.values() if value_of(offset) is not None)
 
 
 def in_child(work: Callable[[], None]) -> bool:
@@ -123,8 +156,7 @@ def in_child(work: Callable[[], None]) -> bool:
 
 
 def walk(kind: str, folder: Path, step: int = 1) -> int:
-    values = [b"rubbish" if number % 3 == 0 else b'{"n": %d}' % number for number in range(_SECOND)]
-    batches = [build_batch([NewRecord(1, None, value)], base_offset=at) for at, value in enumerate(values)]
+    batches = [build_batch([NewRecord(1, key_of(at), value_of(at))], base_offset=at) for at in range(_SECOND)]
     partition(folder / "log", "t-0", *batches)
     point = 1
     while not _survives(kind, folder, point):
@@ -149,5 +181,12 @@ def _survives(kind: str, folder: Path, point: int) -> bool:
     return survived
 
 
+def main(kind: str, folder: str, *step: str) -> None:
+    with object_store() if kind.endswith(IN_S3) else nullcontext() as port:
+        if port is not None:
+            use(port)
+        print(walk(kind, Path(folder), *map(int, step)))
+
+
 if __name__ == "__main__":
-    print(walk(sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:])))
+    main(*sys.argv[1:])

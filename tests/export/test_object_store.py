@@ -1,81 +1,51 @@
 """Tables in an object store: moto's S3 on loopback."""
 
-import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
+from kafkad.export.problems import AnotherExport, ExportFailed, StoreUnfit
 from kafkad.export.run import carry_out, remove_orphans
+from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.tables import open_sink
 from kafkad.export.task import run_task
 from kafkad.export.wanted import Wanted
+from tests.export.object_store import forgetful, object_store, settings
 from tests.export.reading.test_log_directories import checkpoint, partition, plain
+from tests.export.sinks.test_sinks import commit_of
+
+WITHIN_S = 120.0
+OUT = "s3a://lake/orders"
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a folder in a new bucket."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    # A process of its own: deltalake holds Python's lock while it asks.
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        _await(port)
-        yield from _bucket(port, monkeypatch)
-    finally:
-        server.terminate()
-        server.wait()
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Of a store that this process uses."""
+    with object_store() as port:
+        _use(port, monkeypatch)
+        yield port
 
 
-def _await(port: int) -> None:
-    deadline_s = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline_s, "moto does not listen"
-            threading.Event().wait(0.05)
-        else:
-            return
-
-
-def _bucket(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "NO_PROXY": "127.0.0.1",
-    }.items():
+def _use(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in settings(port).items():
         monkeypatch.setenv(name, value)
-    files = pa.fs.S3FileSystem(
-        endpoint_override=f"127.0.0.1:{port}", scheme="http", region="us-east-1", allow_bucket_creation=True
-    )
-    files.create_dir("lake")
-    yield "s3a://lake/orders"
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_two_runs_bring_each_record_once(kind: str, bucket: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+@pytest.mark.usefixtures("port")
+def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
     partition(tmp_path / "log", "t-0", *map(plain, range(9)))
     wanted = Wanted(
         topic="t",
-        out=bucket,
+        out=OUT,
         name="t",
         bootstrap="",
         source="files",
@@ -89,9 +59,75 @@ def test_two_runs_bring_each_record_once(kind: str, bucket: str, tmp_path: Path)
         prepared = prepare(wanted, sink)
         carry_out(prepared, sink, lambda tasks: (file for task in tasks for file in run_task(task)), lambda _: None)
         assert open_sink(wanted).state([0]).offsets == {0: end}
-    folder = TableFolder(bucket)
+    folder = TableFolder(OUT)
     tables = [pq.read_table(pa.BufferReader(folder.read(path))) for path in open_sink(wanted).files()]
     assert sorted(pa.concat_tables(tables).column("offset").to_pylist()) == list(range(9))
     with folder.create("t-0-orphan.parquet") as file:
         file.write(b"left over")
     assert remove_orphans(folder, open_sink(wanted), 0) == ["t-0-orphan.parquet"]
+
+
+@pytest.mark.parametrize("commits_before", [0, 1])
+@pytest.mark.usefixtures("port")
+def test_of_two_exports_that_race_one_commits(commits_before: int) -> None:
+    for number in range(commits_before):
+        sink = ParquetSink(TableFolder(OUT))
+        sink.commit(sink.state([0]), commit_of(number * 10, number * 10 + 10))
+    start = commits_before * 10
+    one, other = ParquetSink(TableFolder(OUT)), ParquetSink(TableFolder(OUT))
+    seen_by_one, seen_by_other = one.state([0]), other.state([0])
+    one.commit(seen_by_one, commit_of(start, start + 5))
+    with pytest.raises(AnotherExport):
+        other.commit(seen_by_other, commit_of(start, start + 7))
+    assert ParquetSink(TableFolder(OUT)).state([0]).offsets == {0: start + 5}
+
+
+@pytest.mark.usefixtures("port")
+def test_a_request_that_is_repeated_as_its_answer_got_lost_has_created_the_object() -> None:
+    folder = TableFolder(OUT)
+    assert folder.publish("log/0", b"ours") and folder.publish("log/0", b"ours")
+    assert not folder.publish("log/0", b"theirs")
+    assert folder.read("log/0") == b"ours"
+
+
+@pytest.mark.usefixtures("port")
+def test_a_store_is_asked_whether_it_creates_only() -> None:
+    sink = ParquetSink(TableFolder(OUT))
+    sink.check_store()
+    sink.check_store()
+    assert sink.state([0]).topic_id is None
+
+
+def test_a_store_that_writes_over_what_is_there_is_refused(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition(tmp_path / "log", "t-0", *map(plain, range(9)))
+    checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=9)
+    with forgetful(port) as unfit:
+        _use(unfit, monkeypatch)
+        with pytest.raises(StoreUnfit):
+            ParquetSink(TableFolder(OUT)).check_store()
+        command = [sys.executable, "-m", "kafkad", "export", "run", "--topic", "t", "--out", OUT, "--source", "files"]
+        command += ["--log-dirs", str(tmp_path / "log"), "--bootstrap-server", "none"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "this store ignores If-None-Match" in done.stderr
+        assert ParquetSink(TableFolder(OUT)).state([0]).topic_id is None
+
+
+def test_a_store_that_does_not_answer_or_refuses_us_is_named(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ExportFailed, match="s3://sea/orders can't be written") as refused:
+        TableFolder("s3://sea/orders").publish("log/0", b"x")
+    assert "\n" not in str(refused.value)
+    _use(1, monkeypatch)
+    with pytest.raises(ExportFailed, match="can't be read"):
+        TableFolder(OUT).names()
+    with pytest.raises(ExportFailed, match="can't be written"):
+        TableFolder(OUT).publish("log/0", b"x")
+
+
+@pytest.mark.parametrize("out", ["s3://lake/orders?region=eu-west-1", "s3://me:secret@lake/orders"])
+@pytest.mark.usefixtures("port")
+def test_settings_of_a_store_are_not_in_its_address(out: str) -> None:
+    with pytest.raises(ExportFailed, match="s3://BUCKET/PATH"):
+        ParquetSink(TableFolder(out)).check_store()

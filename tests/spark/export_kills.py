@@ -334,7 +334,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", choices=["local", "spark"], default="local")
     parser.add_argument("--source", choices=["broker", "files"], default="broker")
-    parser.add_argument("--format", choices=["parquet", "delta"], default="parquet")
+    parser.add_argument("--format", choices=["parquet", "delta", "iceberg"], default="parquet")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()

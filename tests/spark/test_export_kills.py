@@ -12,6 +12,7 @@ from tests.spark.export_kills import run
     [
         ("local", "broker", "delta", 4),
         ("local", "files", "parquet", 4),
+        ("local", "broker", "iceberg", 4),
         ("spark", "files", "parquet", 3),
     ],
 )

@@ -106,7 +106,7 @@ Example:
     type=click.Choice(["all", "latest"]),
     default="all",
     show_default=True,
-    help="Every record; or the latest of each key, where one without value deletes its key (Delta).",
+    help="Every record; or the latest of each key, where one without value deletes its key.",
 )
 @click.option(
     "--value",
@@ -132,9 +132,8 @@ Example:
 @click.option(
     "--on-bad-record",
     type=click.Choice(["dlq", "fail", "null"]),
-    default="dlq",
-    show_default=True,
-    help="When a value can't be parsed: into the table DIR__dlq, stop, or null in value_parsed.",
+    help="When a value can't be parsed: into the table DIR__dlq (default), stop, or null in value_parsed. dlq also"
+    " takes damaged batches of segment files there, which stop the run otherwise.",
 )
 @click.option(
     "--on-schema-change",

@@ -6,7 +6,7 @@ from typing import Any
 from kafkad.cli.configuring import WrongConfiguration
 from kafkad.client.broker_client import parse_bootstrap
 from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
-from kafkad.export.values.format import ValueFormat
+from kafkad.export.values.format import DEAD_LETTERS, ValueFormat
 from kafkad.export.wanted import Wanted
 
 NO_BROKER = "none"
@@ -32,22 +32,18 @@ def wanted_of(
     schema_message: str = "",
     schema_registry: str = "",
     schema_subject: str = "",
-    on_bad_record: str = "dlq",
+    on_bad_record: str | None = None,
     on_schema_change: str = "widen",
     keep: str = KEEP_ALL,
     **rest: Any,
 ) -> Wanted:
     _check_times(start, end)
-    if bootstrap == NO_BROKER:
-        bootstrap = ""
-    else:
-        parse_bootstrap(bootstrap)
     if keep == KEEP_LATEST:
         _check_latest(value, on_bad_record, recreated, rest.get("partition_by", "none"))
     subject = schema_subject or f"{topic}-value"
     return Wanted(
         topic=topic,
-        bootstrap=bootstrap,
+        bootstrap=_bootstrap(bootstrap),
         out=out,
         format=format_,
         name=name or topic,
@@ -59,6 +55,8 @@ def wanted_of(
         start=start,
         end=end,
         values=_values(value, schema_file, schema_registry, subject, schema_message, on_bad_record),
+        # A damaged batch may be whole on another broker: only who says so goes on without it.
+        sets_damage_aside=on_bad_record == DEAD_LETTERS,
         keeps=keep,
         may_widen=on_schema_change == "widen",
         **rest,
@@ -71,17 +69,32 @@ def _check_times(start: str, end: str) -> None:
             raise WrongConfiguration([f"--{option}: expected {' or '.join(words)} or milliseconds, found {when!r}"])
 
 
-def _values(kind: str, file: Path | None, registry: str, subject: str, message: str, on_bad: str) -> ValueFormat | None:
+def _bootstrap(named: str) -> str:
+    if named == NO_BROKER:
+        return ""
+    parse_bootstrap(named)
+    return named
+
+
+def _values(
+    kind: str, file: Path | None, registry: str, subject: str, message: str, on_bad: str | None
+) -> ValueFormat | None:
     if kind == _RAW:
         return None
-    schema = _schema(kind, file, registry)
-    return ValueFormat(kind=kind, schema=schema, message=message, registry=registry, subject=subject, on_bad=on_bad)
+    return ValueFormat(
+        kind=kind,
+        schema=_schema(kind, file, registry),
+        message=message,
+        registry=registry,
+        subject=subject,
+        on_bad=on_bad or DEAD_LETTERS,
+    )
 
 
-def _check_latest(value: str, on_bad_record: str, recreated: str, partition_by: str) -> None:
+def _check_latest(value: str, on_bad_record: str | None, recreated: str, partition_by: str) -> None:
     """What goes with a table whose rows are replaced."""
-    if value != _RAW and on_bad_record == "dlq":
-        raise WrongConfiguration(["--keep latest with --value needs --on-bad-record null or fail"])
+    if on_bad_record == DEAD_LETTERS or (value != _RAW and on_bad_record is None):
+        raise WrongConfiguration(["--keep latest has no dead letters: --on-bad-record null or fail"])
     if recreated != "fail" or partition_by != "none":
         raise WrongConfiguration(["--keep latest excludes --recreated append and --partition-by"])
 

@@ -19,11 +19,12 @@ from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
-from kafkad.export.preparation import Prepared, prepare, topic_facts
-from kafkad.export.problems import ExportFailed, NotInstalled
+from kafkad.export.preparation import Prepared, directories_of, prepare, topic_facts
+from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
+from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
 from kafkad.export.run import RunTasks, Summary, carry_out, remove_orphans
-from kafkad.export.sinks.sink import Sink
+from kafkad.export.sinks.sink import Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
 from kafkad.export.verification import verify as verify_table
@@ -65,9 +66,7 @@ def status(*, as_json: bool, **asked: Any) -> None:
     with _failing():
         wanted = wanted_of(**asked)
         sink = open_sink(wanted)
-        with _broker(wanted) as client:
-            facts = topic_facts(client, wanted.topic, is_committed=True)
-        state = sink.state(sorted(facts.bounds))
+        facts, state = _compared(wanted, sink)
     rows = [
         {
             "partition": each,
@@ -89,10 +88,8 @@ def verify(*, as_json: bool, **asked: Any) -> None:
     with _failing():
         wanted = wanted_of(**asked)
         sink = open_sink(wanted)
-        with _broker(wanted) as client:
-            facts = topic_facts(client, wanted.topic, is_committed=True)
-        state = sink.state(sorted(facts.bounds))
-        source = Source(topic=wanted.topic, bootstrap=wanted.bootstrap, with_headers=False, timeout_s=wanted.timeout_s)
+        facts, state = _compared(wanted, sink)
+        source = _read_again(wanted, facts)
         earliest = {partition: bounds.earliest for partition, bounds in facts.bounds.items()}
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
         found = verify_table(paths, source, state.offsets, earliest, keeps=state.keeps)
@@ -130,6 +127,29 @@ def files(*, dead_letters: bool, **asked: Any) -> None:
             click.echo(f"{root.rstrip('/')}/{path}")
 
 
+def _compared(wanted: Wanted, sink: Sink) -> tuple[TopicFacts, TableState]:
+    """What the topic has now, and what the table has of it."""
+    with _broker(wanted) as client:
+        facts = topic_facts(client, wanted.topic, is_committed=True)
+    return facts, sink.state(sorted(facts.bounds))
+
+
+def _read_again(wanted: Wanted, facts: TopicFacts) -> Source:
+    """The log, where the run reads it."""
+    directories: dict[int, str] = {}
+    if wanted.source == "files":
+        with _broker(wanted) as client:
+            directories = directories_of(client, wanted, sorted(facts.bounds))
+    return Source(
+        topic=wanted.topic,
+        bootstrap=wanted.bootstrap,
+        directories=directories,
+        with_headers=False,
+        sets_damage_aside=True,
+        timeout_s=wanted.timeout_s,
+    )
+
+
 def _paths(out: str, sink: Sink) -> list[tuple[TableFolder, str]]:
     folder = TableFolder(out)
     return [(folder, path) for path in sink.files()]
@@ -139,8 +159,8 @@ def _paths(out: str, sink: Sink) -> list[tuple[TableFolder, str]]:
 def _failing() -> Iterator[None]:
     try:
         yield
-    except NotInstalled as missing:
-        raise WrongConfiguration([str(missing)]) from missing
+    except (NotInstalled, StoreUnfit) as wrong:
+        raise WrongConfiguration([str(wrong)]) from wrong
     except ExportFailed as failed:
         raise CommandFailed(str(failed)) from failed
     except BrokerCallFailed as failed:
@@ -238,7 +258,7 @@ def _print_summary(summary: Summary, *, as_json: bool) -> None:
         for each in summary.lost:
             click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
         if summary.unparsed:
-            click.echo(f"{summary.unparsed} values could not be parsed", err=True)
+            click.echo(f"{summary.unparsed} values or batches could not be read", err=True)
 
 
 def _write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kafkad.adapters.files.log_directory import META_PROPERTIES, LogDirectoryUnusable, read_meta_properties
 from kafkad.core.log.producers.snapshot import CorruptSnapshot, decode_snapshot
-from kafkad.core.log.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from kafkad.core.log.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, CorruptBatch
 from kafkad.core.log.recovery.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -59,7 +59,11 @@ def facts_without_broker(folders: Sequence[str], topic: str, *, is_committed: bo
     bounds = {}
     for partition, directory in partitions.items():
         key = TopicPartition(topic, partition)
-        bounds[partition] = _bounds(directory, watermarks.get(key, 0), starts.get(key, 0), is_committed=is_committed)
+        known = (watermarks.get(key, 0), starts.get(key, 0))
+        try:
+            bounds[partition] = _bounds(directory, *known, is_committed=is_committed)
+        except CorruptBatch as error:
+            raise ExportFailed(f"{key}: which transactions are open can't be seen: {error}") from error
     ids = {_topic_id(directory) for directory in partitions.values()}
     if len(ids) > 1:
         raise ExportFailed(f"the partitions of {topic!r} in {', '.join(folders)} are of different topics of this name")

@@ -2,6 +2,7 @@
 
 The broker may remove, compact or swap segments meanwhile: an open file stays what it was, and where the next one is
 missing the directory is looked at again. What can't be found any more is left to the caller, who asks the broker.
+A sealed segment is read to its end, as far as it is wanted: whatever is there has to be batches.
 Nothing is written into the directory, and what was not in memory before is dropped from it again.
 """
 
@@ -10,18 +11,25 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from kafkad.adapters.files.cache_neutral_reads import CacheNeutralFiles
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.segment_files import SegmentFile
 from kafkad.core.columns.window import BatchWindow, read_window
-from kafkad.core.log.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, read_header_within
-from kafkad.core.log.segments.index import OFFSET_ENTRY
+from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, SWAP, TXN_INDEX, file_name, parse_file_name
 from kafkad.core.log.segments.transaction_index import unpack_entries
 from kafkad.core.ports import StorageFailed
 from kafkad.export.problems import ExportFailed
+from kafkad.export.reading.damage import Damaged, base_of_whole, piece_at
+from kafkad.export.reading.positions import (
+    IndexEntry,
+    end_in_active,
+    end_in_sealed,
+    parse_index,
+    position_of,
+    whole_before,
+)
 from kafkad.export.reading.transactions import Aborted
 
 WINDOW_BYTES = 8 * 1024 * 1024
@@ -36,13 +44,6 @@ class OffsetGone(Exception):
     def __init__(self, directory: str, offset: int) -> None:
         super().__init__(f"{directory} has no longer offset {offset}")
         self.offset = offset
-
-
-class Place(NamedTuple):
-    """The batch with an offset, or the first one behind it: in which segment, and at which byte."""
-
-    segment: int
-    position: int
 
 
 class SegmentReader:
@@ -75,21 +76,35 @@ class SegmentReader:
 
     def windows(self, start: int, end: int) -> Iterator[BatchWindow]:
         """Whole batches with the offsets from `start` to below `end`, some megabytes at a time, in their order."""
+        for piece in self._pieces(start, end, sets_aside=False):
+            assert isinstance(piece, BatchWindow)
+            yield piece
+
+    def pieces(self, start: int, end: int) -> Iterator[BatchWindow | Damaged]:
+        """The same, but what is damaged is set aside, instead of being `CorruptBatch`.
+
+        That is raised only where nothing says how the segment goes on that is written to.
+        """
+        return self._pieces(start, end, sets_aside=True)
+
+    def _pieces(self, start: int, end: int, *, sets_aside: bool) -> Iterator[BatchWindow | Damaged]:
         offset = start
         last: tuple[int, int] | None = None
         while offset < end:
             base = self._segment_of(offset, last)
             if base is None or base >= end:
                 return
+            # Before it is opened: what is sealed now was not written to any more then.
+            following = self._base_behind(base)
             with self._opened(base, offset) as log:
                 inode = os.fstat(log.descriptor()).st_ino
                 if last == (base, inode):
                     # Nothing was added to it: the rest of the range has no records.
                     return
                 last = base, inode
-                for window in self._windows_of(log, base, offset, end):
-                    offset = int(window.last_offset[-1]) + 1
-                    yield window
+                for piece in self._pieces_of(log, base, offset, end, following, sets_aside=sets_aside):
+                    offset = piece.end if isinstance(piece, Damaged) else int(piece.last_offset[-1]) + 1
+                    yield piece
             offset = max(offset, base)
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
@@ -142,10 +157,10 @@ class SegmentReader:
                     for entry in self._index(base, log.size()):
                         if entry.position - previous < piece_bytes - size:
                             continue
-                        header = self._header(log, entry.position, log.size())
+                        first = base_of_whole(log.read_at, entry.position, log.size())
                         size, previous = 0, entry.position
-                        if header is not None and start < header.base_offset < end:
-                            found.append(header.base_offset)
+                        if first is not None and start < first < end:
+                            found.append(first)
                     size += log.size() - previous
             except OffsetGone:
                 continue
@@ -187,54 +202,46 @@ class SegmentReader:
         except OSError:
             return -1
 
-    def _windows_of(self, log: SegmentFile, base: int, start: int, end: int) -> Iterator[BatchWindow]:
+    def _base_behind(self, base: int) -> int | None:
+        """Where the next segment begins; None for the last one, which is written to."""
+        bases = self.bases()
+        at = bisect_right(bases, base)
+        return bases[at] if at < len(bases) else None
+
+    def _pieces_of(
+        self, log: SegmentFile, base: int, start: int, end: int, following: int | None, *, sets_aside: bool
+    ) -> Iterator[BatchWindow | Damaged]:
         size = log.size()
-        position = self._position(log, base, start, size)
-        limit = self._limit(log, base, end, size)
+        index = self._index(base, size)
+        first = whole_before if sets_aside else position_of
+        position = first(log.read_at, index, start, size)
+        limit = (end_in_active if following is None else end_in_sealed)(log.read_at, index, end, size)
         while position < limit:
-            window = read_window(log.read_at, position, limit, WINDOW_BYTES)
+            try:
+                window = read_window(log.read_at, position, limit, WINDOW_BYTES)
+            except CorruptBatch as error:
+                if not sets_aside or base_of_whole(log.read_at, error.position, size) is not None:
+                    raise
+                if error.position > position:
+                    window = read_window(log.read_at, position, error.position, error.position - position)
+                else:
+                    places = [entry.position for entry in index]
+                    named = self._with_place(file_name(base, LOG), error)
+                    piece = piece_at(log.read_at, named, limit, places, base, following or end)
+                    yield piece.damaged
+                    position = piece.behind
+                    continue
+            self._check_offsets(window, base, following)
             yield window
             position = window.end
 
-    def _position(self, log: SegmentFile, base: int, offset: int, size: int) -> int:
-        """Where the batch with `offset` begins, or the first one behind it; `size` if there is none."""
-        position = 0
-        for entry in self._index(base, size):
-            if entry.offset > offset:
-                break
-            position = entry.position
-        return self._walk(log, position, offset, size)
+    def _check_offsets(self, window: BatchWindow, base: int, following: int | None) -> None:
+        """They do not reach into the next segment, unless that has just become a part of this one."""
+        last = int(window.last_offset[-1])
+        if following is not None and last >= following and last >= (self._base_behind(base) or last + 1):
+            raise CorruptBatch(window.place_of(-1), f"its last offset is {last}, beyond its segment")
 
-    def _limit(self, log: SegmentFile, base: int, end: int, size: int) -> int:
-        """Where the batches end that begin below `end`: what is behind may not be whole yet."""
-        position = 0
-        for entry in self._index(base, size):
-            if entry.offset >= end:
-                break
-            position = entry.position
-        while (header := self._header(log, position, size)) is not None and header.base_offset < end:
-            position += header.size
-        return position
-
-    def _walk(self, log: SegmentFile, position: int, offset: int, size: int) -> int:
-        while (header := self._header(log, position, size)) is not None and header.last_offset < offset:
-            position += header.size
-        return position
-
-    def _header(self, log: SegmentFile, position: int, size: int) -> BatchHeader | None:
-        """None at the end of the file, or where its last batch is not whole. Raises `CorruptBatch`."""
-        if position + HEADER_SIZE > size:
-            return None
-        head = log.read_at(HEADER_SIZE, position)
-        try:
-            return read_header_within(head, position, size)
-        except CorruptBatch as error:
-            if "the file" in error.reason:
-                return None
-            raise
-
-    def _index(self, base: int, size: int) -> "list[IndexEntry]":
-        """The entries that can be right: hints, as the broker writes the index later than the log."""
+    def _index(self, base: int, size: int) -> list[IndexEntry]:
         name = file_name(base, OFFSET_INDEX)
         file = self._store.open(name)
         with self._failures(name):
@@ -244,14 +251,7 @@ class SegmentReader:
                 return []
             finally:
                 file.close()
-        found: list[IndexEntry] = []
-        for relative, position in OFFSET_ENTRY.iter_unpack(content[: len(content) // 8 * 8]):
-            if found and (relative <= found[-1].offset - base or position <= found[-1].position):
-                break
-            if relative < 0 or not 0 <= position < size:
-                break
-            found.append(IndexEntry(base + relative, position))
-        return found
+        return parse_index(content, base, size)
 
     @contextmanager
     def _opened(self, base: int, offset: int) -> Iterator[SegmentFile]:
@@ -275,11 +275,7 @@ class SegmentReader:
         except StorageFailed as error:
             raise ExportFailed(str(error)) from error
         except CorruptBatch as error:
-            raise CorruptBatch(error.position, f"{self.directory}/{name}: {error.reason}") from error
+            raise self._with_place(name, error) from error
 
-
-class IndexEntry(NamedTuple):
-    """The last offset of a batch, and where it begins."""
-
-    offset: int
-    position: int
+    def _with_place(self, name: str, error: CorruptBatch) -> CorruptBatch:
+        return CorruptBatch(error.position, f"{self.directory}/{name}: {error.reason}")

@@ -14,6 +14,7 @@ from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import CorruptBatch
 from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.decoding import arrow_batches
 from kafkad.export.reading.segments import OffsetGone, SegmentReader
 from kafkad.export.reading.transactions import Aborted, CommittedFilter
@@ -35,6 +36,8 @@ class Source:
     with_headers: bool = True
     skips_lost: bool = False
     """What is no longer in the log when it is read is left out, and nobody is told."""
+    sets_damage_aside: bool = False
+    """What is damaged in a directory is a piece of its own, instead of an error."""
     max_bytes_per_sec: int = 0
     """0: no limit; otherwise for each task."""
     timeout_s: float = 30.0
@@ -42,11 +45,20 @@ class Source:
 
 def read_range(source: Source, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """The records of the range, as Arrow batches of some megabytes. Raises `ExportFailed`."""
+    return (piece for piece in read_pieces(source, wanted) if not isinstance(piece, Damaged))
+
+
+def read_pieces(source: Source, wanted: OffsetRange) -> Iterator[pa.RecordBatch | Damaged]:
+    """The same, and what was damaged between them and is set aside."""
     committed = CommittedFilter()
     pace = _Pace(source.max_bytes_per_sec)
     try:
         for window in _windows(source, wanted, committed):
             pace.count(len(window.data))
+            if isinstance(window, Damaged):
+                if wanted.start <= window.offset < wanted.end:
+                    yield window
+                continue
             visible = committed.visible(window)
             yield from arrow_batches(
                 window,
@@ -61,7 +73,7 @@ def read_range(source: Source, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         raise ExportFailed(f"{source.topic}-{wanted.partition}: a record batch is damaged, {error}") from error
 
 
-def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) -> Iterator[BatchWindow]:
+def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) -> Iterator[BatchWindow | Damaged]:
     directory = source.directories.get(wanted.partition)
     start = wanted.start
     if directory is not None:
@@ -69,8 +81,9 @@ def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) ->
         try:
             if source.is_committed:
                 committed.learn(reader.aborted(start, wanted.end))
-            for window in reader.windows(start, wanted.end):
-                start = int(window.last_offset[-1]) + 1
+            read = reader.pieces if source.sets_damage_aside else reader.windows
+            for window in read(start, wanted.end):
+                start = window.end if isinstance(window, Damaged) else int(window.last_offset[-1]) + 1
                 yield window
         except OffsetGone as gone:
             if source.bootstrap is None:

@@ -7,13 +7,14 @@ one of these app ids in between is then a conflict.
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
+from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
+from kafkad.export.sinks.rewriting import remove, rows
 from kafkad.export.sinks.sink import Commit, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths
@@ -21,7 +22,6 @@ from kafkad.export.writing import DATE, HOUR, NO_DATE, PARTITIONS, WrittenFile
 
 try:
     import pyarrow as pa
-    import pyarrow.parquet as pq
     from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.transaction import AddAction
@@ -60,11 +60,14 @@ class DeltaSink:
         keeps = known.get("keeps", KEEP_ALL)
         return TableState(known["cluster_id"], topic_id, known["topic"], offsets, table.version(), columns, keeps)
 
+    def check_store(self) -> None:
+        """Its library knows what stores can do."""
+
     def commit(self, state: TableState, commit: Commit) -> int:
         table = self._table or self._create(commit)
         if state.version >= 0:
             self._prepare(table, state, commit)
-        merges = commit.keeps == KEEP_LATEST and bool(state.offsets)
+        merges = commit.replaces(state)
         transactions = [
             Transaction(app_id(commit.cluster_id, commit.topic_id, partition), end)
             for partition, end in commit.ends.items()
@@ -86,9 +89,7 @@ class DeltaSink:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
         table.update_incremental()
         if merges:
-            # Their rows are in files that the merge has written.
-            for file in commit.files:
-                self._folder.remove(file.path)
+            remove(self._folder, commit.files)
         return table.version()
 
     def _merge(self, table: DeltaTable, commit: Commit, properties: CommitProperties) -> bool:
@@ -98,9 +99,9 @@ class DeltaSink:
         if not commit.files:
             return False
         before = table.version()
-        rows = pa.RecordBatchReader.from_batches(commit.schema, self._rows(commit))
+        new = rows(self._folder, [file.path for file in commit.files], commit.schema)
         merger = table.merge(
-            rows,
+            pa.RecordBatchReader.from_batches(commit.schema, new),
             predicate="t.partition = s.partition AND t.key = s.key",
             source_alias="s",
             target_alias="t",
@@ -110,16 +111,6 @@ class DeltaSink:
             predicate="s.value IS NOT NULL AND s.offset > t.offset"
         ).when_not_matched_insert_all(predicate="s.value IS NOT NULL").execute()
         return table.version() > before
-
-    def _rows(self, commit: Commit) -> Iterator[pa.RecordBatch]:
-        for file in commit.files:
-            for batch in pq.ParquetFile(pa.BufferReader(self._folder.read(file.path))).iter_batches():
-                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                arrays = [
-                    columns[each.name].cast(each.type) if each.name in columns else pa.nulls(batch.num_rows, each.type)
-                    for each in commit.schema
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=commit.schema)
 
     def files(self) -> list[str]:
         if not DeltaTable.is_deltatable(self._folder.out):

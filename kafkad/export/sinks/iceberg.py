@@ -6,6 +6,7 @@ a race, with the same records once more: it is told not to.
 """
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
+from kafkad.export.sinks.rewriting import changed_partitions, fitted, remove, rewrite
 from kafkad.export.sinks.sink import Commit, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths
-from kafkad.export.writing import PARTITIONS
+from kafkad.export.writing import PARTITIONS, WrittenFile
 
 try:
     import pyarrow as pa
@@ -40,6 +43,8 @@ except ImportError as error:
 
 _IDENTITY = "kafkad.export"
 _CATALOG = "_catalog.db"
+# It warns of each column without statistics, of each file; those are left out on purpose.
+logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
 _FAULTS = (ValueError, OSError, ValidationError, RESTError, SQLAlchemyError)
 
 
@@ -71,7 +76,11 @@ class IcebergSink:
         offsets = {int(partition): end for partition, end in known["offsets"].items()}
         columns = pa.schema([each for each in table.schema().as_arrow() if each.name not in self._partition_by])
         version = table.metadata.current_snapshot_id
-        return TableState(known["cluster_id"], UUID(known["topic_id"]), known["topic"], offsets, version or 0, columns)
+        of_topic = (known["cluster_id"], UUID(known["topic_id"]), known["topic"])
+        return TableState(*of_topic, offsets, version or 0, columns, known.get("keeps", KEEP_ALL))
+
+    def check_store(self) -> None:
+        """Commits are made in the catalog."""
 
     def commit(self, state: TableState, commit: Commit) -> int:
         before = state.offsets if state.topic_id == commit.topic_id else {}
@@ -79,8 +88,9 @@ class IcebergSink:
         try:
             transaction = self._begin(state, commit)
             transaction.set_properties(_properties(commit, {**before, **commit.ends}))
+            files = self._replace(transaction, commit) if commit.replaces(state) else commit.files
             transaction.add_files(
-                [f"{self._location}/{file.path}" for file in commit.files],
+                [f"{self._location}/{file.path}" for file in files],
                 snapshot_properties={"kafkad": json.dumps(details)},
                 check_duplicate_files=False,
             )
@@ -90,7 +100,20 @@ class IcebergSink:
         except _FAULTS as error:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
         self._table = table
+        remove(self._folder, set(commit.files) - set(files))
         return len(table.metadata.snapshots)
+
+    def _replace(self, transaction: Transaction, commit: Commit) -> list[WrittenFile]:
+        """Delete what the table has of the partitions of which there is something new. Returns the files for it."""
+        assert self._table is not None
+        files = []
+        for partition in changed_partitions(commit):
+            of_partition = f"partition == {partition}"
+            before = [fitted(each, commit.schema) for each in self._table.scan(of_partition).to_arrow_batch_reader()]
+            files += rewrite(self._folder, commit, partition, before)
+            if any(each.num_rows for each in before):
+                transaction.delete(of_partition)
+        return files
 
     def files(self) -> list[str]:
         table = self._load()
@@ -165,5 +188,6 @@ def _properties(commit: Commit, offsets: Mapping[int, int]) -> dict[str, str]:
         "topic_id": str(commit.topic_id),
         "topic": commit.topic,
         "offsets": {str(partition): end for partition, end in sorted(offsets.items())},
+        "keeps": commit.keeps,
     }
     return {_IDENTITY: json.dumps(identity), "commit.retry.num-retries": "0"}

@@ -1,7 +1,8 @@
 """A folder of Parquet files with a log of manifests: file N of `_kafkad_log` is commit N; the first to create it wins.
 
 Readers that want exactly what was committed take the paths from the manifests (`kafkad export files`); files that no
-manifest names are left over from a run that was killed.
+manifest names are left over from a run that was killed. Of a table of the latest of each key a manifest names all
+files: each commit is a snapshot, and the newest one counts.
 """
 
 import base64
@@ -13,23 +14,31 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.schema import RECORDS
+from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite, rows
 from kafkad.export.sinks.sink import Commit, TableState
 from kafkad.export.sinks.strangers import check_strangers
+from kafkad.export.writing import WrittenFile
 
 LOG = "_kafkad_log"
 _FORMAT = 1
+_PROBE = f"{LOG}/.create-only"
+"""An object that is there once."""
 
 
 class ParquetSink:
-    """See `Sink`. The folder is on a disk: object stores have no "create unless it is there" that pyarrow offers."""
+    """See `Sink`. The folder is on a disk, or in S3."""
 
     def __init__(self, folder: TableFolder) -> None:
-        if not folder.is_local:
-            raise ExportFailed(f"{folder.out}: Parquet tables need a folder on a disk; use --format delta")
+        if not folder.is_local and not folder.out.startswith("s3://"):
+            raise ExportFailed(f"{folder.out}: Parquet tables are on a disk or in S3; use --format delta")
         self._folder = folder
+
+    def check_store(self) -> None:
+        self._folder.check_store(_PROBE)
 
     def state(self, partitions: Iterable[int]) -> TableState:
         names = self._folder.names(LOG)
@@ -39,11 +48,12 @@ class ParquetSink:
             return TableState(None, None, None, {}, -1)
         last = self._read(versions[-1])
         offsets = {int(partition): end for partition, end in last["offsets"].items()}
-        topic_id = UUID(last["topic_id"])
-        return TableState(last["cluster_id"], topic_id, last["topic"], offsets, last["commit"], _columns(last))
+        known = (last["cluster_id"], UUID(last["topic_id"]), last["topic"])
+        return TableState(*known, offsets, last["commit"], _columns(last), last.get("keeps", KEEP_ALL))
 
     def commit(self, state: TableState, commit: Commit) -> int:
         version = state.version + 1
+        files = self._replaced(state, commit) if commit.replaces(state) else list(commit.files)
         # Those of a topic that was made again begin anew.
         offsets = {**(state.offsets if state.topic_id == commit.topic_id else {}), **commit.ends}
         content = {
@@ -55,19 +65,34 @@ class ParquetSink:
             "offsets": {str(partition): end for partition, end in sorted(offsets.items())},
             "ranges": [each._asdict() for each in commit.ranges],
             "lost": [each._asdict() for each in commit.lost],
-            "files": [each._asdict() for each in commit.files],
+            "files": [each._asdict() for each in files],
+            "keeps": commit.keeps,
             "run": commit.run_id,
             "complete_until": commit.complete_until,
             "schema": base64.b64encode(commit.schema.serialize().to_pybytes()).decode(),
             "time_ms": time.time_ns() // 1_000_000,
         }
-        if not self._folder.publish(f"{LOG}/{version:020d}.json", json.dumps(content).encode()):
+        if not self._folder.publish(_manifest(version), json.dumps(content).encode()):
             raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
+        remove(self._folder, set(commit.files) - set(files))
         return version
 
     def files(self) -> list[str]:
         names = [name for name in self._folder.names(LOG) if name.endswith(".json")]
-        return [each["path"] for name in names for each in self._read(name)["files"]]
+        manifests = [self._read(name) for name in names]
+        if manifests and manifests[-1].get("keeps") == KEEP_LATEST:
+            manifests = manifests[-1:]
+        return [each["path"] for manifest in manifests for each in manifest["files"]]
+
+    def _replaced(self, state: TableState, commit: Commit) -> list[WrittenFile]:
+        """The files of the table with this commit."""
+        known = [WrittenFile(**each) for each in self._read(_manifest(state.version))["files"]]
+        changed = changed_partitions(commit)
+        files = [each for each in known if each.partition not in changed]
+        for partition in changed:
+            paths = [each.path for each in known if each.partition == partition]
+            files += rewrite(self._folder, commit, partition, rows(self._folder, paths, commit.schema))
+        return files
 
     def _read(self, name: str) -> Any:
         try:
@@ -77,6 +102,10 @@ class ParquetSink:
         if content.get("format") != _FORMAT:
             raise ExportFailed(f"{self._folder.out}/{name} is of a newer kafkad")
         return content
+
+
+def _manifest(version: int) -> str:
+    return f"{LOG}/{version:020d}.json"
 
 
 def _columns(manifest: Any) -> pa.Schema:

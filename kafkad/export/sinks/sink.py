@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from kafkad.export.latest import KEEP_ALL
+from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
 from kafkad.export.writing import WrittenFile
@@ -45,11 +45,18 @@ class Commit(NamedTuple):
     schema: pa.Schema = RECORDS
     """The columns of the table with this commit: those it had, and new ones."""
     keeps: str = KEEP_ALL
+    target_file_bytes: int = 256 * 1024 * 1024
+    compression: str = "zstd"
+    """Of files that the commit writes anew."""
 
     @property
     def ends(self) -> dict[int, int]:
         """The new end offset of each partition that the commit is about."""
         return {each.partition: each.end for each in (*self.lost, *self.ranges)}
+
+    def replaces(self, state: TableState) -> bool:
+        """Whether rows of the table are replaced by those of the files."""
+        return self.keeps == KEEP_LATEST and bool(state.offsets)
 
 
 class Sink(Protocol):
@@ -57,6 +64,9 @@ class Sink(Protocol):
 
     def state(self, partitions: Iterable[int]) -> TableState:
         """`partitions` are those that the topic has now."""
+
+    def check_store(self) -> None:
+        """Before a run writes anything: can the place of the table keep what `commit` says? Raises `StoreUnfit`."""
 
     def commit(self, state: TableState, commit: Commit) -> int:
         """Make the files part of the table, if it still is as in `state`: else raises `AnotherExport`.

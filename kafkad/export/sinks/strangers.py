@@ -13,5 +13,5 @@ def check_strangers(folder: TableFolder, kind: str) -> None:
     if strangers:
         raise ExportFailed(f"{folder.out} has files of somebody else ({strangers[0]}): name an empty folder")
     for other, log in _LOGS.items():
-        if other != kind and folder.names(log):
+        if other != kind and any(not name.startswith(f"{log}/.") for name in folder.names(log)):
             raise ExportFailed(f"{folder.out} is a table of another kind, {other}: name an empty folder")

@@ -11,6 +11,7 @@ from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.values.columns import VALUE
 from kafkad.export.values.format import DEAD_LETTERS as TO_DEAD_LETTERS
 from kafkad.export.values.format import FAIL, ValueFormat, open_parser
+from kafkad.export.values.framing import schema_ids
 
 
 class ParsedBatch(NamedTuple):
@@ -27,12 +28,14 @@ class BatchParser:
     def __init__(self, wanted: ValueFormat, schema: pa.Schema) -> None:
         self._parser = open_parser(wanted)
         self._kind = wanted.kind
+        self._has_registry = bool(wanted.registry)
         self._on_bad = wanted.on_bad
         self._schema = schema
 
     def parse(self, batch: pa.RecordBatch, dead_letters_from: int) -> ParsedBatch:
         """Dead letters before that offset are left out: somebody has them. Raises `ExportFailed`."""
-        found = self._parser.parse(batch.column("value"))
+        ids = schema_ids(batch.column("headers")) if self._has_registry else None
+        found = self._parser.parse(batch.column("value"), ids)
         columns = {**dict(zip(batch.schema.names, batch.columns, strict=True)), VALUE: found.column}
         records = pa.RecordBatch.from_arrays(
             [columns[field.name].cast(field.type) for field in self._schema], schema=self._schema

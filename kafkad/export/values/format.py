@@ -71,7 +71,7 @@ class _PlainParser:
         self._decode = decode
         self._columns = columns
 
-    def parse(self, values: pa.Array) -> Parsed:
+    def parse(self, values: pa.Array, ids: pa.Array | None = None) -> Parsed:
         return decoded(values.to_pylist(), self._decode, self._columns)
 
 

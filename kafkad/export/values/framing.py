@@ -1,18 +1,37 @@
-"""Values that begin with the id of their schema: a zero byte and four bytes, as serializers with a registry write."""
+"""Values that say which schema they were written with, as serializers with a registry write them.
+
+Either they begin with a zero byte and the four bytes of its id; or a header of their record has this, or a one and the
+16 bytes of its GUID. The header comes first: a value beside it is nothing but the value.
+"""
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkad.export.values.parsed import Parsed, Parser, decoded
-from kafkad.export.values.registry import Registry, Schema
+from kafkad.export.values.registry import PROTOBUF, Registry, Schema
 
-ID_END = 5
-_NO_ID = "it does not begin with the id of a schema"
+HEADER = "__value_schema_id"
+ID_END, GUID_END = 5, 17
+_NO_ID = "neither it nor a header of it begins with the id of a schema"
 
 Decode = Callable[[bytes], Any]
+
+
+def schema_ids(headers: pa.Array) -> pa.Array:
+    """Of each record, what its last header of this name says; null where there is none."""
+    if headers.null_count == len(headers):
+        return pa.nulls(len(headers), pa.binary())
+    pairs = headers.flatten()
+    chosen = np.flatnonzero(pc.equal(pairs.field("key"), HEADER).fill_null(False).to_numpy(zero_copy_only=False))
+    place = np.full(len(headers), -1, np.int64)
+    # In their order: the last one stays.
+    place[pc.list_parent_indices(headers).to_numpy()[chosen]] = chosen
+    return pairs.field("value").take(pa.array(place, mask=place < 0))
 
 
 class FramedParser:
@@ -22,22 +41,32 @@ class FramedParser:
         self._registry = registry
         self._columns = columns
         self._open_schema = open_schema
-        self._decoders: dict[int, Decode] = {}
+        self._opened: dict[int | UUID, tuple[Decode, bool]] = {}
 
-    def parse(self, values: pa.Array) -> Parsed:
-        return decoded(values.to_pylist(), self._decode, self._columns)
+    def parse(self, values: pa.Array, ids: pa.Array | None = None) -> Parsed:
+        rows = zip(values.to_pylist(), _or_none(ids, values).to_pylist(), strict=True)
+        framed = [None if value is None else (value, found) for value, found in rows]
+        return decoded(framed, self._decode, self._columns)
 
-    def _decode(self, value: bytes) -> Any:
-        if len(value) < ID_END or value[0] != 0:
-            raise ValueError(_NO_ID)
-        schema_id = int.from_bytes(value[1:ID_END], "big")
-        decode = self._decoders.get(schema_id)
-        if decode is None:
+    def _decode(self, row: tuple[bytes, bytes | None]) -> Any:
+        value, header = row
+        if header is None:
+            schema_id, behind = _parse_id(value)
+            return self._open(schema_id)[0](behind)
+        schema_id, message = _parse_id(header)
+        decode, has_message = self._open(schema_id)
+        if has_message != bool(message):
+            raise ValueError(f"the header {HEADER} has {len(message)} bytes behind the id")
+        return decode(message + value)
+
+    def _open(self, schema_id: int | UUID) -> tuple[Decode, bool]:
+        """And whether behind the id stands which of the messages of its schema it is: in Protobuf, and nowhere else."""
+        if schema_id not in self._opened:
             schema = self._registry.by_id(schema_id)
             if schema is None:
                 raise ValueError(f"schema {schema_id} is not in the registry")
-            decode = self._decoders[schema_id] = self._open_schema(schema)
-        return decode(value[ID_END:])
+            self._opened[schema_id] = self._open_schema(schema), schema.kind == PROTOBUF
+        return self._opened[schema_id]
 
 
 class UnframedParser:
@@ -46,10 +75,32 @@ class UnframedParser:
     def __init__(self, inner: Parser) -> None:
         self._inner = inner
 
-    def parse(self, values: pa.Array) -> Parsed:
-        zero = pc.equal(pc.binary_slice(values, 0, 1), pa.scalar(b"\0"))
-        framed = pc.and_(zero, pc.greater_equal(pc.binary_length(values), ID_END))
-        rest = pc.if_else(framed, pc.binary_slice(values, ID_END, 1 << 31), pa.scalar(None, pa.binary()))
+    def parse(self, values: pa.Array, ids: pa.Array | None = None) -> Parsed:
+        ids = _or_none(ids, values)
+        beside = pc.or_(_begins_with(ids, b"\0", ID_END), _begins_with(ids, b"\1", GUID_END))
+        rest = pa.nulls(len(values), pa.binary())
+        for magic, end in ((b"\0", ID_END), (b"\1", GUID_END)):
+            framed = pc.and_(ids.is_null(), _begins_with(values, magic, end))
+            rest = pc.if_else(framed, pc.binary_slice(values, end, 1 << 31), rest)
+        rest = pc.if_else(beside, values, rest)
         found = self._inner.parse(rest)
-        without = pc.indices_nonzero(pc.fill_null(pc.invert(framed), fill_value=False)).to_pylist()
+        without = pc.indices_nonzero(pc.and_(values.is_valid(), rest.is_null())).to_pylist()
         return Parsed(found.column, {**found.bad, **dict.fromkeys(without, _NO_ID)})
+
+
+def _parse_id(framed: bytes) -> tuple[int | UUID, bytes]:
+    """The id, and what is behind it."""
+    if framed[:1] == b"\0" and len(framed) >= ID_END:
+        return int.from_bytes(framed[1:ID_END], "big"), framed[ID_END:]
+    if framed[:1] == b"\1" and len(framed) >= GUID_END:
+        return UUID(bytes=framed[1:GUID_END]), framed[GUID_END:]
+    raise ValueError(_NO_ID)
+
+
+def _begins_with(framed: pa.Array, magic: bytes, end: int) -> pa.Array:
+    is_magic = pc.equal(pc.binary_slice(framed, 0, len(magic)), pa.scalar(magic))
+    return pc.fill_null(pc.and_(is_magic, pc.greater_equal(pc.binary_length(framed), end)), fill_value=False)
+
+
+def _or_none(ids: pa.Array | None, values: pa.Array) -> pa.Array:
+    return pa.nulls(len(values), pa.binary()) if ids is None else ids

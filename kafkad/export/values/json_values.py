@@ -22,7 +22,7 @@ class JsonParser:
             explicit_schema=pa.schema(list(columns)), unexpected_field_behavior="ignore"
         )
 
-    def parse(self, values: pa.Array) -> Parsed:
+    def parse(self, values: pa.Array, ids: pa.Array | None = None) -> Parsed:
         bad: dict[int, str] = {}
         present = values.drop_null()
         pieces = self._read(present, 0, bad)

@@ -1,9 +1,11 @@
 """Parsed values: a column, and which of them are none, with the reason."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
+
+Value = TypeVar("Value")
 
 
 class Parsed(NamedTuple):
@@ -16,15 +18,15 @@ class Parsed(NamedTuple):
 class Parser(Protocol):
     """Of values of one topic. Raises `ExportFailed` only for what is not the value's fault."""
 
-    def parse(self, values: pa.Array) -> Parsed:
-        """Of binary values, nulls among them."""
+    def parse(self, values: pa.Array, ids: pa.Array | None = None) -> Parsed:
+        """Of binary values, nulls among them; `ids` of their schemas are those that stand beside a value."""
 
 
 MALFORMED = (ValueError, LookupError, EOFError, ArithmeticError, TypeError, AttributeError)
 """What decoders raise for bytes that are no such value."""
 
 
-def decoded(values: Sequence[bytes | None], decode: Callable[[bytes], Any], kind: pa.DataType) -> Parsed:
+def decoded(values: Sequence[Value | None], decode: Callable[[Value], Any], kind: pa.DataType) -> Parsed:
     """One by one; null is null."""
     found: list[Any] = []
     bad: dict[int, str] = {}

@@ -5,7 +5,7 @@ presence that was not written has its default, as everywhere in Protobuf.
 """
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from kafkad.export.problems import ExportFailed, NotInstalled
 from kafkad.export.values.columns import TIMESTAMP, struct_of
 from kafkad.export.values.framing import Decode
+from kafkad.export.values.proto_text import descriptor_set
 from kafkad.export.values.registry import PROTOBUF, Schema
 
 try:
@@ -38,6 +39,8 @@ _KNOWN = {
 }
 _UNSIGNED = pa.decimal128(20)
 _DEEPEST = 20
+_OWN_NAME = "default.proto"
+"""Of the file that a schema is, as Confluent calls it; others have the names by which it imports them."""
 _TIMESTAMP = "google.protobuf.Timestamp"
 _WRAPPERS = frozenset(each.full_name for each in wrappers_pb2.DESCRIPTOR.message_types_by_name.values())
 
@@ -64,8 +67,7 @@ def messages_of(schema: Schema) -> list[Any]:
     if schema.kind != PROTOBUF:
         raise ExportFailed(f"the registry has a schema of kind {schema.kind}, not Protobuf")
     try:
-        pool = _pool(_files(schema, "default.proto"))
-        return list(pool.FindFileByName("default.proto").message_types_by_name.values())
+        return list(_pool(_files(schema)).FindFileByName(_OWN_NAME).message_types_by_name.values())
     except (DecodeError, TypeError, KeyError, ValueError) as error:
         raise ExportFailed(f"the registry's Protobuf schema can't be read: {error}") from error
 
@@ -119,12 +121,33 @@ def _pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
     return pool
 
 
-def _files(schema: Schema, name: str) -> list[FileDescriptorProto]:
-    """What it refers to first; under the names by which they are imported."""
-    found = [file for reference, child in schema.references for file in _files(child, reference)]
-    file = FileDescriptorProto.FromString(base64.b64decode(schema.text))
-    file.name = name
-    return [*found, file]
+def _files(schema: Schema) -> list[FileDescriptorProto]:
+    """What it refers to first; under the names by which they are imported. It may be text or what protoc writes."""
+    content = _serialized(schema.text)
+    if content is None:
+        texts = {name: child.text for name, child in _imported(schema)}
+        return list(FileDescriptorSet.FromString(descriptor_set({**texts, _OWN_NAME: schema.text}, _OWN_NAME)).file)
+    found = [(name, _serialized(child.text) or b"") for name, child in _imported(schema)]
+    files = []
+    for name, serialized in [*found, (_OWN_NAME, content)]:
+        file = FileDescriptorProto.FromString(serialized)
+        file.name = name
+        files.append(file)
+    return files
+
+
+def _imported(schema: Schema) -> Iterator[tuple[str, Schema]]:
+    for name, child in schema.references:
+        yield from _imported(child)
+        yield name, child
+
+
+def _serialized(text: str) -> bytes | None:
+    """None: it is the schema's text, which no base64 looks like."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return None
 
 
 def _indexes(value: bytes) -> tuple[tuple[int, ...], int]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
+from uuid import UUID
 
 from kafkad.export.problems import BrokerAway, ExportFailed
 
@@ -31,12 +32,13 @@ class Registry:
         self._url, self._auth = _without_user(url.rstrip("/"))
         self._timeout_s = timeout_s
         self._format = "?format=serialized" if serialized else ""
-        self._by_id: dict[int, Schema | None] = {}
+        self._by_id: dict[int | UUID, Schema | None] = {}
 
-    def by_id(self, schema_id: int) -> Schema | None:
-        """None: there is none."""
+    def by_id(self, schema_id: int | UUID) -> Schema | None:
+        """By id, or by GUID, which newer registries know. None: there is none."""
         if schema_id not in self._by_id:
-            found = self._get(f"/schemas/ids/{schema_id}{self._format}")
+            kind = "guids" if isinstance(schema_id, UUID) else "ids"
+            found = self._get(f"/schemas/{kind}/{schema_id}{self._format}")
             self._by_id[schema_id] = None if found is None else self._schema(found, 0)
         return self._by_id[schema_id]
 

@@ -13,6 +13,7 @@ from kafkad.core.log.segments.index import OFFSET_ENTRY
 from kafkad.core.log.segments.transaction_index import ENTRY_LAYOUT
 from kafkad.export.problems import ExportFailed
 from kafkad.export.reading import segments
+from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.segments import OffsetGone, SegmentReader
 from kafkad.export.reading.transactions import Aborted
 
@@ -69,8 +70,7 @@ def test_an_index_that_lies_cuts_nothing_wrongly(tmp_path: Path) -> None:
     path = segment(tmp_path, range(30))
     path.with_suffix(".index").write_bytes(b"".join(OFFSET_ENTRY.pack(3 * each, 50 * each + 7) for each in range(1, 9)))
     reader = SegmentReader(str(tmp_path))
-    with pytest.raises(CorruptBatch):
-        reader.cuts(0, 30, 100)
+    assert reader.cuts(0, 30, 100) == []
 
 
 def test_segments_that_are_being_replaced_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,3 +99,96 @@ def test_aborted_transactions_of_a_range(tmp_path: Path) -> None:
     reader = SegmentReader(str(tmp_path))
     assert reader.aborted(0, 40) == [Aborted(7, 3, 9), Aborted(8, 5, 30), Aborted(9, 35, 36)]
     assert reader.aborted(12, 33) == [Aborted(8, 5, 30)]
+
+
+def damage(path: Path, batch: int, byte: int, batches: int = 20) -> None:
+    """Change a byte of a batch; all of them have the same size."""
+    content = bytearray(path.read_bytes())
+    content[batch * len(content) // batches + byte] ^= 0x10
+    path.write_bytes(content)
+
+
+BASE_OFFSET, LENGTH, MAGIC, VALUE = 0, 8, 16, 90
+SOME = (0, 4, 9, 10, 17, 18, 19)
+DAMAGES = [
+    (batch, byte, is_sealed)
+    for batch in SOME
+    for byte in (BASE_OFFSET, LENGTH, MAGIC, VALUE)
+    for is_sealed in (True, False)
+    # Of the very last batch nobody can know that its offset was not as large.
+    if (batch, byte, is_sealed) != (19, BASE_OFFSET, False)
+]
+
+
+@pytest.mark.parametrize(("batch", "byte", "is_sealed"), DAMAGES)
+def test_no_damage_hides_the_batches_that_follow(tmp_path: Path, batch: int, byte: int, *, is_sealed: bool) -> None:
+    """In particular behind the last entry of the index, where only the headers say how the file goes on."""
+    path = segment(tmp_path, range(20))
+    if is_sealed:
+        segment(tmp_path, range(20, 40))
+    damage(path, batch, byte)
+    with pytest.raises(CorruptBatch):
+        offsets_in(SegmentReader(str(tmp_path)), 0, 40 if is_sealed else 20)
+
+
+def set_aside(folder: Path, start: int, end: int) -> tuple[list[int], list[Damaged]]:
+    offsets: list[int] = []
+    damaged: list[Damaged] = []
+    for piece in SegmentReader(str(folder)).pieces(start, end):
+        if isinstance(piece, Damaged):
+            damaged.append(piece)
+        else:
+            offsets += [int(each) for each in piece.last_offset if start <= each < end]
+    return offsets, [each for each in damaged if start <= each.offset < end]
+
+
+@pytest.mark.parametrize("byte", [LENGTH, MAGIC, VALUE])
+@pytest.mark.parametrize("batch", SOME)
+def test_what_is_damaged_is_set_aside_with_its_bytes(tmp_path: Path, batch: int, byte: int) -> None:
+    path = segment(tmp_path, range(20))
+    segment(tmp_path, range(20, 40))
+    damage(path, batch, byte)
+    offsets, (damaged,) = set_aside(tmp_path, 0, 40)
+    # With a wrong length everything up to the next place that the index knows.
+    behind = batch + 1 if byte == VALUE else min((batch // EVERY + 1) * EVERY, 20)
+    behind = 20 if behind > 18 and byte != VALUE else behind
+    assert (damaged.offset, damaged.end) == (batch, behind)
+    assert offsets == [*range(batch), *range(behind, 40)]
+    size = path.stat().st_size // 20
+    assert damaged.data == path.read_bytes()[batch * size : behind * size]
+    assert f"at byte {batch * size}: {path}: " in damaged.reason
+
+
+@pytest.mark.parametrize("byte", [LENGTH, MAGIC, VALUE])
+@pytest.mark.parametrize("batches", [(4,), (4, 5), (8, 9), (2, 3, 12), (19,)])
+def test_tasks_that_divide_a_range_set_each_piece_aside_once(
+    tmp_path: Path, batches: tuple[int, ...], byte: int
+) -> None:
+    path = segment(tmp_path, range(20))
+    segment(tmp_path, range(20, 40))
+    for batch in batches:
+        damage(path, batch, byte)
+    whole = set_aside(tmp_path, 0, 40)
+    for place in range(1, 40):
+        parts = [set_aside(tmp_path, 0, place), set_aside(tmp_path, place, 40)]
+        assert [offset for offsets, _ in parts for offset in offsets] == whole[0]
+        assert [each.offset for _, pieces in parts for each in pieces] == [each.offset for each in whole[1]]
+
+
+def test_where_the_segment_that_is_written_to_can_not_be_followed_nothing_is_set_aside(tmp_path: Path) -> None:
+    path = segment(tmp_path, range(20))
+    damage(path, 18, LENGTH)
+    with pytest.raises(CorruptBatch):
+        set_aside(tmp_path, 0, 20)
+    damage(path, 18, LENGTH)
+    damage(path, 18, VALUE)
+    offsets, damaged = set_aside(tmp_path, 0, 20)
+    assert (offsets, [each.offset for each in damaged]) == ([*range(18), 19], [18])
+
+
+def test_a_batch_with_an_offset_that_can_not_be_is_no_piece(tmp_path: Path) -> None:
+    path = segment(tmp_path, range(20))
+    segment(tmp_path, range(20, 40))
+    damage(path, 19, BASE_OFFSET)
+    with pytest.raises(CorruptBatch, match="beyond its segment"):
+        set_aside(tmp_path, 0, 40)

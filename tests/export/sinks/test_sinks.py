@@ -178,6 +178,15 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
         ParquetSink(TableFolder(str(tmp_path))).state([])
 
 
-def test_parquet_tables_are_on_a_disk() -> None:
+def test_parquet_tables_are_on_a_disk_or_in_s3() -> None:
     with pytest.raises(ExportFailed, match="--format delta"):
         ParquetSink(TableFolder("mock://lake/t"))
+
+
+def test_columns_without_statistics_are_nothing_to_warn_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sink, state = begun(MAKERS[2], tmp_path / "t")
+    commit = on_disk(tmp_path / "t", commit_of(0, 10))
+    path = tmp_path / "t" / commit.files[0].path
+    pq.write_table(pq.ParquetFile(path).read(), path, write_statistics=["offset"])
+    sink.commit(state, commit)
+    assert caplog.records == []

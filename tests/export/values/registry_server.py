@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from uuid import UUID
 
 AUTH = "user:se%cret"
 
@@ -40,7 +41,7 @@ class RegistryServer:
     def register(
         self, subject: str, schema: str, kind: str = "AVRO", references: list[dict[str, Any]] | None = None
     ) -> int:
-        """Returns its id."""
+        """Returns its id; its GUID is the same number."""
         row: dict[str, Any] = {"schema": schema, "references": references or []}
         if kind != "AVRO":
             row["schemaType"] = kind
@@ -53,6 +54,8 @@ class RegistryServer:
         if self.needs_auth and auth != f"Basic {base64.b64encode(AUTH.encode()).decode()}":
             return 401, {}
         match path.partition("?")[0].strip("/").split("/"):
+            case ["schemas", "guids", guid] if 0 < UUID(guid).int <= len(self.schemas):
+                return 200, self.schemas[UUID(guid).int - 1]
             case ["schemas", "ids", number] if 0 < int(number) <= len(self.schemas):
                 return 200, self.schemas[int(number) - 1]
             case ["subjects", subject, "versions"] if subject in self.subjects:

@@ -128,7 +128,7 @@ def test_columns_are_those_of_all_versions_and_each_value_has_its_own(registry: 
     assert result.column.to_pylist() == [{"id": 1, "note": None}, {"id": 2, "note": "x"}, None, None, None]
     assert [result.bad[row] for row in (2, 3, 4)] == [
         "ValueError: schema 99 is not in the registry",
-        *["ValueError: it does not begin with the id of a schema"] * 2,
+        *["ValueError: neither it nor a header of it begins with the id of a schema"] * 2,
     ]
 
 

@@ -1,0 +1,78 @@
+"""A table of the latest of each key, where the library can't merge: the files of a partition that has something new are
+written anew, with what they had. The commit then replaces the ones by the others.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafkad.export.latest import latest_of
+from kafkad.export.places import TableFolder
+from kafkad.export.problems import ExportFailed
+from kafkad.export.ranges import OffsetRange
+from kafkad.export.sinks.sink import Commit
+from kafkad.export.writing import Layout, RangeWriter, WrittenFile
+
+
+def rows(folder: TableFolder, paths: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Of these files, with the columns that the table has now."""
+    for path in paths:
+        for batch in pq.ParquetFile(pa.BufferReader(folder.read(path))).iter_batches():
+            yield fitted(batch, schema)
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Columns that it does not have are null."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    arrays = [
+        columns[each.name].cast(each.type) if each.name in columns else pa.nulls(batch.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def changed_partitions(commit: Commit) -> list[int]:
+    return sorted({file.partition for file in commit.files})
+
+
+def rewrite(folder: TableFolder, commit: Commit, partition: int, before: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
+    """Files with the latest of each key of what the table has of this partition, and of the commit's files of it.
+
+    Holds both in memory. Raises `ExportFailed`.
+    """
+    new = rows(folder, [file.path for file in commit.files if file.partition == partition], commit.schema)
+    kept = [*latest_of(chain(before, new), drops_tombstones=True)]
+    if not kept:
+        return []
+    layout = _layout(folder, commit)
+    writer = RangeWriter(layout, OffsetRange(partition, 0, commit.ends[partition]))
+    try:
+        batches = pa.Table.from_batches(kept).sort_by("offset").to_batches()
+        return [*(file for batch in batches for file in writer.write(batch)), *writer.close()]
+    except OSError as error:
+        raise ExportFailed(f"{folder.out} can't be written: {error}") from error
+    finally:
+        writer.abandon()
+        folder.remove_unfinished(layout.run_id)
+
+
+def remove(folder: TableFolder, files: Iterable[WrittenFile]) -> None:
+    """Their rows are in files that were written anew."""
+    for file in files:
+        folder.remove(file.path)
+
+
+def _layout(folder: TableFolder, commit: Commit) -> Layout:
+    """Of names that no file has: the same offsets may be the first and the last ones of what the tasks have written."""
+    begun, dash, _ = commit.run_id.rpartition("-")
+    return Layout(
+        out=folder.out,
+        topic=commit.topic,
+        run_id=f"{begun}{dash}{os.urandom(4).hex()}",
+        schema=commit.schema,
+        target_file_bytes=commit.target_file_bytes,
+        compression=commit.compression,
+    )

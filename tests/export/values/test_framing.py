@@ -1,0 +1,135 @@
+"""Which schema a value was written with: its own first bytes say so, or a header of its record."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import header_schema_id_serializer
+from confluent_kafka.schema_registry.serde import SchemaId
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as F
+
+from kafkad.export.schema import HEADERS, RECORDS
+from kafkad.export.values.batches import BatchParser, ParsedBatch
+from kafkad.export.values.columns import VALUE
+from kafkad.export.values.format import ValueFormat, resolve
+from kafkad.export.values.framing import schema_ids
+from tests.export.values.registry_server import RegistryServer, serving
+from tests.export.values.test_avro_values import ORDER, WIDER, written
+from tests.export.values.test_protobuf_values import class_of, field, file_of, message, serialized
+
+Headers = list[tuple[str, str | bytes | None]]
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryServer]:
+    with serving() as running:
+        yield running
+
+
+def header(kind: str, number: int, message_indexes: list[int] | None = None) -> Headers:
+    """As Confluent's serializer makes it."""
+    headers: Headers = [("trace", b"x")]
+    context = SerializationContext("orders", MessageField.VALUE, headers)
+    schema_id = SchemaId(kind, guid=str(UUID(int=number)), message_indexes=message_indexes)
+    header_schema_id_serializer(b"", context, schema_id)
+    return headers
+
+
+def parsed(wanted: ValueFormat, *rows: tuple[bytes | None, Headers | None]) -> ParsedBatch:
+    columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in RECORDS.names}
+    columns |= {"value": [value for value, _ in rows], "headers": [headers for _, headers in rows]}
+    columns |= {"offset": list(range(len(rows)))}
+    resolved = resolve(wanted)
+    schema = pa.schema([*RECORDS, pa.field(VALUE, resolved.columns)])
+    (batch,) = pa.table(columns, schema=RECORDS).to_batches()
+    return BatchParser(resolved, schema).parse(batch, 0)
+
+
+def values(found: ParsedBatch) -> list[Any]:
+    return found.records.column(VALUE).to_pylist()
+
+
+def reasons(found: ParsedBatch) -> dict[int, str]:
+    rows = found.dead_letters.to_pylist()
+    return {row["offset"]: row["reason"] for row in rows}
+
+
+def test_the_last_header_of_the_name_counts() -> None:
+    rows: list[Headers | None] = [
+        None,
+        [("a", b"1")],
+        [("__value_schema_id", b"1"), ("a", b"2"), ("__value_schema_id", b"3")],
+        [],
+        [("__value_schema_id", None)],
+        [("__key_schema_id", b"4"), ("__value_schema_id", b"5")],
+    ]
+    found = pa.array(rows, HEADERS)
+    assert schema_ids(found).to_pylist() == [None, None, b"3", None, None, b"5"]
+    assert schema_ids(found[2:]).to_pylist() == [b"3", None, None, b"5"]
+    assert schema_ids(found[:2]).to_pylist() == [None, None]
+
+
+def test_avro_values_with_their_schema_in_a_header_or_before_them(registry: RegistryServer) -> None:
+    old, new = (registry.register("orders-value", json.dumps(each)) for each in (ORDER, WIDER))
+    wanted = ValueFormat(kind="avro", registry=registry.url, subject="orders-value")
+    wide = {"id": 2, "note": "x"}
+    found = parsed(
+        wanted,
+        (written(WIDER, wide), header("AVRO", new)),
+        (written(WIDER, wide, new), None),
+        (written(ORDER, {"id": 1}), header("AVRO", old)),
+        (written(ORDER, {"id": 1}), [("__value_schema_id", b"\0" + old.to_bytes(4, "big"))]),
+        (b"\1" + UUID(int=new).bytes + written(WIDER, wide), None),
+        (None, header("AVRO", new)),
+        (written(ORDER, {"id": 1}), header("AVRO", 99)),
+        (written(ORDER, {"id": 1}), [("__value_schema_id", b"\1short")]),
+        (written(ORDER, {"id": 1}), [("__value_schema_id", b"\1" + UUID(int=old).bytes + b"\0")]),
+    )
+    narrow = {"id": 1, "note": None}
+    assert values(found) == [wide, wide, narrow, narrow, wide, None]
+    assert reasons(found) == {
+        6: "ValueError: schema 00000000-0000-0000-0000-000000000063 is not in the registry",
+        7: "ValueError: neither it nor a header of it begins with the id of a schema",
+        8: "ValueError: the header __value_schema_id has 1 bytes behind the id",
+    }
+    assert registry.asked.count(f"/schemas/guids/{UUID(int=new)}") == 1
+
+
+def test_json_values_with_their_schema_in_a_header_or_before_them(registry: RegistryServer) -> None:
+    number = registry.register("orders-value", '{"type": "object", "properties": {"n": {"type": "integer"}}}', "JSON")
+    found = parsed(
+        ValueFormat(kind="json", registry=registry.url, subject="orders-value"),
+        (b'{"n": 1}', header("JSON", number)),
+        (b"\0" + number.to_bytes(4, "big") + b'{"n": 2}', None),
+        (b"\1" + UUID(int=number).bytes + b'{"n": 3}', None),
+        (None, header("JSON", number)),
+        (b'{"n": 4}', [("__value_schema_id", b"\2")]),
+        (b'{"n": 5}', None),
+        (b"rubbish", header("JSON", number)),
+    )
+    assert values(found) == [{"n": 1}, {"n": 2}, {"n": 3}, None]
+    assert set(reasons(found)) == {4, 5, 6}
+
+
+def test_protobuf_values_with_schema_and_message_in_a_header_or_before_them(registry: RegistryServer) -> None:
+    file = file_of(
+        message("Order", field("id", 1, F.TYPE_INT32)),
+        message("Other", nested=(message("Inner", field("id", 1, F.TYPE_INT32)),)),
+    )
+    number = registry.register("orders-value", serialized(file), "PROTOBUF")
+    body = class_of(file, name="shop.Order")(id=7).SerializeToString()
+    found = parsed(
+        ValueFormat(kind="protobuf", registry=registry.url, subject="orders-value"),
+        (body, header("PROTOBUF", number, [0])),
+        (body, header("PROTOBUF", number, [1, 0])),
+        (b"\0" + number.to_bytes(4, "big") + b"\0" + body, None),
+        (body, header("PROTOBUF", number)),
+        (body, header("PROTOBUF", number, [1, 9])),
+    )
+    assert values(found) == [{"id": 7}] * 3
+    assert set(reasons(found)) == {3, 4}
+    assert f"/schemas/guids/{UUID(int=number)}?format=serialized" in registry.asked
