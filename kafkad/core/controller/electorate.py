@@ -38,7 +38,7 @@ class Electorate:
 
     def without(self, broker_id: int) -> "Electorate":
         """The same without this broker, whose directory of the partition is offline."""
-        others = Electorate(self._strategy, {})
+        others = Electorate(self._strategy, {}, self._shutting_down, self._offline)
         others._live = self._live - {BrokerId(broker_id)}
         others._racks = self._racks
         return others
@@ -52,11 +52,15 @@ class Electorate:
         offline = self._offline.get(partition)
         return self._live if not offline else frozenset(each for each in self._live if each not in offline)
 
+    def _of_electable(self, partition: TopicPartition, replicas: Collection[int]) -> tuple[int, ...]:
+        electable = self._electable(partition)
+        return tuple(replica for replica in replicas if replica in electable)
+
     def first_state(
         self, partition: TopicPartition, assignment: Assignment, leader_epoch: int = FIRST_LEADER_EPOCH
     ) -> PartitionState:
         """The state of a new partition: every live replica is in sync, as there are no records yet."""
-        isr = tuple(replica for replica in assignment if replica in self._electable(partition))
+        isr = self._of_electable(partition, assignment)
         leader = self._elect(partition, assignment, isr)
         return PartitionState(leader=leader, leader_epoch=leader_epoch, isr=isr or assignment)
 
@@ -80,7 +84,7 @@ class Electorate:
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
             # The last in-sync replica stays in the ISR, dead or not: only it has all records.
-            isr=tuple(replica for replica in state.isr if replica in self._electable(partition)) or state.isr,
+            isr=self._of_electable(partition, state.isr) or state.isr,
             partition_epoch=state.partition_epoch,
         )
 
@@ -134,7 +138,7 @@ class Electorate:
         leader = self._elect(partition, assignment, state.isr, unclean=True)
         if leader == NO_LEADER:
             return None
-        in_sync = tuple(replica for replica in state.isr if replica in self._electable(partition))
+        in_sync = self._of_electable(partition, state.isr)
         return PartitionState(
             leader=leader,
             leader_epoch=state.leader_epoch + 1,

@@ -84,12 +84,14 @@ def _note_partition(
     name = topic.topic_name
     known = changes.row(name, state.partition_index)
     if known is not None and known.slot != NO_SLOT:
+        if known.partition_epoch >= state.zk_version:
+            return
+        newer = structs.replace(known, isr=state.isr, partition_epoch=state.zk_version, replicas=state.replicas)
+        if known.leader_epoch == state.leader_epoch:
+            changes.put(name, topic.topic_id, newer)
         # The role of a replica comes with LeaderAndIsr; one whose directory has failed takes no role.
-        is_offline = known.log_dir == NO_LOG_DIR and state.leader_epoch >= known.leader_epoch
-        if (is_offline or known.leader_epoch == state.leader_epoch) and known.partition_epoch < state.zk_version:
-            newer = structs.replace(known, isr=state.isr, partition_epoch=state.zk_version, replicas=state.replicas)
-            if is_offline:
-                newer = structs.replace(newer, leader=state.leader, leader_epoch=state.leader_epoch)
+        elif known.log_dir == NO_LOG_DIR and state.leader_epoch > known.leader_epoch:
+            newer = structs.replace(newer, leader=state.leader, leader_epoch=state.leader_epoch)
             changes.put(name, topic.topic_id, newer)
         return
     changes.put(
