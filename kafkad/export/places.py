@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kafkad.export.conditional_puts import ConditionalPuts
 
 UNFINISHED = "_tmp"
+_PROBE = "_kafkad_log/.create-only"
+"""An object that is there once."""
 
 
 def normalized(out: str) -> str:
@@ -111,10 +113,10 @@ class TableFolder:
         _sync(str(target.parent))
         return True
 
-    def check_store(self, path: str) -> None:
-        """Find out whether `publish` keeps what it says; `path` is there after it. Raises `StoreUnfit`."""
+    def check_store(self) -> None:
+        """Find out whether a file can be created here unless there is one: on a disk or in S3. Raises `StoreUnfit`."""
         if not self.is_local:
-            self._conditional_puts().check_store(path)
+            self._conditional_puts().check_store(_PROBE)
 
     def _conditional_puts(self) -> "ConditionalPuts":
         # Only who has a table in an object store needs obstore.

@@ -15,6 +15,7 @@ from kafkad.export.preparation import prepare
 from kafkad.export.problems import AnotherExport, ExportFailed, StoreUnfit
 from kafkad.export.run import carry_out, remove_orphans
 from kafkad.export.sinks.parquet import ParquetSink
+from kafkad.export.sinks.sink import Sink
 from kafkad.export.tables import open_sink
 from kafkad.export.task import run_task
 from kafkad.export.wanted import Wanted
@@ -24,6 +25,7 @@ from tests.export.sinks.test_sinks import commit_of
 
 WITHIN_S = 120.0
 OUT = "s3a://lake/orders"
+SINKS = pytest.mark.parametrize("kind", ["parquet", "delta"])
 
 
 @pytest.fixture
@@ -32,6 +34,10 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     with object_store() as port:
         _use(port, monkeypatch)
         yield port
+
+
+def _sink(kind: str) -> Sink:
+    return open_sink(Wanted(topic="t", out=OUT, name="t", bootstrap="", format=kind))
 
 
 def _use(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,29 +96,41 @@ def test_a_request_that_is_repeated_as_its_answer_got_lost_has_created_the_objec
     assert folder.read("log/0") == b"ours"
 
 
+@SINKS
 @pytest.mark.usefixtures("port")
-def test_a_store_is_asked_whether_it_creates_only() -> None:
-    sink = ParquetSink(TableFolder(OUT))
+def test_a_store_is_asked_whether_it_creates_only(kind: str) -> None:
+    sink = _sink(kind)
     sink.check_store()
     sink.check_store()
     assert sink.state([0]).topic_id is None
 
 
+@SINKS
 def test_a_store_that_writes_over_what_is_there_is_refused(
-    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition(tmp_path / "log", "t-0", *map(plain, range(9)))
     checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=9)
     with forgetful(port) as unfit:
         _use(unfit, monkeypatch)
         with pytest.raises(StoreUnfit):
-            ParquetSink(TableFolder(OUT)).check_store()
+            _sink(kind).check_store()
         command = [sys.executable, "-m", "kafkad", "export", "run", "--topic", "t", "--out", OUT, "--source", "files"]
-        command += ["--log-dirs", str(tmp_path / "log"), "--bootstrap-server", "none"]
+        command += ["--log-dirs", str(tmp_path / "log"), "--bootstrap-server", "none", "--format", kind]
         done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
         assert "this store ignores If-None-Match" in done.stderr
-        assert ParquetSink(TableFolder(OUT)).state([0]).topic_id is None
+        assert TableFolder(OUT).names(recursive=True) == ["_kafkad_log/.create-only"]
+
+
+def test_a_delta_table_whose_commits_dynamodb_decides_needs_no_such_store(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_S3_LOCKING_PROVIDER", "dynamodb")
+    with forgetful(port) as unfit:
+        _use(unfit, monkeypatch)
+        _sink("delta").check_store()
+        assert TableFolder(OUT).names(recursive=True) == []
 
 
 def test_a_store_that_does_not_answer_or_refuses_us_is_named(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ one of these app ids in between is then a conflict.
 """
 
 import json
+import os
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -61,7 +62,11 @@ class DeltaSink:
         return TableState(known["cluster_id"], topic_id, known["topic"], offsets, table.version(), columns, keeps)
 
     def check_store(self) -> None:
-        """Its library knows what stores can do."""
+        """Its library commits in S3 with conditional PUTs, unless a table of DynamoDB says who may. It knows what other
+        stores can do.
+        """
+        if self._folder.out.startswith("s3://") and os.environ.get("AWS_S3_LOCKING_PROVIDER") != "dynamodb":
+            self._folder.check_store()
 
     def commit(self, state: TableState, commit: Commit) -> int:
         table = self._table or self._create(commit)

@@ -25,8 +25,6 @@ from kafkad.export.writing import WrittenFile
 
 LOG = "_kafkad_log"
 _FORMAT = 1
-_PROBE = f"{LOG}/.create-only"
-"""An object that is there once."""
 
 
 class ParquetSink:
@@ -38,7 +36,7 @@ class ParquetSink:
         self._folder = folder
 
     def check_store(self) -> None:
-        self._folder.check_store(_PROBE)
+        self._folder.check_store()
 
     def state(self, partitions: Iterable[int]) -> TableState:
         names = self._folder.names(LOG)
