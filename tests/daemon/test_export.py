@@ -184,7 +184,7 @@ def test_options_may_stand_in_a_file(lake: Lake, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["records"] == 10
     file.write_text("colour = 1\n")
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
-    assert (done.returncode, done.stderr) == (2, f"kafkad: {file}: colour is no option of this command\n")
+    assert (done.returncode, done.stderr) == (2, f"kafkad: {file}: colour is no option of kafkad export\n")
 
 
 def one_line(said: str) -> str:

@@ -47,23 +47,32 @@ class Duration(click.ParamType[float]):
 
 
 def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
-    """What the file says stands in for options that are not given."""
+    """What the file says stands in for options that are not given. One file serves all commands: each takes from it
+    what it has options for.
+    """
     if value is None:
         return
     try:
         content = tomllib.loads(value.read_text())
     except (OSError, ValueError) as error:
         raise WrongConfiguration([f"{value} can't be read: {error}"]) from error
-    known = {option.name for option in ctx.command.params}
-    defaults = {name.replace("-", "_"): each for name, each in content.items()}
-    defaults = {_PARAMETERS.get(name, name): each for name, each in defaults.items()}
-    for name in defaults:
+    own = _options_of(ctx.command)
+    group = ctx.parent.command if ctx.parent is not None else None
+    commands = group.commands.values() if isinstance(group, click.Group) else [ctx.command]
+    known = {name for each in commands for name in _options_of(each)}
+    defaults = {}
+    for written, each in content.items():
+        name = written.replace("_", "-")
         if name not in known:
-            raise WrongConfiguration([f"{value}: {name.replace('_', '-')} is no option of this command"])
+            raise WrongConfiguration([f"{value}: {name} is no option of kafkad export"])
+        if name in own:
+            defaults[own[name]] = each
     ctx.default_map = {**(ctx.default_map or {}), **defaults}
 
 
-_PARAMETERS = {"bootstrap_server": "bootstrap", "json": "as_json", "timeout": "timeout_s"}
+def _options_of(command: click.Command) -> dict[str, str]:
+    """As they are written, without dashes, and the parameter of each."""
+    return {name.removeprefix("--"): each.name for each in command.params for name in each.opts if each.name}
 
 
 _TABLE_OPTIONS = (
