@@ -3,8 +3,10 @@
 Values in, values out: engines send tasks to other processes and machines.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import pyarrow as pa
 
@@ -33,6 +35,10 @@ class Task:
     """With the latest of each key, for a table that has none of them yet."""
     dead_letters_from: Mapping[int, int] = field(default_factory=dict)
     """By partition: what is before that is in the table of dead letters already."""
+
+    def as_attempt(self) -> Self:
+        """With names of files that no other attempt gives: one that was given up may still be writing."""
+        return replace(self, layout=replace(self.layout, attempt=f"-{os.urandom(4).hex()}"))
 
     @property
     def dead_letters(self) -> Layout:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafkad.export.places import TableFolder
+from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
 from kafkad.export.values.columns import VALUE, leaves
@@ -25,8 +25,8 @@ NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 _FIRST_US = -62_135_596_800_000_000
 _END_US = 253_402_300_800_000_000
 _HOUR_US = 3_600_000_000
-_NAME = re.compile(r".+-\d+-\d{20}-\d{20}-\d{8}T\d{6}-[0-9a-f]{8}\.parquet")
-"""Topic, partition, first and last offset, run."""
+_NAME = re.compile(r".+-\d+-\d{20}-\d{20}-\d{8}T\d{6}-[0-9a-f]{8}(-[0-9a-f]{8})?\.parquet")
+"""Topic, partition, first and last offset, run, and attempt."""
 
 
 def is_named_by_run(name: str) -> bool:
@@ -76,6 +76,8 @@ class Layout:
     target_file_bytes: int = 256 * 1024 * 1024
     compression: str = "zstd"
     is_dead_letters: bool = False
+    attempt: str = ""
+    """A part of the names, where a task may be done more than once in a run."""
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -134,7 +136,8 @@ class _FileWriter:
         self._times: list[int] = []
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
-        parts = ["_tmp", layout.run_id, *self._subfolders(), f"{wanted.partition}-{wanted.start}.parquet"]
+        name = f"{wanted.partition}-{wanted.start}{layout.attempt}.parquet"
+        parts = [UNFINISHED, layout.run_id, *self._subfolders(), name]
         self._unfinished = "/".join(parts)
         self._schema = layout.file_schema
         dates = [name for name in (DATE, HOUR) if name in self._schema.names]
@@ -172,8 +175,8 @@ class _FileWriter:
         size = self._sink.tell()
         self._sink.close()
         layout, wanted = self._layout, self._wanted
-        name = f"{layout.topic}-{wanted.partition}-{self._first:020d}-{self._last:020d}-{layout.run_id}.parquet"
-        path = "/".join([*self._subfolders(), name])
+        place = f"{layout.topic}-{wanted.partition}-{self._first:020d}-{self._last:020d}"
+        path = "/".join([*self._subfolders(), f"{place}-{layout.run_id}{layout.attempt}.parquet"])
         self._folder.finish(self._unfinished, path)
         return WrittenFile(
             path=path,

@@ -50,7 +50,7 @@ def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Ite
 def _write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for packed in batch.column(0).to_pylist():
-            written = [file.to_json() for file in run_task(pickle.loads(packed))]
+            written = [file.to_json() for file in run_task(pickle.loads(packed).as_attempt())]
             yield pa.RecordBatch.from_arrays([pa.array(written, pa.string())], ["file"])
 
 
