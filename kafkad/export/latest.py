@@ -53,6 +53,4 @@ def _check_keys(batch: pa.RecordBatch) -> None:
     if keys.null_count:
         row = pc.index(keys.is_null(), True).as_py()
         topic, partition, offset = (batch.column(name)[row] for name in ("topic", "partition", "offset"))
-        raise ExportFailed(
-            f"{topic}-{partition}: the record at offset {offset} has no key"
-        )
+        raise ExportFailed(f"{topic}-{partition}: the record at offset {offset} has no key")

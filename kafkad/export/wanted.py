@@ -22,7 +22,7 @@ class Wanted:
     keeps: str = KEEP_ALL
     """Every record, or the latest of each key."""
     sets_damage_aside: bool = False
-    """Batches that are damaged go to the table of dead letters; from segment files."""
+    """Batches that are damaged go to the table of dead letters."""
     values: ValueFormat | None = None
     """None: they stay bytes."""
     source: str = "broker"

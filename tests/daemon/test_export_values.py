@@ -188,10 +188,15 @@ def test_a_table_of_the_latest_of_each_key(lake: Lake, table: str, tmp_path: Pat
     assert "has no key" in one_line(lake.run("run", *options, code=1))
 
 
-@FORMATS
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(
+    ("table", "jobs", "source"),
+    [
+        *[("parquet", jobs, source) for jobs in ("1", "2") for source in ("files", "broker")],
+        *(("delta", "2", "files"), ("iceberg", "1", "files"), ("delta", "1", "broker")),
+    ],
+)
 def test_a_damaged_batch_is_among_the_dead_letters_with_its_bytes_if_so_wanted(
-    broker: Kafkad, lake: Lake, table: str, jobs: str
+    broker: Kafkad, lake: Lake, table: str, jobs: str, source: str
 ) -> None:
     for number in range(9):
         produce(lake, *[b"%d" % number] * PARTITIONS * 10)
@@ -199,16 +204,32 @@ def test_a_damaged_batch_is_among_the_dead_letters_with_its_bytes_if_so_wanted(
     content = bytearray(log.read_bytes())
     content[65] ^= 1
     log.write_bytes(content)
-    options = ("--source", "files", "--format", table)
-    assert "a record batch is damaged" in one_line(lake.run("run", *options, "--jobs", jobs, code=1))
+    options = ("--source", source, "--format", table)
+    assert "batch" in (said := one_line(lake.run("run", *options, "--jobs", jobs, code=1))) and "is damaged" in said
     row = json.loads(lake.run("run", *options, "--jobs", jobs, "--on-bad-record", "dlq", "--json"))
     assert row["unparsed"] == 1
     (letter,) = dead_letters(lake, "--format", table).to_pylist()
     assert letter["value"] == bytes(content[: len(letter["value"])]) and letter["offset"] == 0
-    assert f"{log}: the checksum is wrong" in letter["reason"] and letter["timestamp"] is None
+    place = str(log) if source == "files" else "as the broker sent it"
+    assert f"{place}: the checksum is wrong" in letter["reason"] and letter["timestamp"] is None
     lost = int(letter["reason"].rpartition(" ")[2]) + 1
     assert lake.records("--format", table).num_rows == 9 * PARTITIONS * 10 - lost
     lake.run("verify", *options)
     produce(lake, b"more")
     lake.run("run", *options)
     lake.run("verify", *options)
+
+
+@pytest.mark.parametrize(("byte", "bits"), [(8, 0x10), (11, 0x10), (16, 1), (26, 1)])
+def test_where_nobody_can_tell_how_it_goes_on_through_a_broker_its_files_are_named(
+    broker: Kafkad, lake: Lake, byte: int, bits: int
+) -> None:
+    """Length (too long and a little wrong), magic, last offset."""
+    for number in range(9):
+        produce(lake, *[b"%d" % number] * PARTITIONS * 10)
+    log = max(broker.log_dir.glob(f"{lake.topic}-*/*.log"), key=lambda path: path.stat().st_size)
+    content = bytearray(log.read_bytes())
+    content[byte] ^= bits
+    log.write_bytes(content)
+    said = one_line(lake.run("run", "--on-bad-record", "dlq", code=1))
+    assert f"{log.parent.name}: the record batch at offset 0 is damaged" in said and "--source files" in said

@@ -133,7 +133,7 @@ Example:
     "--on-bad-record",
     type=click.Choice(["dlq", "fail", "null"]),
     help="When a value can't be parsed: into the table DIR__dlq (default), stop, or null in value_parsed. dlq also"
-    " takes damaged batches of segment files there, which stop the run otherwise.",
+    " takes damaged batches there, which stop the run otherwise.",
 )
 @click.option(
     "--on-schema-change",

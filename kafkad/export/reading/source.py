@@ -3,12 +3,13 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
-from kafkad.client.records import EARLIEST, fetch, offsets
+from kafkad.client.records import EARLIEST, LATEST, FetchedPartition, fetch, offsets
 from kafkad.core.columns.window import BatchWindow, split_window
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import CorruptBatch
@@ -16,6 +17,7 @@ from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, not_answe
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.decoding import arrow_batches
+from kafkad.export.reading.fetched_damage import LARGEST_FETCH, Ask, set_aside
 from kafkad.export.reading.segments import OffsetGone, SegmentReader
 from kafkad.export.reading.transactions import Aborted, CommittedFilter
 
@@ -37,7 +39,7 @@ class Source:
     skips_lost: bool = False
     """What is no longer in the log when it is read is left out, and nobody is told."""
     sets_damage_aside: bool = False
-    """What is damaged in a directory is a piece of its own, instead of an error."""
+    """What is damaged is a piece of its own, instead of an error, as far as it can be told where it ends."""
     max_bytes_per_sec: int = 0
     """0: no limit; otherwise for each task."""
     timeout_s: float = 30.0
@@ -91,19 +93,20 @@ def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) ->
             start = max(start, gone.offset)
         else:
             return
-    yield from _fetched(source, OffsetRange(wanted.partition, start, wanted.end), committed)
+    yield from _fetched(source, wanted, start, committed)
 
 
-def _fetched(source: Source, wanted: OffsetRange, committed: CommittedFilter) -> Iterator[BatchWindow]:
-    """Through the broker: a response has whole batches, and a part of one behind them."""
+def _fetched(
+    source: Source, wanted: OffsetRange, start: int, committed: CommittedFilter
+) -> Iterator[BatchWindow | Damaged]:
+    """Through the broker, from `start` on: a response has whole batches, and a part of one behind them."""
     if source.bootstrap is None:
         raise ExportFailed(f"{source.topic}-{wanted.partition} is in no directory here, and no broker is named")
-    start = wanted.start
     try:
         with BrokerClient(source.bootstrap, source.timeout_s) as client:
             while True:
                 try:
-                    yield from _fetched_from(client, source, wanted._replace(start=start), committed)
+                    yield from _fetched_from(client, source, wanted, start, committed)
                 except DataLost:
                     earliest = offsets(client, source.topic, [wanted.partition], EARLIEST)[wanted.partition]
                     if not source.skips_lost or earliest <= start:
@@ -116,40 +119,104 @@ def _fetched(source: Source, wanted: OffsetRange, committed: CommittedFilter) ->
 
 
 def _fetched_from(
-    client: BrokerClient, source: Source, wanted: OffsetRange, committed: CommittedFilter
-) -> Iterator[BatchWindow]:
-    topic, partition, start, end = source.topic, *wanted
-    size = FETCH_BYTES
+    client: BrokerClient, source: Source, wanted: OffsetRange, start: int, committed: CommittedFilter
+) -> Iterator[BatchWindow | Damaged]:
+    partition, first, end = wanted
+    name = f"{source.topic}-{partition}"
+    ask = partial(_ask, client, source, partition, committed)
+    size, cut_off = FETCH_BYTES, 0
     # A new leader may not know yet how far its log is committed.
     deadline_s = time.monotonic() + source.timeout_s
     while start < end:
+        answer = ask(start, size)
         try:
-            (answer,) = fetch(
-                client,
-                topic,
-                {partition: start},
-                max_wait_ms=_WAIT_MS,
-                max_bytes=size,
-                is_committed=source.is_committed,
-            )
-        except BrokerCallFailed as failed:
-            if failed.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise
-            raise DataLost(f"{topic}-{partition}: offset {start} is no longer in the log") from failed
-        committed.learn(Aborted(*row) for row in answer.aborted)
-        window = split_window(answer.records, 0, 1 << 62)
+            window = _whole_batches(client, source.topic, answer, cut_off)
+        except CorruptBatch as error:
+            damaged = _set_aside(ask, source, name, start, error, committed, is_first=start == first)
+            start = damaged.end
+            yield damaged
+            continue
         if len(window) == 0:
             if answer.records:
-                size *= 2
+                size, cut_off = min(2 * size, LARGEST_FETCH), len(answer.records)
             elif (answer.last_stable_offset if source.is_committed else answer.high_watermark) >= end:
                 # Compacted away up to the end.
                 return
             elif time.monotonic() > deadline_s:
-                raise BrokerAway(f"{topic}-{partition}: the broker has records only up to {answer.high_watermark} now")
+                raise BrokerAway(f"{name}: the broker has records only up to {answer.high_watermark} now")
             continue
         deadline_s = time.monotonic() + source.timeout_s
+        size, cut_off = FETCH_BYTES, 0
         start = int(window.last_offset[-1]) + 1
         yield window
+
+
+def _ask(
+    client: BrokerClient, source: Source, partition: int, committed: CommittedFilter, offset: int, size: int
+) -> FetchedPartition:
+    topic = source.topic
+    try:
+        (answer,) = fetch(
+            client,
+            topic,
+            {partition: offset},
+            max_wait_ms=_WAIT_MS,
+            max_bytes=size,
+            is_committed=source.is_committed,
+        )
+    except BrokerCallFailed as failed:
+        if failed.code is ErrorCode.CORRUPT_MESSAGE:
+            raise _damaged(f"{topic}-{partition}", offset, "the broker can't read it either") from failed
+        if failed.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise
+        raise DataLost(f"{topic}-{partition}: offset {offset} is no longer in the log") from failed
+    committed.learn(Aborted(*row) for row in answer.aborted)
+    return answer
+
+
+def _whole_batches(client: BrokerClient, topic: str, answer: FetchedPartition, cut_off: int) -> BatchWindow:
+    """Those before the first one that is damaged; none, if more bytes are needed than there are. With fewer, there were
+    `cut_off` bytes.
+
+    Raises `CorruptBatch` when the first of all is damaged.
+    """
+    try:
+        window = split_window(answer.records, 0, 1 << 62)
+    except CorruptBatch as error:
+        if error.position == 0:
+            raise
+        window = split_window(answer.records[: error.position], 0, error.position)
+    if len(window) == 0:
+        if 0 < len(answer.records) <= cut_off:
+            raise CorruptBatch(0, f"it is longer than the {cut_off} bytes that are there")
+        return window
+    last = int(window.last_offset[-1])
+    # What an answer says of the high watermark may be older than its records.
+    if last >= answer.high_watermark and last >= offsets(client, topic, [answer.partition], LATEST)[answer.partition]:
+        raise CorruptBatch(0, f"it or one behind it has offset {last}, beyond the high watermark")
+    return window
+
+
+def _set_aside(
+    ask: Ask, source: Source, name: str, start: int, error: CorruptBatch, committed: CommittedFilter, *, is_first: bool
+) -> Damaged:
+    """Raises `ExportFailed` where it is not wanted, or not possible."""
+    try:
+        if not source.sets_damage_aside:
+            raise error
+        damaged = set_aside(ask, start, error, FETCH_BYTES, is_committed=source.is_committed, may_begin_before=is_first)
+        if damaged.end - damaged.offset == 1 and committed.may_end_at(damaged.offset):
+            raise CorruptBatch(0, f"{error.reason}, and it may be the marker of an aborted transaction")
+    except CorruptBatch as unclear:
+        raise _damaged(name, start, f"as the broker sent it: {unclear.reason}") from unclear
+    return damaged
+
+
+def _damaged(name: str, offset: int, what: str) -> ExportFailed:
+    return ExportFailed(
+        f"{name}: the record batch at offset {offset} is damaged, {what}. On the machine of its segment files, --source"
+        " files says where, and --on-bad-record dlq goes on behind it"
+    )
 
 
 class _Pace:

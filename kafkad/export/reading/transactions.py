@@ -12,13 +12,15 @@ from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.window import BatchWindow
 from kafkad.core.log.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
 
+_UNKNOWN = (1 << 63) - 1
+
 
 class Aborted(NamedTuple):
     """An aborted transaction."""
 
     producer_id: int
     first_offset: int
-    last_offset: int = (1 << 63) - 1
+    last_offset: int = _UNKNOWN
     """That of its marker. Fetch responses don't say: there it ends with the marker, which compaction may remove."""
 
 
@@ -35,6 +37,13 @@ class CommittedFilter:
         known = set(self._ahead)
         self._ahead += [each for each in aborted if each not in known]
         self._ahead.sort(key=lambda each: each.first_offset, reverse=True)
+
+    def may_end_at(self, offset: int) -> bool:
+        """Whether the record at this offset, if it can't be read, may be the marker that ends an aborted transaction of
+        which only the beginning is known: without it, what its producer writes next would seem to be aborted, too.
+        """
+        ahead = (each for each in self._ahead if each.first_offset < offset)
+        return any(each.last_offset == _UNKNOWN for each in ahead) or _UNKNOWN in self._open.values()
 
     def visible(self, window: BatchWindow) -> Flags:
         """The batches with records for readers: no markers, nothing of an aborted transaction."""
