@@ -12,7 +12,7 @@ from kafkad.client.records import EARLIEST, LATEST, offsets
 from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 from kafkad.export.latest import KEEP_LATEST
 from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
-from kafkad.export.ranges import Bounds, Plan, TopicFacts, plan
+from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
 from kafkad.export.reading.log_directories import check_folders, facts_without_broker
 from kafkad.export.reading.source import Source
 from kafkad.export.sinks.sink import Sink, TableState
@@ -24,6 +24,7 @@ from kafkad.export.values.table_columns import Columns, columns_for
 from kafkad.export.wanted import Wanted
 from kafkad.export.writing import Layout
 
+_FIRST, _NOW = "earliest", "latest"
 _PIECES_OF_A_JOB = 2
 """So that a process which is through early has something left to do."""
 
@@ -91,13 +92,17 @@ def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient
         )
     committed = _continued(state, facts, accepts_recreated=wanted.accepts_recreated)
     new = [each for each in partitions if each not in committed]
+    is_new = state.topic_id is None
+    starts = _starts(client, wanted, new, facts, is_new=is_new)
     planned = plan(
         facts,
         committed,
-        starts=_offsets_at(client, wanted, new, wanted.start, facts),
-        ends=None if wanted.end == "latest" else _offsets_at(client, wanted, partitions, wanted.end, facts),
+        starts=starts,
+        ends=None if wanted.end == _NOW else _offsets_at(client, wanted, partitions, wanted.end, facts),
         skips_lost=wanted.skips_lost,
     )
+    if is_new and (planned.ranges or wanted.start == _NOW):
+        planned = _with_beginnings(planned, starts)
     # After the bounds: what was written before them has no newer schema.
     columns = columns_for(wanted.values if planned.ranges else None, state.columns, may_widen=wanted.may_widen)
     dead_letters = _dead_letters(wanted, columns, facts)
@@ -159,7 +164,8 @@ def _tasks(
     average = {} if client is None or source.directories else bytes_per_offset(client, wanted.topic, facts.bounds)
     pieces = _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1
     # Of a piece only that piece's latest would be known.
-    divided = planned.ranges if wanted.keeps == KEEP_LATEST else divide(source, planned.ranges, pieces, average)
+    ranges = [each for each in planned.ranges if each.start < each.end]
+    divided = ranges if wanted.keeps == KEEP_LATEST else divide(source, ranges, pieces, average)
     return tuple(
         Task(
             source=source,
@@ -182,6 +188,24 @@ def topic_facts(client: BrokerClient, topic: str, *, is_committed: bool) -> Topi
     ends = offsets(client, topic, partitions, LATEST, is_committed=is_committed)
     bounds = {each: Bounds(earliest[each], ends[each]) for each in partitions}
     return TopicFacts(client.cluster_id, topic, found.topic_id or NO_TOPIC_ID, bounds)
+
+
+def _starts(
+    client: BrokerClient | None, wanted: Wanted, partitions: Sequence[int], facts: TopicFacts, *, is_new: bool
+) -> dict[int, int]:
+    """Where partitions begin that the table does not have: in a new table where it was told, later with their first
+    record.
+    """
+    if is_new or wanted.start not in (_FIRST, _NOW):
+        return _offsets_at(client, wanted, partitions, wanted.start, facts)
+    return dict.fromkeys(partitions, 0)
+
+
+def _with_beginnings(planned: Plan, starts: Mapping[int, int]) -> Plan:
+    """Also of partitions that have nothing yet: what they get from now on is of this table, and may be lost."""
+    there = {each.partition for each in planned.ranges}
+    begun = [OffsetRange(partition, start, start) for partition, start in starts.items() if partition not in there]
+    return planned._replace(ranges=tuple(sorted([*planned.ranges, *begun])))
 
 
 def _continued(state: TableState, facts: TopicFacts, *, accepts_recreated: bool) -> Mapping[int, int]:
@@ -207,10 +231,10 @@ def _continued(state: TableState, facts: TopicFacts, *, accepts_recreated: bool)
 def _offsets_at(
     client: BrokerClient | None, wanted: Wanted, partitions: Sequence[int], when: str, facts: TopicFacts
 ) -> dict[int, int]:
-    if when == "earliest":
+    if when == _FIRST:
         return {each: facts.bounds[each].earliest for each in partitions}
     ends = {each: facts.bounds[each].end for each in partitions}
-    if when == "latest":
+    if when == _NOW:
         return ends
     if client is None:
         raise ExportFailed(f"only a broker knows the offsets at {when}, and there is none")

@@ -48,7 +48,8 @@ def plan(
     skips_lost: bool = False,
 ) -> Plan:
     """What comes after `committed`, the table's own end offsets; a partition that the table does not have begins at
-    `starts`, or where its log does. `ends` may ask for less than there is.
+    `starts`, or where its log does. `ends` may ask for less than there is. Of what should come next, but is no longer
+    in the log, it is said that it is lost.
 
     Raises `DataLost` unless `skips_lost`.
     """
@@ -64,7 +65,7 @@ def plan(
             )
         if start < bounds.earliest:
             gap = OffsetRange(partition, start, min(bounds.earliest, max(end, start)))
-            if known is not None and gap.end > gap.start:
+            if gap.end > gap.start:
                 if not skips_lost:
                     raise DataLost(
                         f"{facts.name}-{partition}: offsets {gap.start} to {gap.end - 1} are no longer in the log;"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
@@ -202,6 +202,43 @@ def test_records_that_retention_took_are_data_loss_once_the_table_has_begun(lake
     row = json.loads(lake.run("run", "--on-data-loss", "skip", "--json"))
     assert row["records"] == 30 and sum(each["end"] - each["start"] for each in row["lost"]) == 300
     assert values(lake.records()) == sorted(lake.sent[:300] + lake.sent[600:])
+
+
+@FORMATS
+@SOURCES
+def test_a_table_that_begins_with_the_newest_record_has_everything_since_its_first_run(
+    lake: Lake, table: str, source: str
+) -> None:
+    options = ("--start", "latest", "--format", table, "--source", source)
+    lake.produce(30)
+    assert lake.run("run", *options, "--dry-run") == "0 offsets in 0 tasks; nothing was done\n"
+    assert json.loads(lake.run("run", *options, "--json"))["records"] == 0
+    lake.produce(20)
+    assert json.loads(lake.run("run", *options, "--json"))["records"] == 20
+    admin = AdminClient({"bootstrap.servers": lake.bootstrap})
+    admin.create_partitions([NewPartitions(lake.topic, PARTITIONS + 1)])[lake.topic].result(WITHIN_S)
+    producer = Producer({"bootstrap.servers": lake.bootstrap})
+    producer.produce(lake.topic, value=b"new partition", partition=PARTITIONS)
+    assert producer.flush(WITHIN_S) == 0
+    lake.run("run", *options)
+    assert values(lake.records("--format", table)) == sorted([*lake.sent[30:], b"new partition"])
+
+
+def test_what_retention_took_of_a_partition_that_was_empty_at_first_is_data_loss(lake: Lake) -> None:
+    producer = Producer({"bootstrap.servers": lake.bootstrap})
+    for number in range(3):
+        producer.produce(lake.topic, value=b"%d" % number, partition=0)
+    assert producer.flush(WITHIN_S) == 0
+    lake.run("run")
+    producer.produce(lake.topic, value=b"lost", partition=1)
+    assert producer.flush(WITHIN_S) == 0
+    delete_all(lake)
+    assert "-1: offsets 0 to 0 are no longer in the log" in one_line(lake.run("run", code=1))
+
+
+def test_a_table_that_is_not_there_is_not_right(lake: Lake) -> None:
+    lake.produce(1)
+    assert "there is no table yet" in one_line(lake.run("verify", code=1))
 
 
 def delete_all(lake: Lake) -> None:

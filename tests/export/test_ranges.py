@@ -32,6 +32,8 @@ def test_a_run_may_end_before_the_log_does() -> None:
 def test_records_that_are_gone_before_they_were_exported_are_data_loss() -> None:
     with pytest.raises(DataLost, match="t-0: offsets 3 to 6 are no longer in the log"):
         plan(facts(p0=(7, 9)), {0: 3})
+    with pytest.raises(DataLost, match="t-1: offsets 0 to 4 are no longer in the log"):
+        plan(facts(p0=(0, 9), p1=(5, 9)), {0: 3}, starts={1: 0})
     planned = plan(facts(p0=(7, 9)), {0: 3}, skips_lost=True)
     assert planned.ranges == (OffsetRange(0, 7, 9),) and planned.lost == (OffsetRange(0, 3, 7),)
 

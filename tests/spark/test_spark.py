@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.brokers.daemon import Kafkad
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
+from kafkad.export.engines.spark import run_in_spark
 
 CHECKOUT = Path(__file__).parents[2]
 TOPIC = "orders"
@@ -156,3 +157,7 @@ def test_spark_submit_exports_twice_and_nothing_is_doubled(broker: Kafkad, tmp_p
     found = pq.read_table([str(path) for path in out.glob("*.parquet")])
     assert found.num_rows == COUNT
     assert len(set(zip(*(found.column(name).to_pylist() for name in ("partition", "offset")), strict=True))) == COUNT
+
+
+def test_a_run_that_has_nothing_to_read_is_no_job_of_spark(spark: SparkSession) -> None:
+    assert list(run_in_spark(spark, [], "all of it was lost")) == []

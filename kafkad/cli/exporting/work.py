@@ -89,6 +89,8 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         wanted = wanted_of(**asked)
         sink = open_sink(wanted)
         facts, state = _compared(wanted, sink)
+        if state.topic_id is None:
+            raise ExportFailed(f"{wanted.out}: there is no table yet")
         source = _read_again(wanted, facts)
         earliest = {partition: bounds.earliest for partition, bounds in facts.bounds.items()}
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
@@ -220,13 +222,14 @@ def _with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], N
 
 
 def _print_plan(prepared: Prepared, *, as_json: bool) -> None:
-    rows = [each._asdict() for each in prepared.plan.ranges]
+    ranges = [each for each in prepared.plan.ranges if each.start < each.end]
+    rows = [each._asdict() for each in ranges]
     lost = [each._asdict() for each in prepared.plan.lost]
     if as_json:
         click.echo(json.dumps({"ranges": rows, "lost": lost, "lag": prepared.lag, "tasks": len(prepared.tasks)}))
         return
     topic = prepared.wanted.topic
-    for each in prepared.plan.ranges:
+    for each in ranges:
         click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1}")
     for each in prepared.plan.lost:
         click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1} are lost")

@@ -37,6 +37,8 @@ def open_session(name: str) -> Iterator[SparkSession]:
 def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Iterator[WrittenFile]:
     """The files of all tasks. A task that Spark repeats writes files of other names, and only one attempt counts."""
     session.sparkContext.setJobDescription(name)
+    if not tasks:
+        return
     rows = [(bytearray(pickle.dumps(task)),) for task in tasks]
     frame = session.createDataFrame(rows, _TASK).repartition(len(rows))
     try:
