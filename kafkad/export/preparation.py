@@ -92,7 +92,8 @@ def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient
         )
     committed = _continued(state, facts, accepts_recreated=wanted.accepts_recreated)
     new = [each for each in partitions if each not in committed]
-    is_new = state.topic_id is None
+    # A Delta table that was made, but whose first commit was not reached, has no offsets either.
+    is_new = not state.offsets
     starts = _starts(client, wanted, new, facts, is_new=is_new)
     planned = plan(
         facts,

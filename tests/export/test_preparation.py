@@ -1,0 +1,39 @@
+"""What a run would do."""
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
+from kafkad.export.preparation import prepare
+from kafkad.export.ranges import OffsetRange
+from kafkad.export.schema import RECORDS
+from kafkad.export.tables import open_sink
+from kafkad.export.wanted import Wanted
+from tests.export.reading.test_log_directories import ID, checkpoint, partition, plain
+
+
+@pytest.mark.parametrize(("start", "begun"), [("earliest", 5), ("latest", 9)])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_table_whose_first_commit_was_not_reached_begins_as_a_new_one(
+    tmp_path: Path, start: str, begun: int, *, is_there: bool
+) -> None:
+    partition(tmp_path / "log", "t-0", *map(plain, range(5, 9)), base=5)
+    checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=9)
+    out = tmp_path / "table"
+    if is_there:
+        identity = json.dumps({"cluster_id": "c", "topic_id": str(ID), "topic": "t"})
+        DeltaTable.create(str(out), RECORDS, configuration={"kafkad.export": identity}, raise_if_key_not_exists=False)
+    asked = Wanted(
+        topic="t",
+        out=str(out),
+        name="t",
+        bootstrap="",
+        source="files",
+        log_dirs=(str(tmp_path / "log"),),
+        format="delta",
+        start=start,
+    )
+    assert prepare(asked, open_sink(asked)).plan.ranges == (OffsetRange(0, begun, 9),)
