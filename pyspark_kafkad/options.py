@@ -25,7 +25,8 @@ _KNOWN = frozenset(
     {
         *("path", "kafka.bootstrap.servers", "subscribe", "subscribepattern", "assign", "startingoffsets"),
         *("startingtimestamp", "startingoffsetsbytimestamp"),
-        *("minpartitions", "includeheaders", "failondataloss", "kafka.isolation.level", *_ENDING, *_OF_STREAMS),
+        *("minpartitions", "includeheaders", "includemetadata", "failondataloss", "kafka.isolation.level"),
+        *(*_ENDING, *_OF_STREAMS),
     }
 )
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
@@ -66,7 +67,7 @@ class ReadOptions:
         )
 
 
-def plan_read(options: ReadOptions, *, with_headers: bool) -> list[tuple[Source, OffsetRange]]:
+def plan_read(options: ReadOptions) -> list[tuple[Source, OffsetRange]]:
     """What the tasks of a batch read. Raises `ExportFailed`."""
     try:
         with BrokerClient(options.bootstrap, 30.0) as client:
@@ -74,7 +75,7 @@ def plan_read(options: ReadOptions, *, with_headers: bool) -> list[tuple[Source,
             starts = places(client, options.values, "starting", rows, facts, "earliest")
             ends = places(client, options.values, "ending", rows, facts, "latest")
             wanted = [_checked(row, starts[row], ends[row], facts[row[0]], options) for row in rows]
-            return divide_read(client, options, wanted, facts, with_headers=with_headers)
+            return divide_read(client, options, wanted, facts)
     except BrokerCallFailed as failed:
         raise not_answered(failed) from failed
 
@@ -95,8 +96,6 @@ def divide_read(
     options: ReadOptions,
     wanted: Sequence[tuple[str, OffsetRange]],
     facts: Mapping[str, TopicFacts],
-    *,
-    with_headers: bool,
 ) -> list[tuple[Source, OffsetRange]]:
     """Pieces for tasks: `minPartitions` of them or more, as long as they are not small."""
     by_topic: dict[str, list[OffsetRange]] = {}
@@ -112,7 +111,6 @@ def divide_read(
             bootstrap=options.bootstrap,
             directories={partition: path for partition, path in paths.items() if path is not None},
             is_committed=options.is_committed,
-            with_headers=with_headers,
             skips_lost=not options.fails_on_loss,
         )
         average = {} if source.directories else bytes_per_offset(client, topic, facts[topic].bounds)

@@ -1,7 +1,7 @@
 """What one task reads, of a batch or of a stream."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -9,7 +9,7 @@ from pyspark.sql.datasource import InputPartition
 from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.source import Source, read_range
-from kafkad.export.schema import RECORDS
+from kafkad.export.schema import METADATA, RECORDS
 
 
 @dataclass
@@ -21,14 +21,22 @@ class TopicRange(InputPartition):
 
 
 def check_columns(columns: Sequence[str]) -> None:
-    unknown = [name for name in columns if name not in RECORDS.names]
+    known = [*RECORDS.names, *METADATA.names]
+    unknown = [name for name in columns if name not in known]
     if unknown:
-        raise ExportFailed(f"there is no column {unknown[0]!r}: {', '.join(RECORDS.names)}")
+        raise ExportFailed(f"there is no column {unknown[0]!r}: {', '.join(known)}")
+
+
+def narrowed(source: Source, columns: Sequence[str]) -> Source:
+    """What these columns do not need is not made."""
+    return replace(
+        source, with_headers="headers" in columns, with_metadata=any(name in METADATA.names for name in columns)
+    )
 
 
 def read_piece(piece: InputPartition, columns: list[str]) -> Iterator[pa.RecordBatch]:
     if not isinstance(piece, TopicRange):
         # Where there is nothing to read, Spark has a piece of its own read.
         return
-    for batch in read_range(piece.source, piece.wanted):
+    for batch in read_range(narrowed(piece.source, columns), piece.wanted):
         yield batch.select(columns)

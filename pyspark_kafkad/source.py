@@ -13,7 +13,11 @@ from pyspark_kafkad.stream import TopicStreamReader
 _COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
-_HEADERS = "headers array<struct<key:string,value:binary>>"
+_ADDED = {
+    "includeHeaders": "headers array<struct<key:string,value:binary>>",
+    "includeMetadata": "leaderEpoch int, producerId bigint",
+}
+"""By the option that asks for them."""
 
 
 class DefaultSource(DataSource):
@@ -24,8 +28,8 @@ class DefaultSource(DataSource):
         return "kafkad"
 
     def schema(self) -> str:
-        with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return f"{_COLUMNS}, {_HEADERS}" if with_headers else _COLUMNS
+        added = [columns for option, columns in _ADDED.items() if self.options.get(option, "false").lower() == "true"]
+        return ", ".join([_COLUMNS, *added])
 
     def reader(self, schema: StructType) -> "TopicReader":
         return TopicReader(ReadOptions.parse(dict(self.options)), schema.names)
@@ -43,7 +47,7 @@ class TopicReader(DataSourceReader):
         self._columns = list(columns)
 
     def partitions(self) -> list[InputPartition]:
-        planned = plan_read(self._options, with_headers="headers" in self._columns)
+        planned = plan_read(self._options)
         return [TopicRange(source, wanted) for source, wanted in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -85,8 +85,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 wanted = ranges_between(
                     read_offsets(start), read_offsets(end), earliest, fails_on_loss=self._options.fails_on_loss
                 )
-                with_headers = "headers" in self._columns
-                planned = divide_read(client, self._options, wanted, facts, with_headers=with_headers)
+                planned = divide_read(client, self._options, wanted, facts)
         except BrokerCallFailed as failed:
             raise not_answered(failed) from failed
         return [TopicRange(source, each) for source, each in planned]

@@ -18,6 +18,8 @@ RECORDS = pa.schema(
         pa.field("headers", HEADERS),
     ]
 )
+METADATA = pa.schema([pa.field("leaderEpoch", pa.int32()), pa.field("producerId", pa.int64())])
+"""What Spark's own Kafka source does not have; null where a producer has no id."""
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 REASON = "reason"
 DEAD_LETTERS = pa.schema([*RECORDS, pa.field(REASON, pa.string())])

@@ -89,6 +89,18 @@ def test_the_data_source_has_each_committed_record(load: Load, source: str) -> N
 
 
 @SOURCES
+def test_metadata_are_the_epoch_of_the_leader_and_the_id_of_the_producer(load: Load, source: str) -> None:
+    everything = {"kafka.isolation.level": "read_uncommitted", "includeMetadata": "true"}
+    rows = load(source, **everything).collect()
+    assert {row.leaderEpoch for row in rows} == {0}
+    assert [row.value for row in rows if row.producerId is not None] == [b"never"]
+    only = load(source, columns="producerId bigint, offset bigint", **everything).collect()
+    assert [tuple(row) for row in only if row.producerId is not None] == [
+        (row.producerId, row.offset) for row in rows if row.producerId is not None
+    ]
+
+
+@SOURCES
 def test_options_narrow_what_is_read(load: Load, source: str) -> None:
     starts = json.dumps({TOPIC: {"0": 10, "1": -1, "2": -2}})
     ends = json.dumps({TOPIC: {"0": 25, "1": -1, "2": 5}})

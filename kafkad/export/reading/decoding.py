@@ -10,18 +10,26 @@ from kafkad.core.columns.records import RecordColumns, read_records
 from kafkad.core.columns.varints import read_varints
 from kafkad.core.columns.window import BatchWindow
 from kafkad.core.log.records.batch import LOG_APPEND_TIME_FLAG
-from kafkad.export.schema import CREATE_TIME, LOG_APPEND_TIME, RECORDS
+from kafkad.export.schema import CREATE_TIME, LOG_APPEND_TIME, METADATA, RECORDS
 
 _US = 1_000
 _LARGEST_MS = np.iinfo(np.int64).max // _US
 
 
 def arrow_batches(
-    window: BatchWindow, visible: Flags, topic: str, partition: int, start: int, end: int, *, with_headers: bool = True
+    window: BatchWindow,
+    visible: Flags,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    *,
+    with_headers: bool = True,
+    with_metadata: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The records from offset `start` to below `end` of the `visible` batches, some megabytes at a time.
 
-    Raises `CorruptBatch`.
+    With metadata they have the columns of `METADATA` as well. Raises `CorruptBatch`.
     """
     wanted = visible & (window.last_offset >= start) & (window.column("base_offset") < end)
     if not wanted.any():
@@ -30,7 +38,8 @@ def arrow_batches(
     for columns in read_records(window, wanted):
         rows = np.flatnonzero((columns.offset >= start) & (columns.offset < end))
         if rows.size:
-            yield _batch(columns, rows, appended, topic, partition, with_headers=with_headers)
+            batch = _batch(columns, rows, appended, topic, partition, with_headers=with_headers)
+            yield _with_metadata(batch, window, columns.batch[rows]) if with_metadata else batch
 
 
 def _batch(
@@ -50,6 +59,13 @@ def _batch(
         _headers(columns, buffer, rows) if with_headers else pa.nulls(count, RECORDS.field("headers").type),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
+
+
+def _with_metadata(batch: pa.RecordBatch, window: BatchWindow, of_batch: Numbers) -> pa.RecordBatch:
+    epochs = window.headers["leader_epoch"].astype(np.int32)[of_batch]
+    producers = window.column("producer_id")[of_batch]
+    added = [pa.array(epochs), pa.array(producers, mask=producers < 0)]
+    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=pa.schema([*RECORDS, *METADATA]))
 
 
 def slices(buffer: pa.Buffer, at: Numbers, size: Numbers) -> pa.Array:

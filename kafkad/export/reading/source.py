@@ -36,6 +36,7 @@ class Source:
     directories: Mapping[int, str] = field(default_factory=dict)
     is_committed: bool = True
     with_headers: bool = True
+    with_metadata: bool = False
     skips_lost: bool = False
     """What is no longer in the log when it is read is left out, and nobody is told."""
     sets_damage_aside: bool = False
@@ -70,6 +71,7 @@ def read_pieces(source: Source, wanted: OffsetRange) -> Iterator[pa.RecordBatch 
                 wanted.start,
                 wanted.end,
                 with_headers=source.with_headers,
+                with_metadata=source.with_metadata,
             )
     except CorruptBatch as error:
         raise ExportFailed(f"{source.topic}-{wanted.partition}: a record batch is damaged, {error}") from error
