@@ -14,7 +14,7 @@ from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.groups import commit_offsets
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.latest import KEEP_ALL
-from kafkad.export.places import TableFolder
+from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.preparation import Prepared
 from kafkad.export.problems import ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts
@@ -22,7 +22,7 @@ from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task, check_coverage
 from kafkad.export.wanted import Wanted
-from kafkad.export.writing import WrittenFile
+from kafkad.export.writing import WrittenFile, is_named_by_run
 
 GROUP_PREFIX = "kafkad-export-"
 _KEPT = timedelta(days=36_500)
@@ -109,11 +109,14 @@ def _folders(wanted: Wanted) -> list[TableFolder]:
 
 
 def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
-    """Delete the files of runs that did not commit, and that are older: they may be under way. Returns their paths."""
+    """Delete the files of runs that did not commit, and that are older: they may be under way. Returns their paths.
+
+    What others write into the table is theirs, such as files that say which rows they have deleted.
+    """
     kept = set(sink.files())
     removed = []
     for name in folder.names(recursive=True):
-        if name in kept or not name.endswith(".parquet") or name.startswith("_delta_log/"):
+        if name in kept or not (name.startswith(f"{UNFINISHED}/") or is_named_by_run(name.rpartition("/")[2])):
             continue
         if folder.age_s(name) >= older_than_s:
             folder.remove(name)

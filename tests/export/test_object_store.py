@@ -68,9 +68,14 @@ def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
     folder = TableFolder(OUT)
     tables = [pq.read_table(pa.BufferReader(folder.read(path))) for path in open_sink(wanted).files()]
     assert sorted(pa.concat_tables(tables).column("offset").to_pylist()) == list(range(9))
-    with folder.create("t-0-orphan.parquet") as file:
-        file.write(b"left over")
-    assert remove_orphans(folder, open_sink(wanted), 0) == ["t-0-orphan.parquet"]
+    name = f"t-0-{0:020d}-{9:020d}-20260101T000000-00000000"
+    unfinished = "_tmp/20260101T000000-00000000/0-0.parquet"
+    orphans = [unfinished, f"date=2026-01-01/{name}.parquet", f"{name}-12345678.parquet"]
+    for path in (*orphans, "data/00000-0-deletes.parquet"):
+        with folder.create(path) as file:
+            file.write(b"left over")
+    assert remove_orphans(folder, open_sink(wanted), 0) == orphans
+    assert folder.names("data") == ["data/00000-0-deletes.parquet"]
 
 
 @pytest.mark.parametrize("commits_before", [0, 1])
