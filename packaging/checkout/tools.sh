@@ -2,7 +2,7 @@
 # Gets what the tests of a checkout need beside Python packages: by apt-get when this runs as root, otherwise by naming
 # the command in one line.
 #
-# Usage: tools.sh ENVIRONMENT...      those of tox, as in `make test ENVS=unit,process`, and `cluster` for `make cluster`
+# Usage: tools.sh ENVIRONMENT...      those of tox, as in `make test ENVS=unit,process`, `cluster` for `make cluster`, and `ci`
 set -eu
 
 # Apache Kafka's own tools and a ZooKeeper, which many tests compare with.
@@ -15,6 +15,8 @@ packages_of() {
         types | lint) ;;
         cluster) echo "default-jre-headless zookeeper" ;;
         native) echo "gcc libc6-dev libpython3-dev" ;;
+        # The checkout, wheels and packages are compiled from the same sources.
+        ci) echo "ccache" ;;
         native-*) packages_of native && packages_of "${1#native-}" ;;
         unit) echo "git $java" ;;
         daemon) echo "kcat make procps $java" ;;

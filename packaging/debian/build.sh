@@ -7,6 +7,7 @@
 #   KAFKAD_DEB_SCRATCH  where to build (default: a temporary folder, removed at the end)
 #   KAFKAD_DEB_WHEELS   a folder that keeps the wheels between builds (default: build/wheels)
 #   KAFKAD_PURE=1       nothing of kafkad is compiled
+#   CCACHE_DIR          a folder of ccache's, which then knows what was compiled before
 set -euo pipefail
 
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
@@ -69,8 +70,8 @@ if [ -n "${KAFKAD_DEB_VERSION:-}" ]; then
     sed -i "s/^__version__ = .*/__version__ = \"$KAFKAD_DEB_VERSION\"/" "$source/kafkad/__init__.py"
 fi
 # What a proxy would answer with an error: a build that reaches for the network fails.
-if ! (cd "$source" && env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$scratch" LC_ALL=C.UTF-8 TZ=UTC \
-    KAFKAD_PURE="${KAFKAD_PURE:-}" \
+if ! (cd "$source" && env -i PATH="${CCACHE_DIR:+/usr/lib/ccache:}/usr/sbin:/usr/bin:/sbin:/bin" HOME="$scratch" LC_ALL=C.UTF-8 TZ=UTC \
+    KAFKAD_PURE="${KAFKAD_PURE:-}" ${CCACHE_DIR:+CCACHE_DIR="$CCACHE_DIR"} \
     http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9 \
     dpkg-buildpackage --build=binary --no-sign >"$scratch/log" 2>&1); then
     tail -n 40 "$scratch/log" >&2
