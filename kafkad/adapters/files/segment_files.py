@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 
 from typing_extensions import Buffer
 
@@ -161,6 +162,7 @@ class SegmentFiles:
         self._files = files
         self._has_lasting_name = False
         self._has_lasting_names = False
+        self._syncing = Lock()
 
     def sizes(self) -> Mapping[str, int]:
         sizes = {}
@@ -229,11 +231,14 @@ class SegmentFiles:
     def sync_directory(self) -> None:
         """The first time also the folder around it: what is in a new directory lasts no longer than its name.
 
-        No other process changes names here, so nothing is done if this one has not.
+        No other process changes names here, so nothing is done if this one has not. Whoever calls this while a thread
+        syncs the same names waits for it.
         """
-        if not self._has_lasting_names:
-            self._has_lasting_names = True
-            atomic_write.sync_directory(self.directory)
-        if not self._has_lasting_name:
-            atomic_write.sync_directory(os.path.dirname(self.directory) or ".")
-            self._has_lasting_name = True
+        with self._syncing:
+            if not self._has_lasting_names:
+                # Before: what gets another name meanwhile may not be in it.
+                self._has_lasting_names = True
+                atomic_write.sync_directory(self.directory)
+            if not self._has_lasting_name:
+                atomic_write.sync_directory(os.path.dirname(self.directory) or ".")
+                self._has_lasting_name = True

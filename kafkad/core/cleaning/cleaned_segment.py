@@ -6,9 +6,9 @@ Nobody reads it before the owner of the partition has renamed it. A crash leaves
 from collections.abc import Sequence
 
 from kafkad.core.cleaning.rewriting import RewrittenBatches
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.index import NO_ENTRY, OFFSET_ENTRY, TIME_ENTRY
 from kafkad.core.log.segments.layout import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
-from kafkad.core.log.segments.replacement import CleanedFiles
 from kafkad.core.log.segments.transaction_index import ENTRY_LAYOUT, AbortedTransaction
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, SegmentStore

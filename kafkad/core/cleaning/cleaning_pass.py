@@ -21,8 +21,8 @@ from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.records import RecordColumns, read_records
 from kafkad.core.columns.window import BatchWindow, read_window
 from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import LOG, file_name
-from kafkad.core.log.segments.replacement import CleanedFiles
 from kafkad.core.log.segments.transaction_index import AbortedTransaction
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import LogFile, SegmentStore

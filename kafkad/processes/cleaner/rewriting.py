@@ -21,8 +21,8 @@ from kafkad.core.cleaning.cleaning_pass import CleaningPass, PassFigures
 from kafkad.core.cleaning.sources import SourceSegment
 from kafkad.core.cleaning.uncleanable import PassAbandoned
 from kafkad.core.cleanup import FilterLimits
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import CLEANED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
-from kafkad.core.log.segments.replacement import CleanedFiles
 from kafkad.core.log.segments.transaction_index import AbortedTransaction, unpack_entries
 from kafkad.core.ports import LogFile, NoSpaceLeft, SegmentStore
 from kafkad.processes.cleaner.bounded_filter import BoundedFilter

@@ -158,6 +158,7 @@ class Assembly:
             publish=shell.publish,
             touched=shell.touched,
             remove_later=shell.remove_later,
+            sync_names=self.upkeep.sync_names,
             answer_waiting=self.questions.answer_waiting,
             failed_partitions=failed_partitions,
         )

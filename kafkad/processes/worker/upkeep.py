@@ -19,7 +19,7 @@ from kafkad.core.log.effects import FlushLog, UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.removal import remove_files
 from kafkad.core.metrics.catalogue import LOG_FLUSHES
-from kafkad.core.ports import NoSpaceLeft
+from kafkad.core.ports import NoSpaceLeft, SegmentStore
 from kafkad.processes.worker.failed_partitions import FAILURES, Failure, say_no_room
 from kafkad.processes.worker.owned import OwnedPartition
 
@@ -63,6 +63,8 @@ class Upkeep:
         self._wanted: dict[OwnedPartition, None] = {}
         """The partitions that wait for their sync, in order."""
         self._syncing: dict[Future[None], tuple[OwnedPartition, PartitionLog, FlushLog]] = {}
+        self._naming: dict[Future[None], Callable[[Future[None]], None]] = {}
+        """Directories whose names are being synced, and who waits for it."""
         self._is_closed = False
         self._remover = HelperThreads(1, "removal")
         self._removing: tuple[Future[None], _Removal] | None = None
@@ -104,6 +106,12 @@ class Upkeep:
         self._syncing[future] = (owned, owned.log, effect)
         future.add_done_callback(self._ring)
 
+    def sync_names(self, store: SegmentStore, then: Callable[[Future[None]], None]) -> None:
+        """Sync the directory in a thread; `then` is called by the loop with the outcome, unless the worker ends."""
+        future = self._threads.submit(store.sync_directory)
+        self._naming[future] = then
+        future.add_done_callback(self._ring)
+
     def _ring(self, _done: object) -> None:
         """By a thread: the loop wakes up."""
         os.eventfd_write(self.doorbell, 1)
@@ -123,6 +131,8 @@ class Upkeep:
         """The doorbell rang: tell the logs what is on disk now, and who waits for it what is gone."""
         os.eventfd_read(self.doorbell)
         self._take_synced()
+        for future in [future for future in self._naming if future.done()]:
+            self._naming.pop(future)(future)
         self._take_removed()
         self._begin_syncs()
 

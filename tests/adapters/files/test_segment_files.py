@@ -5,6 +5,7 @@ import os
 import resource
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
 from tests.core.log.batches import append, batch, load
+
+WITHIN_S = 60
 
 
 @pytest.fixture
@@ -272,6 +275,31 @@ def test_names_that_last_are_not_synced_again(
         for _ in range(2):
             store.sync_directory()
     assert len(synced) == 3
+
+
+def test_names_are_on_disk_when_a_second_sync_of_them_returns(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread syncs the directory, and before it has ended the owner wants the same on disk."""
+    store = SegmentFiles(tmp_path, cache)
+    store.sync_directory()
+    store.open("a", create=True)
+    begun, disk = threading.Event(), threading.Event()
+
+    def slow(_descriptor: int) -> None:
+        begun.set()
+        assert disk.wait(WITHIN_S)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(store.sync_directory)
+        assert begun.wait(WITHIN_S)
+        second = threads.submit(store.sync_directory)
+        with pytest.raises(TimeoutError):
+            second.result(timeout=0.1)
+        disk.set()
+        first.result(WITHIN_S)
+        second.result(WITHIN_S)
 
 
 def test_a_second_sync_waits_for_the_disk_like_the_first(

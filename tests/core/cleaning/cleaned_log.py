@@ -11,8 +11,8 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import CLEANED, LOG, TXN_INDEX, file_name
-from kafkad.core.log.segments.replacement import CleanedFiles
 from kafkad.core.log.segments.transaction_index import AbortedTransaction, unpack_entries
 from kafkad.core.log.settings import LogConfig
 from tests.core.cleaning.naive import Batch, read_batches

@@ -19,6 +19,7 @@ from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments import replacement
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import CLEANED, file_name
 from kafkad.core.log.segments.removal import (
     cleanable_end_of,
@@ -27,13 +28,13 @@ from kafkad.core.log.segments.removal import (
     remove_files,
     request_sync_of_sealed,
 )
-from kafkad.core.log.segments.replacement import CleanedFiles, replace_segments
 from kafkad.core.log.segments.segment import Segment
 from tests.core.cleaning.cleaned_log import CONFIG, aborted_in, batches_of, last_records_of, sources_of
 from tests.core.cleaning.compacted_log_truth import Marker, Record, Truth
 from tests.core.log.batches import NOW, load
 from tests.core.log.fake_store import Crashed, FakeStore
 from tests.core.log.log_content import check_indexes
+from tests.core.log.segments.swapping import replace_segments
 
 SMALL = replace(CONFIG, segment_bytes=1200)
 TRANSACTIONAL = (1, 2)

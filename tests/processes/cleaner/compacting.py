@@ -15,8 +15,9 @@ from kafkad.core.cleanup import FilterLimits, LogSummary, RewriteSegments
 from kafkad.core.controller.image import Partition, Topic
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.removal import each_segment
-from kafkad.core.log.segments.replacement import CleanedFiles, are_still_there, replace_segments
+from kafkad.core.log.segments.replacement import are_still_there
 from kafkad.core.metrics.catalogue import BLOCK_WORDS
 from kafkad.processes.cleaner.compactor import Compactor
 from kafkad.processes.cleaner.planning import PlannedRewrite
@@ -33,6 +34,7 @@ from kafkad.wire.processes.descriptors import ControlMessage, unpack_control
 from tests.config.configurations import configured
 from tests.core.cleaning.cleaned_log import CONFIG
 from tests.core.log.batches import NOW, load
+from tests.core.log.segments.swapping import replace_segments
 
 WORKER = ProcessKey("worker", 0)
 WITHIN_MS = 60_000

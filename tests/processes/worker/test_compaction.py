@@ -1,5 +1,6 @@
 """A log that is compacted while network processes read it: who sees which files, and what ends a pass."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -8,12 +9,15 @@ from kafkad.core.cleaning.uncleanable import PassAbandoned
 from kafkad.core.controller.deltas import TopicConfigChanged
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.segments.removal import delete_records_before
+from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import NO_GRANT
 from kafkad.wire.processes.descriptors import SegmentsWanted
 from tests.core.cleaning.naive import read_batches
 from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
 from tests.processes.worker.played_cleaner import CLEANER, NOW, Cleaner, log_of
 from tests.tools.raw_requests import fetch, list_offsets, produce, read_fetched, read_produced
+
+WITHIN_S = 60
 
 
 @pytest.fixture
@@ -62,6 +66,16 @@ def read_to(client: Client, end: int) -> list[str]:
     return values
 
 
+def until_readers_are_told(pieces: Pieces) -> OwnedPartition:
+    """Only the worker goes on, until a swap waits for the readers."""
+    owned = pieces.worker.partitions.by_slot[pieces.slot()]
+    deadline = time.monotonic() + WITHIN_S
+    while not owned.is_swapping:
+        assert time.monotonic() < deadline
+        pieces.turn(WORKER)
+    return owned
+
+
 def test_clients_read_what_stays(pieces: Pieces, cleaner: Cleaner) -> None:
     client = pieces.connect()
     write(pieces, client, "a1", "b1", "a2")
@@ -81,7 +95,9 @@ def test_readers_that_are_in_a_pass_hold_up_the_swap(pieces: Pieces, cleaner: Cl
     generation = pieces.published().generation
     granted = cleaner.ask(4)
     cleaner.until_swap(cleaner.steps(granted, 4))
-    # The new generation is published at once; the files wait until the network process has gone round.
+    # The new generation is published when the swap is begun on disk; the files wait until the network process has gone
+    # round.
+    until_readers_are_told(pieces)
     assert pieces.published().generation == generation + 1
     assert log_of(pieces).rewrites == 0
     assert cleaner.swapped()
@@ -95,8 +111,7 @@ def test_nobody_gets_a_manifest_until_the_files_have_their_names(pieces: Pieces,
     write(pieces, client, "a1", "b1", "a2")
     write(pieces, client, "a3")
     cleaner.until_swap(cleaner.steps(cleaner.ask(4), 4))
-    owned = pieces.worker.partitions.by_slot[pieces.slot()]
-    assert owned.is_swapping
+    owned = until_readers_are_told(pieces)
     client.send(fetch({(TOPIC, 0): 0}))
     assert cleaner.swapped()
     assert not owned.is_swapping

@@ -7,6 +7,7 @@ later. Retention removes from the front, truncation from the back: what is left 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import DELETED, PRODUCER_SNAPSHOT, file_name
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.log.settings import LogConfig
@@ -16,7 +17,7 @@ from kafkad.core.ports import NoSpaceLeft, SegmentStore
 class Segments:
     """The ordered segments of one log; never empty once loaded."""
 
-    __slots__ = ("_bases", "_sealed_bytes", "_segments", "_store")
+    __slots__ = ("_bases", "_sealed_bytes", "_segments", "_store", "begun_swap")
 
     def __init__(self, store: SegmentStore, segments: Iterable[Segment] = ()) -> None:
         self._store = store
@@ -24,6 +25,8 @@ class Segments:
         self._bases = [segment.base_offset for segment in self._segments]
         self._sealed_bytes: int | None = None
         """The size of all segments but the active one. Kept, because each publishing of a slot needs the total size."""
+        self.begun_swap: CleanedFiles | None = None
+        """What is to take the place of some, as loading would do now (`replacement`)."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -98,7 +101,8 @@ class Segments:
 
     def move_to(self, store: SegmentStore, config: LogConfig) -> None:
         """The same segments, whose files are in `store` as well; the old ones are closed."""
-        self._store = store
+        # The files of a swap that was begun are where the log was.
+        self._store, self.begun_swap = store, None
         moved = [segment.moved_to(store, config) for segment in self._segments]
         for segment in self._segments:
             segment.close()

@@ -1,45 +1,20 @@
 """How does a cleaned segment take the place of those that it was made of? (UnifiedLog.replaceSegments)
 
-Nobody may have a position in these files, or open them by name, while this happens: the caller has told the readers,
-and has waited for them. A crash before the second step leaves the log as it was; after it, loading finishes what was
-begun (`recovery.leftovers`). What the cleaned files hold is on disk before.
+In three steps, and after each the names of the directory have to be synced, by whoever calls them, before the next:
+`remove_other_cleaned`, `begin_swap`, `finish_swap`. What the cleaned files hold is on disk before. During the last step
+nobody may have a position in the segments, or open them by name: the caller has told the readers, and has waited for
+them. A crash before the second step leaves the log as it was; after it, loading finishes what was begun
+(`recovery.leftovers`), so a log that changes otherwise meanwhile takes it back first (`give_up_swap`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.segments.layout import (
-    CLEANED,
-    LOG,
-    OFFSET_INDEX,
-    SWAP,
-    TIME_INDEX,
-    TXN_INDEX,
-    file_name,
-    parse_file_name,
-)
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
+from kafkad.core.log.segments.layout import CLEANED, SWAP, file_name, parse_file_name
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedFiles:
-    """A segment that was written under names that end in `.cleaned`. `.txnindex` only with aborted transactions."""
-
-    base_offset: int
-    size: int
-    index_bytes: int
-    time_index_bytes: int
-    txn_index_bytes: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    first_timestamp: int
-
-    def kinds(self) -> tuple[str, ...]:
-        kinds = (LOG, OFFSET_INDEX, TIME_INDEX)
-        return (*kinds, TXN_INDEX) if self.txn_index_bytes else kinds
 
 
 def are_still_there(log: PartitionLog, sources: Sequence[Segment]) -> bool:
@@ -54,25 +29,45 @@ def are_still_there(log: PartitionLog, sources: Sequence[Segment]) -> bool:
     return len(present) == len(sources) and all(mine is other for mine, other in zip(sources, present, strict=True))
 
 
-def replace_segments(log: PartitionLog, sources: Sequence[Segment], cleaned: CleanedFiles) -> UnlinkFiles:
-    """Put `cleaned` in the place of `sources`, which begin with the same offset; returns the files to remove later.
-
-    Raises `NoSpaceLeft` with the log as it was, and `StorageFailed`.
-    """
-    assert are_still_there(log, sources) and cleaned.base_offset == sources[0].base_offset
+def begin_swap(log: PartitionLog, cleaned: CleanedFiles) -> None:
+    """When this is on disk, there is no way back. Raises `NoSpaceLeft` with the log as it was, and `StorageFailed`."""
     store = log.store
-    if _remove_other_cleaned(log, cleaned):
-        # They must not come back: to loading, an older one would say that the swap was only begun.
-        store.sync_directory()
-    _make_swap(log, cleaned)
+    log.segments.begun_swap = cleaned
+    try:
+        for kind in cleaned.kinds():
+            store.rename(file_name(cleaned.base_offset, kind, CLEANED), file_name(cleaned.base_offset, kind, SWAP))
+    except NoSpaceLeft:
+        give_up_swap(log)
+        raise
+
+
+def give_up_swap(log: PartitionLog) -> None:
+    """What was begun is removed, and stays away: loading would finish it."""
+    segments = log.segments
+    cleaned, segments.begun_swap = segments.begun_swap, None
+    if cleaned is None:
+        return
+    # The log's first: a swap without it is none.
+    for kind in cleaned.kinds():
+        log.store.unlink(file_name(cleaned.base_offset, kind, SWAP))
+        log.store.unlink(file_name(cleaned.base_offset, kind, CLEANED))
+    log.store.sync_directory()
+
+
+def finish_swap(log: PartitionLog, sources: Sequence[Segment]) -> UnlinkFiles:
+    """Put what was begun in the place of `sources`, which begin with the same offset; returns the files to remove when
+    that is on disk. Raises `StorageFailed`.
+    """
+    segments = log.segments
+    cleaned, segments.begun_swap = segments.begun_swap, None
+    assert cleaned is not None and cleaned.base_offset == sources[0].base_offset and are_still_there(log, sources)
     waiting = log.segments.replace(sources, _segment(log, sources[0], cleaned))
     try:
         for kind in cleaned.kinds():
-            store.rename(file_name(cleaned.base_offset, kind, SWAP), file_name(cleaned.base_offset, kind))
+            log.store.rename(file_name(cleaned.base_offset, kind, SWAP), file_name(cleaned.base_offset, kind))
     except NoSpaceLeft as no_room:
         # The log is not as it was any more: the next start makes the rest of the swap.
         raise StorageFailed(str(no_room)) from no_room
-    store.sync_directory()
     log.rewrites += 1
     log.generation += 1
     log.forget_positions()
@@ -81,23 +76,11 @@ def replace_segments(log: PartitionLog, sources: Sequence[Segment], cleaned: Cle
     return UnlinkFiles(names=waiting, delay_ms=log.config.file_delete_delay_ms, generation=log.generation)
 
 
-def _make_swap(log: PartitionLog, cleaned: CleanedFiles) -> None:
-    """From here on there is no way back. Without room for another name, the files are removed."""
-    store = log.store
-    try:
-        for kind in cleaned.kinds():
-            store.rename(file_name(cleaned.base_offset, kind, CLEANED), file_name(cleaned.base_offset, kind, SWAP))
-    except NoSpaceLeft:
-        # The log's first: a swap without it is none.
-        for kind in cleaned.kinds():
-            store.unlink(file_name(cleaned.base_offset, kind, SWAP))
-            store.unlink(file_name(cleaned.base_offset, kind, CLEANED))
-        raise
-    store.sync_directory()
+def remove_other_cleaned(log: PartitionLog, cleaned: CleanedFiles) -> bool:
+    """Remove what passes have left that did not come to their end; whether there was anything.
 
-
-def _remove_other_cleaned(log: PartitionLog, cleaned: CleanedFiles) -> bool:
-    """Remove what passes have left that did not come to their end."""
+    It must not come back: to loading, an older one would say that the swap was only begun.
+    """
     wanted = {file_name(cleaned.base_offset, kind, CLEANED) for kind in cleaned.kinds()}
     others = [name for name in _cleaned_names(log) if name not in wanted]
     for name in others:

@@ -1,24 +1,33 @@
 """Compaction, as the owner of the logs sees it: it grants passes to cleaners, and swaps in what they have written.
 
 A cleaner only reads sealed segments and writes files of its own. A grant ends with its log, its cleaner, or a change of
-the segments that it is about; the cleaner hears of it when it wants to swap. A swap has two phases: a new generation is
-published, and no manifest is given out until every reader has seen it; then the files change their names.
+the segments that it is about; the cleaner hears of it when it wants to swap. A swap is begun on disk first; then a new
+generation is published, and no manifest is given out until every reader has seen it; then the files change their names.
+Threads sync the directory after each step, while clients go on.
 """
 
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import NamedTuple
 
 from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessKey, ProcessRegistry
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.entry import ProducerEntry
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.removal import cleanable_end_of
-from kafkad.core.log.segments.replacement import CleanedFiles, are_still_there, replace_segments
+from kafkad.core.log.segments.replacement import (
+    are_still_there,
+    begin_swap,
+    finish_swap,
+    give_up_swap,
+    remove_other_cleaned,
+)
 from kafkad.core.log.segments.segment import Segment
-from kafkad.core.ports import NoSpaceLeft
+from kafkad.core.ports import NoSpaceLeft, SegmentStore
 from kafkad.processes.runtime.turns import Turns
-from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions
+from kafkad.processes.worker.failed_partitions import FAILURES, FailedPartitions, Failure
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
@@ -50,12 +59,12 @@ class _Grant(NamedTuple):
 
 
 class _Swap(NamedTuple):
-    """A swap that waits for the readers."""
-
     grant: _Grant
     sources: list[Segment]
     cleaned: CleanedFiles
-    marks: tuple[GraceMark, ...]
+
+
+_Step = Callable[[_Swap], None]
 
 
 class Cleanings:
@@ -70,6 +79,7 @@ class Cleanings:
         publish: Callable[[OwnedPartition], None],
         touched: Callable[[OwnedPartition], None],
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
+        sync_names: Callable[[SegmentStore, Callable[[Future[None]], None]], None],
         answer_waiting: Callable[[OwnedPartition], None],
         failed_partitions: FailedPartitions,
     ) -> None:
@@ -79,11 +89,15 @@ class Cleanings:
         self._publish = publish
         self._touched = touched
         self._remove_later = remove_later
+        self._sync_names = sync_names
         self._answer_waiting = answer_waiting
         self._failed_partitions = failed_partitions
         self._grants: dict[int, _Grant] = {}
         self._last_number = 0
-        self._swaps: list[_Swap] = []
+        self._swaps: dict[int, _Swap] = {}
+        """Those under way, by slot."""
+        self._waiting: list[tuple[_Swap, tuple[GraceMark, ...]]] = []
+        """Those that wait for the readers."""
         self._due_ms = 0
         self._turns = Turns()
 
@@ -108,7 +122,7 @@ class Cleanings:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self._due_ms if self._swaps else None
+        return self._due_ms if self._waiting else None
 
     def go_on(self) -> None:
         if self._turns:
@@ -122,11 +136,11 @@ class Cleanings:
         if known is not None and not _holds(known):
             del self._grants[message.slot]
             known = None
-        if owned is None or owned.short_id != message.short_id or not owned.is_online or owned.is_swapping or known:
+        if owned is None or owned.short_id != message.short_id or not owned.is_online or known:
             self._refuse(cleaner, message.slot)
             return
-        if owned.is_moving:
-            # As in Apache Kafka: what was copied has to stay as it is.
+        if message.slot in self._swaps or owned.is_moving:
+            # As in Apache Kafka: what was copied has to stay as it is. A swap of an earlier pass ends first.
             self._refuse(cleaner, message.slot)
             return
         partition_log = owned.log
@@ -185,49 +199,111 @@ class Cleanings:
             offset_of_max_timestamp=message.offset_of_max_timestamp,
             first_timestamp=message.first_timestamp,
         )
-        grant.owned.is_swapping = True
-        grant.log.generation += 1
-        self._publish(grant.owned)
-        self._swaps.append(_Swap(grant, sources, cleaned, self._registry.grace_marks()))
+        swap = self._swaps[message.slot] = _Swap(grant, sources, cleaned)
+        self._take(swap, self._clear)
+
+    def _take(self, swap: _Swap, step: _Step) -> None:
+        """Make the next step of a swap, unless what it is about is not there any more."""
+        grant = swap.grant
+        # A pass that began since has files of the same names.
+        is_of_this_pass = self._grants.get(grant.owned.slot) is grant
+        if not (is_of_this_pass and _holds(grant) and are_still_there(grant.log, swap.sources)):
+            self._not_done(swap)
+            return
+        try:
+            step(swap)
+        except NoSpaceLeft as no_room:
+            log.error("%s is not compacted: %s", grant.owned.name, no_room)
+            self._not_done(swap)
+        except FAILURES as failure:
+            self._failed(swap, failure)
+
+    def _take_when_synced(self, swap: _Swap, step: _Step) -> None:
+        def go_on(outcome: Future[None]) -> None:
+            def checked(swap: _Swap) -> None:
+                outcome.result()
+                step(swap)
+
+            self._take(swap, checked)
+
+        self._sync_names(swap.grant.log.store, go_on)
+
+    def _clear(self, swap: _Swap) -> None:
+        if remove_other_cleaned(swap.grant.log, swap.cleaned):
+            self._take_when_synced(swap, self._begin_on_disk)
+        else:
+            self._begin_on_disk(swap)
+
+    def _begin_on_disk(self, swap: _Swap) -> None:
+        begin_swap(swap.grant.log, swap.cleaned)
+        self._take_when_synced(swap, self._tell_readers)
+
+    def _tell_readers(self, swap: _Swap) -> None:
+        owned = swap.grant.owned
+        owned.is_swapping = True
+        swap.grant.log.generation += 1
+        self._publish(owned)
+        self._waiting.append((swap, self._registry.grace_marks()))
         self._due_ms = 0
 
     def work(self, now_ms: int) -> None:
         """Make the swaps that no reader stands in the way of any more."""
-        if not self._swaps or now_ms < self._due_ms:
+        if not self._waiting or now_ms < self._due_ms:
             return
         self._due_ms = now_ms + GRACE_LOOK_MS
-        waiting, self._swaps = self._swaps, []
-        for swap in waiting:
-            if _holds(swap.grant) and not self._registry.is_grace_over(swap.marks):
-                self._swaps.append(swap)
+        waiting, self._waiting = self._waiting, []
+        for swap, marks in waiting:
+            if _holds(swap.grant) and not self._registry.is_grace_over(marks):
+                self._waiting.append((swap, marks))
             else:
-                self._finish(swap)
+                self._take(swap, self._rename)
 
-    def _finish(self, swap: _Swap) -> None:
-        grant = swap.grant
-        owned = grant.owned
-        done = False
-        # A pass that began since has files of the same names.
-        is_of_this_pass = self._grants.get(owned.slot) is grant
-        if is_of_this_pass and _holds(grant) and are_still_there(grant.log, swap.sources):
-            try:
-                self._swap(owned, grant.log, swap)
-                done = True
-            except NoSpaceLeft as no_room:
-                log.error("%s is not compacted: %s", owned.name, no_room)
-            except FAILURES as failure:
-                self._failed_partitions.failed(owned, failure)
-        owned.is_swapping = False
-        self._answer_waiting(owned)
-        if not done:
-            self._forget(grant)
-        self._send(grant.cleaner, pack_control(Swapped(owned.slot, grant.number, done)))
-
-    def _swap(self, owned: OwnedPartition, partition_log: PartitionLog, swap: _Swap) -> None:
-        removed = replace_segments(partition_log, swap.sources, swap.cleaned)
+    def _rename(self, swap: _Swap) -> None:
+        owned, partition_log = swap.grant.owned, swap.grant.log
+        removed = finish_swap(partition_log, swap.sources)
         self._publish(owned)
         self._touched(owned)
-        self._remove_later(owned, removed)
+        self._let_readers_in(owned)
+
+        def synced(outcome: Future[None]) -> None:
+            failure = outcome.exception()
+            if isinstance(failure, FAILURES):
+                self._failed(swap, failure)
+            elif failure is not None:
+                raise failure
+            else:
+                self._remove_later(owned, removed)
+                self._answer(swap, done=True)
+
+        self._sync_names(partition_log.store, synced)
+
+    def _let_readers_in(self, owned: OwnedPartition) -> None:
+        owned.is_swapping = False
+        self._answer_waiting(owned)
+
+    def _not_done(self, swap: _Swap) -> None:
+        grant = swap.grant
+        if grant.owned.log is grant.log:
+            try:
+                give_up_swap(grant.log)
+            except FAILURES as failure:
+                self._failed(swap, failure)
+                return
+        self._answer(swap, done=False)
+
+    def _failed(self, swap: _Swap, failure: Failure) -> None:
+        """What was begun stays: the next start finishes it."""
+        self._failed_partitions.failed(swap.grant.owned, failure)
+        self._answer(swap, done=False)
+
+    def _answer(self, swap: _Swap, *, done: bool) -> None:
+        grant = swap.grant
+        del self._swaps[grant.owned.slot]
+        if grant.owned.is_swapping:
+            self._let_readers_in(grant.owned)
+        if not done:
+            self._forget(grant)
+        self._send(grant.cleaner, pack_control(Swapped(grant.owned.slot, grant.number, done)))
 
     def _end(self, message: CleaningEnded) -> None:
         grant = self._grants.get(message.slot)

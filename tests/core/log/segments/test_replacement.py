@@ -9,15 +9,17 @@ from kafkad.core.cleaning.cleaned_segment import CleanedSegment
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.record import NewRecord
+from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import CLEANED, DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
-from kafkad.core.log.segments.removal import delete_records_before, remove_files
-from kafkad.core.log.segments.replacement import CleanedFiles, are_still_there, replace_segments
+from kafkad.core.log.segments.removal import delete_records_before, remove_files, truncate_to
+from kafkad.core.log.segments.replacement import are_still_there, begin_swap, give_up_swap
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft
 from tests.core.cleaning.cleaned_log import CONFIG, Writer, aborted_in, batches_of, begin_pass, compacted
 from tests.core.cleaning.naive import Batch, read_batches
 from tests.core.log.batches import NOW, load
 from tests.core.log.fake_store import Crashed, FakeStore
+from tests.core.log.segments.swapping import replace_segments
 
 
 def written(store: FakeStore, log: PartitionLog) -> Iterator[tuple[list[Segment], CleanedFiles]]:
@@ -101,6 +103,17 @@ def test_a_loaded_log_is_the_one_that_was_replaced() -> None:
     assert (content(loaded), loaded.log_end_offset) == (expected, end)
 
 
+def contents_after(before: list[Batch], sources: list[Segment], cleaned: list[Batch]) -> list[list[Batch]]:
+    """What a log may hold whose swap was finished by loading."""
+    later = [batch for batch in before if batch.base_offset >= sources[-1].next_offset()]
+    # Of a source behind the last cleaned batch loading can't know that it was replaced, as in Apache Kafka: what is in
+    # it is older than what follows, and goes with the next pass.
+    end_of_cleaned = cleaned[-1].last_offset + 1 if cleaned else sources[0].base_offset
+    unknown = [source.base_offset for source in sources[1:] if source.base_offset >= end_of_cleaned]
+    left = [batch for batch in before if unknown and unknown[0] <= batch.base_offset < sources[-1].next_offset()]
+    return [cleaned + later, cleaned + left + later]
+
+
 @pytest.mark.parametrize("loses_power", [False, True])
 @pytest.mark.parametrize("seed", [3, 5])
 def test_a_swap_that_is_stopped_at_any_step_is_undone_or_finished(seed: int, loses_power: bool) -> None:
@@ -110,12 +123,7 @@ def test_a_swap_that_is_stopped_at_any_step_is_undone_or_finished(seed: int, los
         before = content(writer.log)
         sources, files = next(written(writer.store, writer.log))
         cleaned = naive_batches(writer.store, file_name(files.base_offset, LOG, CLEANED))
-        later = [batch for batch in before if batch.base_offset >= sources[-1].next_offset()]
-        # Of a source behind the last cleaned batch loading can't know that it was replaced, as in Apache Kafka: what is
-        # in it is older than what follows, and goes with the next pass.
-        end_of_cleaned = cleaned[-1].last_offset + 1 if cleaned else sources[0].base_offset
-        unknown = [source.base_offset for source in sources[1:] if source.base_offset >= end_of_cleaned]
-        left = [batch for batch in before if unknown and unknown[0] <= batch.base_offset < sources[-1].next_offset()]
+        after = contents_after(before, sources, cleaned)
         end = writer.log.log_end_offset
         writer.store.crash_at = writer.store.changes + step
         try:
@@ -129,7 +137,7 @@ def test_a_swap_that_is_stopped_at_any_step_is_undone_or_finished(seed: int, los
         else:
             writer.store.kill()
         loaded = load(writer.store, config=CONFIG, recovery_point=end)
-        assert content(loaded) in (before, cleaned + later, cleaned + left + later)
+        assert content(loaded) in (before, *after)
         assert loaded.log_end_offset == end
         if not crashed:
             return
@@ -165,6 +173,82 @@ def test_a_segment_that_is_empty_after_a_swap_has_no_transaction_index(loses_pow
             assert is_replaced
             return
         step += 1
+
+
+def begun(writer: Writer) -> tuple[list[Segment], list[Batch]]:
+    """A swap that is on disk, but not made: its sources, and what is to take their place."""
+    sources, files = next(written(writer.store, writer.log))
+    cleaned = naive_batches(writer.store, file_name(files.base_offset, LOG, CLEANED))
+    begin_swap(writer.log, files)
+    writer.store.sync_directory()
+    return sources, cleaned
+
+
+@pytest.mark.parametrize("loses_power", [False, True])
+def test_a_swap_that_was_given_up_does_not_come_back(loses_power: bool) -> None:
+    step = 1
+    while True:
+        writer = a_log()
+        before, end = content(writer.log), writer.log.log_end_offset
+        sources, files = next(written(writer.store, writer.log))
+        cleaned = naive_batches(writer.store, file_name(files.base_offset, LOG, CLEANED))
+        after = contents_after(before, sources, cleaned)
+        begin_swap(writer.log, files)
+        writer.store.sync_directory()
+        writer.store.crash_at = writer.store.changes + step
+        crashed = False
+        try:
+            give_up_swap(writer.log)
+        except Crashed:
+            crashed = True
+        if loses_power:
+            writer.store.lose_power(Random(step))
+        else:
+            writer.store.kill()
+        loaded = content(load(writer.store, config=CONFIG, recovery_point=end))
+        assert loaded == before or (crashed and loaded in after)
+        if not crashed:
+            return
+        step += 1
+
+
+@pytest.mark.parametrize("loses_power", [False, True])
+def test_what_is_truncated_while_a_swap_is_begun_does_not_come_back(loses_power: bool) -> None:
+    """The next start would finish the swap."""
+    step = 1
+    while True:
+        writer = a_log()
+        _, cleaned = begun(writer)
+        cut = cleaned[-1].base_offset
+        end = writer.log.log_end_offset
+        writer.store.crash_at = writer.store.changes + step
+        crashed = False
+        try:
+            truncate_to(writer.log, cut, NOW)
+        except Crashed:
+            crashed = True
+        if loses_power:
+            writer.store.lose_power(Random(step))
+        else:
+            writer.store.kill()
+        loaded = load(writer.store, config=CONFIG, recovery_point=min(cut, end))
+        if not crashed:
+            assert loaded.log_end_offset == writer.log.log_end_offset <= cut
+            return
+        step += 1
+
+
+def test_records_that_are_deleted_while_a_swap_is_begun_do_not_come_back() -> None:
+    writer = a_log()
+    sources, _ = begun(writer)
+    start = sources[-1].next_offset()
+    for effect in delete_records_before(writer.log, start):
+        remove_files(writer.log, effect)
+    assert not are_still_there(writer.log, sources)
+    writer.store.lose_power(Random(0))
+    writer.store.kill()
+    loaded = load(writer.store, config=CONFIG, recovery_point=writer.log.log_end_offset)
+    assert loaded.segments[0].base_offset == start
 
 
 def an_aborted_log() -> Writer:
