@@ -71,7 +71,7 @@ if [ -n "${KAFKAD_DEB_VERSION:-}" ]; then
 fi
 # What a proxy would answer with an error: a build that reaches for the network fails.
 if ! (cd "$source" && env -i PATH="${CCACHE_DIR:+/usr/lib/ccache:}/usr/sbin:/usr/bin:/sbin:/bin" HOME="$scratch" LC_ALL=C.UTF-8 TZ=UTC \
-    KAFKAD_PURE="${KAFKAD_PURE:-}" ${CCACHE_DIR:+CCACHE_DIR="$CCACHE_DIR"} \
+    KAFKAD_PURE="${KAFKAD_PURE:-}" ${CCACHE_DIR:+CCACHE_DIR="$CCACHE_DIR" CCACHE_BASEDIR="$scratch"} \
     http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9 \
     dpkg-buildpackage --build=binary --no-sign >"$scratch/log" 2>&1); then
     tail -n 40 "$scratch/log" >&2

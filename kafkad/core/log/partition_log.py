@@ -18,7 +18,6 @@ from kafkad.core.log.producers.producer_state import ACCEPT, ProducerStates
 from kafkad.core.log.records.batch import CONTROL_FLAG, BatchHeader, assign_offsets
 from kafkad.core.log.records.validation import validate_produce
 from kafkad.core.log.recovery.state_files import write_epochs, write_producers
-from kafkad.core.log.segments.cleaned_files import CleanedFiles
 from kafkad.core.log.segments.layout import LEADER_EPOCHS
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.manifest import LogManifest
@@ -40,7 +39,6 @@ class PartitionLog:
         "_recent",
         "_snapshot_offset",
         "_stable",
-        "begun_swap",
         "cleaned_offset",
         "config",
         "epochs",
@@ -83,8 +81,6 @@ class PartitionLog:
         self.truncations = 0
         self.rewrites = 0
         self.cleaned_offset = cleaned_offset
-        self.begun_swap: CleanedFiles | None = None
-        """Loading would finish it (`segments.replacement`)."""
         self.high_watermark = LogPosition(log_start_offset, segments[0].base_offset, 0)
         self._assigned_epoch = epochs.latest_epoch
         self._snapshot_offset = snapshot_offset
@@ -321,8 +317,6 @@ class PartitionLog:
             file.close()
         self.segments.move_to(store, self.config)
         self.store = store
-        # The files of one that was begun are where the log was.
-        self.begun_swap = None
         self.generation += 1
         self.truncations += 1
         self._snapshot_offset = -1
