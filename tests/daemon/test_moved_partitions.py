@@ -39,27 +39,34 @@ class TwoDirectories(Kafkad):
     def futures(self) -> list[str]:
         return [each.name for root in (self.one, self.two) for each in root.glob("*-future")]
 
+    def future(self) -> Path | None:
+        return next((each for root in (self.one, self.two) for each in root.glob("*-future")), None)
+
 
 def command(broker: Kafkad, *args: str) -> tuple[int, str]:
     done = CliRunner().invoke(main, ["log-dirs", *args, "--bootstrap-server", broker.bootstrap])
     return done.exit_code, done.output
 
 
-def write(client: RawClient, topic: str, count: int, first: int = 0) -> None:
+def write(client: RawClient, topic: str, count: int, first: int = 0, size: int = 4000) -> None:
     for number in range(first, first + count):
-        answer = client.ask(produce({(topic, 0): batch(size=4000 + number)}))
+        answer = client.ask(produce({(topic, 0): batch(size=size + number)}))
         assert read_produced(answer)[topic, 0].error == 0
 
 
 def read(client: RawClient, topic: str, end: int) -> int:
     """How many bytes of records there are up to `end`, fetch by fetch."""
-    size = offset = 0
+    return len(records_to(client, topic, end))
+
+
+def records_to(client: RawClient, topic: str, end: int) -> bytes:
+    found, offset = b"", 0
     while offset < end:
         records = read_fetched(client.ask(fetch({(topic, 0): offset}))).get((topic, 0))
         assert records is not None and records.error == 0
-        size += len(records.records)
+        found += records.records
         offset = _next_offset(records.records, offset)
-    return size
+    return found
 
 
 def _next_offset(records: bytes, offset: int) -> int:
@@ -137,6 +144,45 @@ def _moved_after_kill(broker: TwoDirectories, victim: str) -> None:
     with RawClient(broker.port) as client:
         write(client, "t", 1, first=30)
         assert read(client, "t", 31) > size
+
+
+def test_a_move_goes_on_behind_the_segments_that_were_copied_before_kill_9(tmp_path: Path) -> None:
+    with TwoDirectories(tmp_path, **{RATE: "1000000", "log.segment.bytes": str(1 << 20)}) as broker:
+        with RawClient(broker.port) as client:
+            client.ask(raw.create_topic("t", 1))
+            write(client, "t", 40, size=120_000)
+            here, target = tmp_path / broker.place("t-0")[0] / "t-0", broker.other("t-0")
+            assert command(broker, "move", "t-0", "--to", str(target), "--no-wait")[0] == 0
+            eventually(lambda: len(whole(here, broker.future())) >= 3, within=WITHIN_S, what="three are copied")
+            write(client, "t", 5, first=40, size=120_000)
+            written = records_to(client, "t", 45)
+        broker.kill()
+        before = whole(here, broker.future())
+        broker.start()
+        with RawClient(broker.port) as client:
+            assert records_to(client, "t", 45) == written
+            write(client, "t", 5, first=45)
+            written = records_to(client, "t", 50)
+            eventually(lambda: broker.place("t-0") == [target.name], within=WITHIN_S, what="the move ends")
+            assert records_to(client, "t", 50) == written
+        assert not broker.futures()
+        assert len(before) >= 3
+        after = {each.name: each.stat().st_ino for each in (target / "t-0").glob("*.log")}
+        assert before.items() <= after.items(), "none of them was copied again"
+
+
+def whole(source: Path, copy: Path | None) -> dict[str, int]:
+    """The inodes of the segments that were copied as a whole."""
+    if copy is None:
+        return {}
+    logs = {each.name: each.stat() for each in source.glob("*.log")}
+    sealed = {name: logs[name] for name in sorted(logs)[:-1]}
+    copied = {each.name: each.stat() for each in copy.glob("*.log") if each.name in sealed}
+    return {
+        name: stat.st_ino
+        for name, stat in copied.items()
+        if (stat.st_size, stat.st_mtime_ns) == (sealed[name].st_size, sealed[name].st_mtime_ns)
+    }
 
 
 def test_records_that_were_deleted_before_a_move_stay_deleted_after_kill_9(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Copies files of a partition to another directory, in a thread: bytes of a file, or whole small files.
 
-What was copied keeps its modification time, by which retention judges segments whose records have none.
+What was copied keeps its modification time, by which retention judges segments whose records have none. A `.log` gets
+it when it is whole and on disk: that is how an interrupted copy knows what it has.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kafkad.adapters.files.storage_errors import storage_errors
 
@@ -51,3 +52,29 @@ def copy_small_files(source: str, target: str, names: Iterable[str], log_name: s
             os.utime(descriptor, ns=(times.st_atime_ns, times.st_mtime_ns))
         finally:
             os.close(descriptor)
+
+
+def find_copied(source: str, target: str, names: Collection[str], kept: str) -> dict[str, int]:
+    """Those of these files, with their sizes, that `target` has as a whole. What else is there is removed, but `kept`.
+    Raises StorageFailed.
+    """
+    copied = {}
+    for name in names:
+        size = _same_size(f"{source}/{name}", f"{target}/{name}")
+        if size is not None:
+            copied[name] = size
+    with storage_errors(target):
+        for name in set(os.listdir(target)).difference(copied, (kept,)):
+            os.unlink(f"{target}/{name}")
+    return copied
+
+
+def _same_size(source: str, target: str) -> int | None:
+    """Of a file that was copied as a whole and has not changed since."""
+    try:
+        with storage_errors(target):
+            old, new = os.stat(source), os.stat(target)
+    except FileNotFoundError:
+        return None
+    is_whole = (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns)
+    return new.st_size if is_whole else None

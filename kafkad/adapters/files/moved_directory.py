@@ -22,10 +22,12 @@ def future_directory(log_dir: str, partition: TopicPartition, topic_id: bytes) -
     return Path(log_dir) / future_directory_name(partition, topic_id.hex())
 
 
-def make_future(directory: Path, topic_id: bytes) -> None:
-    """An empty directory; the caller has set aside what there was. Raises `StorageFailed`, `NoSpaceLeft`."""
+def make_future(directory: Path, topic_id: bytes, *, is_resumed: bool) -> None:
+    """The directory with its metadata. Unless `is_resumed`, the caller has set aside what there was. Raises
+    `StorageFailed`, `NoSpaceLeft`.
+    """
     with storage_errors(str(directory)):
-        directory.mkdir()
+        directory.mkdir(exist_ok=is_resumed)
         write_partition_metadata(directory, UUID(bytes=topic_id))
 
 

@@ -2,9 +2,11 @@
 
 Sealed segments are copied first, then the active one, while appends go on. What is left then is short: its owner copies
 it in one go and lets the log go on in the other directory (`complete_copy`, `PartitionLog.go_on_in`). Files are copied
-byte for byte, so every position stays true. Segments may be removed or added meanwhile; compaction waits.
+byte for byte, so every position stays true. Segments may be removed or added meanwhile; compaction waits. What an
+interrupted move has copied of sealed segments is not copied again.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkad.core.log.partition_log import PartitionLog
@@ -46,13 +48,23 @@ class CopyFiles:
     size: int
 
 
-Step = CopyBytes | CopyFiles
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCopied:
+    """Find those of these `.log` files that an interrupted move has copied as a whole, and remove the rest."""
+
+    names: tuple[str, ...]
+
+
+Step = FindCopied | CopyBytes | CopyFiles
 
 
 class Relocation:
-    """How far the copy of one log has come. It is of no use any more when the log was truncated."""
+    """How far the copy of one log has come. It is of no use any more when the log was truncated.
 
-    def __init__(self, log: PartitionLog) -> None:
+    With `is_resumed` it begins with what an earlier process has left.
+    """
+
+    def __init__(self, log: PartitionLog, *, is_resumed: bool = False) -> None:
         self._log = log
         self._store = log.store
         self._truncations = log.truncations
@@ -60,6 +72,8 @@ class Relocation:
         """The first segment that is not copied as a whole."""
         self._whole: dict[int, int] = {}
         """The sizes of those that are."""
+        self._found: Mapping[str, int] | None = None if is_resumed else {}
+        """The sizes of the `.log` files that are there from before, by name."""
         self._copied_bytes = 0
         self._synced_base = -1
         self.synced_up_to = -1
@@ -81,7 +95,13 @@ class Relocation:
 
     def next_step(self, most_bytes: int) -> Step | None:
         """What to copy next; None when the rest is so short that `complete_copy` can copy it."""
+        if self._found is None:
+            return FindCopied(names=tuple(file_name(base, LOG) for base in self._log.segments.base_offsets[:-1]))
         segment = self._segment()
+        found = self._found.get(file_name(segment.base_offset, LOG))
+        if found == segment.size and segment is not self._log.segments.active:
+            # Its other files are derived, and a recovery may have made them anew.
+            self._copied_bytes = segment.size
         rest = segment.size - self._copied_bytes
         if segment is not self._log.segments.active:
             following = self._following(segment)
@@ -121,7 +141,16 @@ class Relocation:
             sync=sync,
         )
 
-    def done(self, step: Step) -> None:
+    def found(self, copied: Mapping[str, int]) -> None:
+        """`FindCopied` was made."""
+        self._found = copied
+
+    @property
+    def missing_bytes(self) -> int:
+        """What the other directory has to have room for."""
+        return self._log.size_bytes - sum(self._found.values() if self._found else ())
+
+    def done(self, step: CopyBytes | CopyFiles) -> None:
         """The step was made."""
         if step.base_offset != self._next:
             return

@@ -6,7 +6,7 @@ import pytest
 
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.producers.snapshot import encode_snapshot
-from kafkad.core.log.relocation import CopyBytes, CopyFiles, Relocation, Step, complete_copy
+from kafkad.core.log.relocation import CopyBytes, CopyFiles, FindCopied, Relocation, complete_copy
 from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.log.segments.removal import delete_records_before, truncate_to
 from kafkad.core.ports import NoSpaceLeft
@@ -17,7 +17,7 @@ from tests.core.log.fake_store import Crashed, FakeStore
 CHUNK = 700
 
 
-def perform(step: Step, source: FakeStore, target: FakeStore) -> None:
+def perform(step: CopyBytes | CopyFiles, source: FakeStore, target: FakeStore) -> None:
     """As a thread would."""
     if isinstance(step, CopyBytes):
         name = file_name(step.base_offset, LOG)
@@ -42,10 +42,16 @@ def _copy(source: FakeStore, target: FakeStore, name: str, start: int, end: int)
 
 def copy_all(log: PartitionLog, source: FakeStore, target: FakeStore) -> Relocation:
     copy = Relocation(log)
-    while (step := copy.next_step(CHUNK)) is not None:
+    while (step := next_copy(copy)) is not None:
         perform(step, source, target)
         copy.done(step)
     return copy
+
+
+def next_copy(copy: Relocation) -> CopyBytes | CopyFiles | None:
+    step = copy.next_step(CHUNK)
+    assert not isinstance(step, FindCopied)
+    return step
 
 
 def move(log: PartitionLog, source: FakeStore, target: FakeStore) -> None:
@@ -107,7 +113,7 @@ def test_records_appended_and_segments_removed_while_it_is_copied_are_right() ->
     log, source, target = writer.log, writer.store, FakeStore()
     copy = Relocation(log)
     random, steps = Random(1), 0
-    while (step := copy.next_step(CHUNK)) is not None:
+    while (step := next_copy(copy)) is not None:
         perform(step, source, target)
         copy.done(step)
         steps += 1
@@ -172,6 +178,75 @@ def test_a_sync_of_the_old_files_that_ends_after_the_move_means_nothing() -> Non
     log.go_on_in(target, synced_up_to=copy.synced_up_to, now_ms=NOW)
     log.flushed(effect)
     assert log.recovery_point == 3
+
+
+@pytest.mark.parametrize("loses_power", [False, True])
+def test_what_an_interrupted_copy_has_of_sealed_segments_is_not_copied_again(loses_power: bool) -> None:
+    done = -1
+    is_whole = False
+    while not is_whole:
+        done += 1
+        writer = a_log()
+        source, target = writer.store, FakeStore()
+        copied, is_whole = copied_steps(writer.log, source, target, done)
+        writer.log.flush()
+        end = writer.log.log_end_offset
+        if loses_power:
+            source.lose_power(Random(done))
+            target.lose_power(Random(done))
+        else:
+            source.kill()
+        for name in target.names():
+            if name not in copied:
+                target.unlink(name)
+        log = load(source, config=writer.log.config, recovery_point=end)
+        log.advance_high_watermark(log.log_end_offset)
+        expected = everything(log)
+
+        copy = Relocation(log, is_resumed=True)
+        asked = copy.next_step(CHUNK)
+        assert isinstance(asked, FindCopied) and set(copied) <= set(asked.names)
+        copy.found(copied)
+        assert copy.missing_bytes == log.size_bytes - sum(copied.values())
+        while (step := next_copy(copy)) is not None:
+            assert isinstance(step, CopyFiles) or file_name(step.base_offset, LOG) not in copied
+            perform(step, source, target)
+            copy.done(step)
+        complete_copy(log, copy, target)
+        target.lose_power(Random(done))
+        assert everything(load(target, config=log.config)) == expected
+    assert done > 20
+
+
+def copied_steps(log: PartitionLog, source: FakeStore, target: FakeStore, most: int) -> tuple[dict[str, int], bool]:
+    """The segments that were copied as a whole by so many steps, and whether there is no other step."""
+    copy = Relocation(log)
+    copied: dict[str, int] = {}
+    for _ in range(most):
+        step = next_copy(copy)
+        if step is None:
+            return copied, True
+        perform(step, source, target)
+        copy.done(step)
+        if isinstance(step, CopyFiles):
+            target.sync_directory()
+            copied[file_name(step.base_offset, LOG)] = step.size
+    return copied, False
+
+
+def test_a_segment_that_is_active_again_is_copied_as_one_that_grows() -> None:
+    """Recovery has removed those behind it."""
+    writer = a_log()
+    log = writer.log
+    copy = Relocation(log, is_resumed=True)
+    active = log.segments.active
+    copy.found({file_name(active.base_offset, LOG): active.size})
+    while (step := next_copy(copy)) is not None:
+        copy.done(step)
+        last = step
+    assert isinstance(last, CopyBytes) and last.sync
+    assert last.base_offset == log.segments.active.base_offset
+    assert copy.copied_of_active == log.segments.active.size
 
 
 def test_a_truncation_ends_the_copy() -> None:

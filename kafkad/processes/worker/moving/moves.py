@@ -13,16 +13,15 @@ from pathlib import Path
 
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.free_room import measure_room
-from kafkad.adapters.files.log_copy import copy_bytes, copy_small_files
+from kafkad.adapters.files.log_copy import copy_bytes, copy_small_files, find_copied
 from kafkad.adapters.files.moved_directory import forget_source, future_directory, make_future, moved_from, take_name
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
 from kafkad.core.controller.image import Partition
-from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.relocation import CopyBytes, Relocation, Step, complete_copy
-from kafkad.core.log.segments.layout import LOG, directory_name, file_name
+from kafkad.core.log.relocation import CopyBytes, CopyFiles, FindCopied, Relocation, Step, complete_copy
+from kafkad.core.log.segments.layout import LOG, PARTITION_METADATA, directory_name, file_name
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.room import least_free_bytes
 from kafkad.processes.worker.moving.left_directories import LeftDirectories
@@ -48,7 +47,7 @@ class _Copy:
         self.source = source
         self.folder = folder
         self.relocation = relocation
-        self.running: Future[None] | None = None
+        self.running: Future[dict[str, int]] | None = None
         self.step: Step | None = None
 
 
@@ -79,8 +78,8 @@ class Moves:
         self._touched = touched
         self._tell = tell
         self._files_removed = files_removed
-        self._wanted: dict[OwnedPartition, None] = {}
-        """In the order in which they came."""
+        self._wanted: dict[OwnedPartition, bool] = {}
+        """In the order in which they came; whether an earlier incarnation may have begun."""
         self._copy: _Copy | None = None
         self._due_ms = 0
         self._copied_bytes = self._copied_ms = 0
@@ -108,7 +107,7 @@ class Moves:
             owned.log_dir = owned.future_dir = row.future_dir
             self._left.add(owned, self._live(row.log_dir, owned), live)
         else:
-            self._want(owned, row.future_dir)
+            self._want(owned, row.future_dir, is_resumed=True)
 
     def changed(self, owned: OwnedPartition, row: Partition) -> None:
         """The controller has decided about a partition that is here already, or has heard of a move."""
@@ -130,9 +129,9 @@ class Moves:
         if row.future_dir >= 0 and row.log_dir >= 0:
             self._want(owned, row.future_dir)
 
-    def _want(self, owned: OwnedPartition, target: int) -> None:
+    def _want(self, owned: OwnedPartition, target: int, *, is_resumed: bool = False) -> None:
         owned.future_dir, owned.future_end, owned.future_bytes = target, 0, 0
-        self._wanted[owned] = None
+        self._wanted[owned] = is_resumed
         self._touched(owned)
 
     def withdrawn(self, owned: OwnedPartition) -> None:
@@ -179,29 +178,32 @@ class Moves:
         owned = self._next()
         if owned is None:
             return
-        del self._wanted[owned]
+        is_resumed = self._wanted.pop(owned)
         partition_log = owned.log
         assert partition_log is not None
         target = self._log_dirs[owned.future_dir]
         folder = future_directory(target, owned.name, owned.topic_id)
-        self._left.remove(folder, owned)
+        is_resumed = is_resumed and folder.exists()
+        relocation = Relocation(partition_log, is_resumed=is_resumed)
         try:
             # What an earlier move has left says nothing any more, and could be taken for this one's.
             forget_source(self._live(owned.log_dir, owned))
-            self._check_room(target, partition_log)
-            make_future(folder, owned.topic_id)
+            if not is_resumed:
+                self._left.remove(folder, owned)
+                self._check_room(target, relocation)
+            make_future(folder, owned.topic_id, is_resumed=is_resumed)
         except (StorageFailed, FileNotFoundError) as error:
             self._give_up(owned, error)
             return
-        self._copy = _Copy(owned, str(self._live(owned.log_dir, owned)), folder, Relocation(partition_log))
+        self._copy = _Copy(owned, str(self._live(owned.log_dir, owned)), folder, relocation)
         self._due_ms = 0
         log.info("%s is being moved to %s", owned.name, target)
 
-    def _check_room(self, target: str, partition_log: PartitionLog) -> None:
+    def _check_room(self, target: str, relocation: Relocation) -> None:
         room = measure_room(target)
         least = least_free_bytes(self._least_free(), room.total_bytes)
-        if partition_log.size_bytes > room.free_bytes - least:
-            raise NoSpaceLeft(f"{partition_log.size_bytes} bytes don't fit into {target}")
+        if relocation.missing_bytes > room.free_bytes - least:
+            raise NoSpaceLeft(f"{relocation.missing_bytes} bytes don't fit into {target}")
 
     def _go_on(self, copy: _Copy, now_ms: int) -> None:
         owned = copy.owned
@@ -241,19 +243,31 @@ class Moves:
             return
         running, copy.running = copy.running, None
         error = running.exception()
-        if isinstance(error, FileNotFoundError) and not _is_there(copy):
+        if isinstance(error, FileNotFoundError) and not isinstance(copy.step, FindCopied) and not _is_there(copy):
             # Retention has removed the segment meanwhile.
             self._due_ms = 0
         elif isinstance(error, StorageFailed | FileNotFoundError):
             self._give_up(copy.owned, error)
         elif error is not None:
             raise error
-        else:
-            self._copied(copy)
+        elif isinstance(copy.step, FindCopied):
+            self._found(copy, running.result())
+        elif copy.step is not None:
+            self._copied(copy, copy.step)
 
-    def _copied(self, copy: _Copy) -> None:
-        step, owned, relocation = copy.step, copy.owned, copy.relocation
-        assert step is not None
+    def _found(self, copy: _Copy, copied: dict[str, int]) -> None:
+        copy.relocation.found(copied)
+        self._due_ms = 0
+        try:
+            self._check_room(self._log_dirs[copy.target], copy.relocation)
+        except StorageFailed as error:
+            self._give_up(copy.owned, error)
+            return
+        if copied:
+            log.info("%s: %d segments were copied before", copy.owned.name, len(copied))
+
+    def _copied(self, copy: _Copy, step: CopyBytes | CopyFiles) -> None:
+        owned, relocation = copy.owned, copy.relocation
         before = relocation.size_bytes
         relocation.done(step)
         self._copied_bytes = max(0, relocation.size_bytes - before)
@@ -300,7 +314,7 @@ class Moves:
         return Path(self._log_dirs[log_dir]) / directory_name(owned.name)
 
     def close(self) -> None:
-        """What is being copied is begun anew by the next start. No reader is left."""
+        """The next start goes on with what is being copied. No reader is left."""
         self._threads.close(cancel=True)
         self._left.close()
         os.close(self.doorbell)
@@ -308,15 +322,18 @@ class Moves:
 
 def _is_there(copy: _Copy) -> bool:
     """Whether the log still has the segment of the last step."""
-    assert copy.step is not None
+    assert isinstance(copy.step, CopyBytes | CopyFiles)
     partition_log = copy.owned.log
     return partition_log is not None and copy.step.base_offset in partition_log.segments.base_offsets
 
 
-def _perform(source: str, folder: str, step: Step) -> None:
-    """By a thread."""
+def _perform(source: str, folder: str, step: Step) -> dict[str, int]:
+    """By a thread. What `FindCopied` has found, or nothing."""
+    if isinstance(step, FindCopied):
+        return find_copied(source, folder, step.names, PARTITION_METADATA)
     name = file_name(step.base_offset, LOG)
     if isinstance(step, CopyBytes):
         copy_bytes(f"{source}/{name}", f"{folder}/{name}", step.start, step.end, sync=step.sync)
     else:
         copy_small_files(source, folder, step.names, name)
+    return {}

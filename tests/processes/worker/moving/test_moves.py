@@ -16,6 +16,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.segments.removal import delete_records_before, truncate_to
 from kafkad.core.ports import StorageFailed
+from kafkad.core.types import Room
 from kafkad.processes.worker.moving import left_directories, moves
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import CleaningWanted
@@ -439,4 +440,68 @@ def test_what_an_earlier_move_has_left_is_forgotten_before_the_next_one(pieces: 
     ask(pieces, TWO)
     pieces.run(lambda: not (directory(pieces, ONE) / "t-0" / MOVED_FROM).exists(), "it is forgotten")
     until_moved(pieces, TWO)
+    assert read(client, 6) == values
+
+
+def test_an_interrupted_move_goes_on_behind_the_segments_that_were_copied(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = pieces.connect()
+    values = filled(pieces, client)
+    monkeypatch.setattr(pieces.worker.moves, "_complete", lambda copy: None)
+    ask(pieces, TWO)
+    pieces.run(lambda: pieces.published().future_end == 6, "all is copied")
+    pieces.kill(WORKER)
+    monkeypatch.undo()
+    (folder,) = names(pieces, TWO)
+    before = inodes(directory(pieces, TWO) / folder)
+    pieces.begin(WORKER)
+    until_moved(pieces, TWO)
+    write(client, "after")
+    assert read(client, 7) == [*values, "after"]
+    after = inodes(directory(pieces, TWO) / "t-0")
+    sealed = [f"{base:020d}.log" for base in (0, 2)]
+    assert [after[name] for name in sealed] == [before[name] for name in sealed]
+
+
+def inodes(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_ino for each in folder.glob("*.log")}
+
+
+def test_a_resumed_move_needs_room_for_the_rest_alone(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = pieces.connect()
+    values = filled(pieces, client)
+    monkeypatch.setattr(pieces.worker.moves, "_complete", lambda copy: None)
+    ask(pieces, TWO)
+    pieces.run(lambda: pieces.published().future_end == 6, "all is copied")
+    size, active = log_of(pieces).size_bytes, log_of(pieces).segments.active.size
+    pieces.kill(WORKER)
+    monkeypatch.undo()
+    monkeypatch.setattr(moves, "measure_room", lambda path: Room(free_bytes=size - 1, total_bytes=size))
+    monkeypatch.setattr(moves, "least_free_bytes", lambda *_: 0)
+    assert active < size - 1
+    pieces.begin(WORKER)
+    until_moved(pieces, TWO)
+    assert read(client, 6) == values
+
+
+def test_a_resumed_move_that_fails_keeps_the_partition_where_it_is(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = pieces.connect()
+    values = filled(pieces, client)
+    monkeypatch.setattr(pieces.worker.moves, "_complete", lambda copy: None)
+    ask(pieces, TWO)
+    pieces.run(lambda: pieces.published().future_end == 6, "all is copied")
+    pieces.kill(WORKER)
+    monkeypatch.undo()
+
+    def fail(*_: object) -> dict[str, int]:
+        raise StorageFailed("told to fail")
+
+    monkeypatch.setattr(moves, "find_copied", fail)
+    pieces.begin(WORKER)
+    pieces.run(lambda: moved(pieces, ONE), "the move is given up")
+    ask(pieces, -1)
+    pieces.run(lambda: not names(pieces, TWO), "nothing is left of it")
     assert read(client, 6) == values
