@@ -94,10 +94,18 @@ class TableFolder:
         return 0.0 if info.mtime_ns is None else time.time() - info.mtime_ns / 1e9
 
     def publish(self, path: str, content: bytes) -> bool:
-        """Create the file with this content, on the disk, or return False: there is one already. On a disk or in S3."""
+        """Create the file with this content, on the disk, or return False: there is one already. On a disk or in S3.
+
+        Raises `ExportFailed`.
+        """
         if not self.is_local:
             return self._conditional_puts().create(path, content)
-        target = Path(self.root, path)
+        try:
+            return self._publish(Path(self.root, path), content)
+        except OSError as error:
+            raise ExportFailed(f"{self.out} can't be written: {error}") from error
+
+    def _publish(self, target: Path, content: bytes) -> bool:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
         try:

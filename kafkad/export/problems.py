@@ -14,7 +14,10 @@ _NOT_NOW = frozenset(
 
 
 class ExportFailed(Exception):
-    """The export stops; what was committed before stays."""
+    """The export stops; what was committed before stays. One line, also of what libraries say in several."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(" ".join(line.strip() for line in said.splitlines()))
 
 
 class DataLost(ExportFailed):

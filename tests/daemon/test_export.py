@@ -23,9 +23,11 @@ from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.groups import commit_offsets, committed_offsets
 from kafkad.client.records import LATEST, offsets
+from tests.tools.small_disk import SmallDisk
 
 WITHIN_S = 120.0
 PARTITIONS = 3
+LARGE = {"max.message.bytes": "104857600", "segment.bytes": "209715200"}
 SOURCES = pytest.mark.parametrize("source", ["broker", "files"])
 FORMATS = pytest.mark.parametrize("table", ["parquet", "delta", "iceberg"])
 
@@ -90,6 +92,12 @@ class Lake:
     def records(self, *options: str) -> pa.Table:
         paths = self.run("files", *options).splitlines()
         return pa.concat_tables([pq.ParquetFile(path).read() for path in paths])
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with SmallDisk(tmp_path / "disk", 1 << 20) as disk:
+        yield disk
 
 
 @pytest.fixture
@@ -234,6 +242,40 @@ def test_what_retention_took_of_a_partition_that_was_empty_at_first_is_data_loss
     assert producer.flush(WITHIN_S) == 0
     delete_all(lake)
     assert "-1: offsets 0 to 0 are no longer in the log" in one_line(lake.run("run", code=1))
+
+
+@FORMATS
+@pytest.mark.parametrize("free_pages", [0, 1, 3])
+def test_a_full_disk_is_one_line_and_the_next_run_goes_on(
+    lake: Lake, disk: SmallDisk, table: str, free_pages: int
+) -> None:
+    """It is full in the middle of a file, or in the commit."""
+    lake.out = disk.path / "table"
+    lake.produce(50)
+    lake.out.mkdir()
+    disk.fill(leave=4096 * free_pages)
+    done = subprocess.run(lake.command("run", "--format", table), capture_output=True, text=True, timeout=WITHIN_S)
+    if done.returncode:
+        assert str(lake.out) in one_line(done.stderr) and done.returncode == 1
+    else:
+        assert free_pages == 3 and table != "iceberg"
+    disk.free()
+    lake.run("run", "--format", table)
+    assert values(lake.records("--format", table)) == sorted(lake.sent)
+
+
+@SOURCES
+def test_a_value_of_100_mb_is_exported(lake: Lake, source: str) -> None:
+    with BrokerClient(lake.bootstrap) as client:
+        big = f"{lake.topic}-big"
+        client.create_topic(big, partitions=1, replication_factor=1, configs=LARGE)
+    producer = Producer({"bootstrap.servers": lake.bootstrap, "message.max.bytes": 104_857_600})
+    for value in (b"before", bytes(100_000_000), b"behind"):
+        producer.produce(big, value=value)
+    assert producer.flush(WITHIN_S) == 0
+    lake.topic = big
+    lake.run("run", "--source", source)
+    assert sorted(map(len, values(lake.records()))) == [6, 6, 100_000_000]
 
 
 def test_a_table_that_is_not_there_is_not_right(lake: Lake) -> None:

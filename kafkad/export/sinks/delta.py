@@ -151,6 +151,8 @@ class DeltaSink:
                 raise_if_key_not_exists=False,
             )
         except (DeltaError, OSError) as error:
+            if not DeltaTable.is_deltatable(self._folder.out):
+                raise ExportFailed(f"{self._folder.out} could not be made: {error}") from error
             raise AnotherExport(f"{self._folder.out}: another export makes this table: {error}") from error
 
     def _schema(self, commit: Commit) -> Any:

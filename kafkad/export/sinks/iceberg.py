@@ -98,7 +98,7 @@ class IcebergSink:
         except (CommitFailedException, ConflictError, TableAlreadyExistsError) as error:
             raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile: {error}") from error
         except _FAULTS as error:
-            raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
+            raise ExportFailed(f"{self._folder.out} could not be committed to: {_reason(error)}") from error
         self._table = table
         remove(self._folder, set(commit.files) - set(files))
         return len(table.metadata.snapshots)
@@ -129,7 +129,7 @@ class IcebergSink:
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
         except _FAULTS as error:
-            raise ExportFailed(f"{self._name} can't be read from its catalog: {error}") from error
+            raise ExportFailed(f"{self._name} can't be read from its catalog: {_reason(error)}") from error
 
     def _begin(self, state: TableState, commit: Commit) -> Transaction:
         """With the table that the state is of, or a new one, which is made by the commit."""
@@ -167,6 +167,11 @@ class IcebergSink:
                 address = f"sqlite:///{file}"
             self._opened = _open_catalog(address)
         return self._opened
+
+
+def _reason(error: Exception) -> str:
+    """Without the statement that the catalog could not carry out."""
+    return str(error).partition("\n")[0] if isinstance(error, SQLAlchemyError) else str(error)
 
 
 def _open_catalog(address: str) -> Catalog:
