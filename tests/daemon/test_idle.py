@@ -21,7 +21,7 @@ WINDOWS = 5
 """What was begun may be finished first: a checkpoint a few seconds after a change, a retention round at the start."""
 AT_MOST = 2
 """The beat. A timer that is longer than a window may fall into it as well, but not into each."""
-AT_MOST_AT_FIRST = 60
+AT_MOST_AT_FIRST = 300
 """What was begun is finished, and others take the core meanwhile. An interval of a millisecond would be thousands."""
 
 
