@@ -42,7 +42,7 @@ ALLOWED = {
     "kafkad.core.groups": (*CORE_KERNEL, "kafkad.core.coordinator"),
     "kafkad.core.transactions": (*CORE_KERNEL, "kafkad.core.coordinator"),
     "kafkad.core.cluster": CORE_KERNEL,
-    "kafkad.core.replication": (*CORE_KERNEL, "kafkad.core.log"),
+    "kafkad.core.replication": (*CORE_KERNEL, "kafkad.core.log", "kafkad.core.quotas"),
     "kafkad.core.controller": (
         *(*CORE_KERNEL, "kafkad.core.coordination_store", "kafkad.core.election"),
         "kafkad.core.cluster",

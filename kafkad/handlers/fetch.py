@@ -10,14 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from kafkad.core.errors import ErrorCode, KafkaError
-from kafkad.core.partition_slot import (
-    ROLE_LEADER,
-    PartitionSlot,
-    SlotReader,
-)
+from kafkad.core.partition_slot import ROLE_LEADER, PartitionSlot, SlotReader
 from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession, PartitionKey
 from kafkad.core.types import LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.partitions.fetch_access import refusal, role_refusal
+from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
@@ -157,8 +154,10 @@ class FetchEvaluator:
         logs: Logs,
         bound: Callable[[FetchSession, int], None],
         broker_id: int = -1,
+        throttle: LeaderThrottle | None = None,
     ) -> None:
         self._broker_id = broker_id
+        self._throttle = throttle
         self._routing = routing
         self._slots = slots
         self._logs = logs
@@ -221,6 +220,8 @@ class FetchEvaluator:
         upper = published.upper_offset(measure.isolation)
         if offset >= upper:
             measure.quiet_slots.append((slot, upper))
+            return Finding(row, 0, published, None, None)
+        if self._throttle is not None and self._throttle.holds_back(session, row, route):
             return Finding(row, 0, published, None, None)
         measure.readable_slots.append((slot, upper))
         try:
@@ -289,6 +290,8 @@ class FetchEvaluator:
             tell = row.must_include(data.error, data.high_watermark, data.log_start_offset, has_records=has_records)
             if full or tell or finding.diverging is not None:
                 topics.setdefault(row.key[0], []).append(data)
+                if self._throttle is not None and data.records is not None:
+                    self._throttle.sent(session, row, self._routing.find(row.key[0]), data.records.length)
             elif data.records is not None:
                 data.records.release()
             is_open = data.error != 0 or finding.diverging is not None or finding.awaits_manifest

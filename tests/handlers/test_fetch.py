@@ -5,12 +5,15 @@ from uuid import UUID
 
 import pytest
 
+from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECOVERING, PartitionSlot
+from kafkad.core.quotas.replication_quota import LEADER_REPLICAS, ReplicationQuota
 from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
 from kafkad.core.types import HIGH_WATERMARK, ISOLATIONS, LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.fetch import FetchEvaluator, Followed, Measure, Place, WantedRecords, rows_of
 from kafkad.handlers.partitions.fetch_access import set_reader
+from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.wire.messages.fetch import FileSlice, PartitionData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
@@ -54,7 +57,7 @@ class RegularLogs:
 class World:
     """Topic one with partitions in slots 0 to 2, topic two in slot 3; each has offsets 100 to 110 and epoch 5."""
 
-    def __init__(self) -> None:
+    def __init__(self, throttle: LeaderThrottle | None = None) -> None:
         self.slots = Slots()
         self.logs = RegularLogs()
         self.bound: list[int] = []
@@ -63,7 +66,9 @@ class World:
             [TopicRoute("one", TOPIC, [0, 1, 2, -1], replicas=replicas), TopicRoute("two", SECOND, [3])]
         )
         bound = self.bound
-        self.evaluator = FetchEvaluator(routing, self.slots, self.logs, lambda _session, slot: bound.append(slot), 1)
+        self.evaluator = FetchEvaluator(
+            routing, self.slots, self.logs, lambda _session, slot: bound.append(slot), 1, throttle
+        )
         for slot in range(4):
             self.slots.published[slot] = PartitionSlot(
                 topic_id=(SECOND if slot == 3 else TOPIC).bytes,
@@ -295,6 +300,41 @@ def test_followers_read_up_to_the_log_end_and_consumers_to_the_high_watermark() 
         session.set_isolation(isolation)
         ends[isolation] = world.evaluator.measure(session, 100_000).bytes_found // BYTES_A_RECORD
     assert ends == {HIGH_WATERMARK: 4, TXN_COMMITTED: 2, LOG_END: 9}
+
+
+@pytest.mark.parametrize(("in_sync", "is_sent"), [((1,), False), ((1, 2), True)])
+def test_a_throttled_follower_that_is_out_of_sync_waits_until_the_rate_is_below_the_limit(
+    in_sync: tuple[int, ...], is_sent: bool
+) -> None:
+    partition = Partition(
+        index=0,
+        slot=0,
+        owner=0,
+        log_dir=0,
+        leader=1,
+        leader_epoch=5,
+        partition_epoch=0,
+        replicas=(1, 2),
+        isr=in_sync,
+    )
+    topic = Topic(name="one", id=TOPIC, partitions=(partition,), configs={LEADER_REPLICAS: "0:1"})
+    quota = ReplicationQuota(num_samples=11, window_ms=1_000, now_ms=0)
+    quota.rate = 1
+    now_ms = [0]
+    world = World(LeaderThrottle(quota, 1, lambda: MetadataImage(topics={"one": topic}), lambda: now_ms[0]))
+
+    def sent(replica_id: int) -> int:
+        session = a_follower(world, a_row("one", 0, 101), replica_id)
+        measure = world.evaluator.measure(session, 10_000)
+        ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
+        return 0 if data.records is None else data.records.length
+
+    assert sent(2) == 90
+    assert sent(2) == (90 if is_sent else 0)
+    session = a_session(a_row("one", 0, 101))
+    assert world.evaluator.measure(session, 10_000).bytes_found == 90, "it is no follower"
+    now_ms[0] = 200_000
+    assert sent(2) == 90
 
 
 def a_follower(world: World, row: CachedPartition, replica_id: int = 2) -> FetchSession:

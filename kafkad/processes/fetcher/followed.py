@@ -12,11 +12,13 @@ from kafkad.core.controller.deltas import (
     PartitionsAdded,
     PartitionsChanged,
     Snapshot,
+    TopicConfigChanged,
     TopicCreated,
     TopicDeleted,
 )
 from kafkad.core.controller.image import NO_LEADER, NO_OWNER, NO_SLOT, MetadataImage, Partition, Topic
 from kafkad.core.coordinator.partitioning import java_hash
+from kafkad.core.quotas.replication_quota import FOLLOWER_REPLICAS, is_throttled
 from kafkad.core.replication.following.followed_partition import FollowedPartition
 from kafkad.core.replication.following.requests import PartitionId
 from kafkad.core.types import TopicPartition
@@ -57,6 +59,8 @@ class FollowedPartitions:
                     yield from self._topic(topic, topic.partitions)
                 case PartitionsAdded(name, partitions) | PartitionsChanged(name, partitions):
                     yield from self._topic(image.topics[name], partitions)
+                case TopicConfigChanged(name, _) if name in image.topics:
+                    yield from self._topic(image.topics[name], image.topics[name].partitions)
                 case TopicDeleted(_, topic_id, _):
                     gone = [id for id in self._known if id[0] == topic_id.bytes]
                     yield from self._leave(gone)
@@ -94,5 +98,6 @@ class FollowedPartitions:
                 short_id=short_topic_id(topic.id.bytes),
                 owner=row.owner,
                 leader_epoch=row.leader_epoch,
+                is_throttled=is_throttled(topic.configs, FOLLOWER_REPLICAS, row.index, self._broker_id),
             )
             yield Followed(id, row.leader, partition)

@@ -11,6 +11,7 @@ from functools import partial
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.arena import ANSWER_SLACK, Arena
 from kafkad.core.connections.complaints import Complaints
+from kafkad.core.quotas.replication_quota import ReplicationQuota
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
 from kafkad.core.replication.following.requests import FetchWanted, FollowOrder, OffsetWanted
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination, Request
@@ -42,10 +43,11 @@ class Leader:
         broker_id: int,
         timeout_ms: int,
         backoff_ms: int,
+        quota: ReplicationQuota,
         deliver: Callable[[int, FollowOrder, int], None],
         changed: Callable[["Leader"], None],
     ) -> None:
-        self.fetcher = LeaderFetcher(backoff_ms)
+        self.fetcher = LeaderFetcher(backoff_ms, quota)
         self.destination: Destination | None = None
         """None while its address is not known."""
         self.broker_epoch = -1

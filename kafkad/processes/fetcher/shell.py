@@ -12,8 +12,10 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.config import BrokerConfig
-from kafkad.core.controller.deltas import BrokersChanged, MetadataGap, Snapshot, apply, decode
-from kafkad.core.controller.image import MetadataImage
+from kafkad.config.dynamic import apply_dynamic
+from kafkad.core.controller.deltas import BrokerConfigChanged, BrokersChanged, MetadataGap, Snapshot, apply, decode
+from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+from kafkad.core.quotas.replication_quota import FOLLOWER_RATE, share_of_rate
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, PartitionId
 from kafkad.core.settings.values import integer
 from kafkad.processes.fetcher.followed import Followed, FollowedPartitions
@@ -23,6 +25,7 @@ from kafkad.processes.runtime.broker_connections import BrokerConnections, inter
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import IDLE, EventLoop
 from kafkad.processes.runtime.peers import Peers
+from kafkad.processes.runtime.replication_quota import replication_quota
 from kafkad.processes.runtime.rings import Rings
 from kafkad.wire.messages.follower_fetch import FetchLimits
 from kafkad.wire.processes.controller_messages import DELTA, SnapshotWanted, pack_message
@@ -42,6 +45,7 @@ class FetcherProcess:
     def __init__(self, context: ChildContext) -> None:
         config = context.config
         self._context = context
+        self._config = config
         self._registry = context.registry
         self._workers = context.registry.role("worker")
         self._limits = fetch_limits(config)
@@ -49,6 +53,9 @@ class FetcherProcess:
         self._answer_timeout_ms = integer(config.values, "replica.socket.timeout.ms")
         self._image = MetadataImage()
         fetchers = len(context.registry.role("fetcher"))
+        self._quota = replication_quota(config, monotonic_ms())
+        self._fetchers = fetchers
+        self._set_rate()
         self._followed = FollowedPartitions(config.node_id, context.key.index, fetchers)
         self._arena = context.shared.fetcher_arenas[context.key.index]
         self._lent = LentRecords(self._arena, len(self._workers))
@@ -119,10 +126,18 @@ class FetcherProcess:
         self._image = image
         for followed in self._followed.changes(image, delta):
             self._follow(followed)
+        if any(isinstance(change, BrokerConfigChanged | Snapshot) for change in delta.changes):
+            configs = image.broker_configs
+            own = configs.get(str(self._config.node_id), {})
+            self._config = apply_dynamic(self._config, configs.get(DEFAULT_BROKER, {}), own)
+            self._set_rate()
         if any(isinstance(change, BrokersChanged | Snapshot) for change in delta.changes):
             for broker_id, leader in self._leaders.items():
                 self._find(broker_id, leader)
         self._registry.set_applied_version(self._context.key, image.version)
+
+    def _set_rate(self) -> None:
+        self._quota.rate = share_of_rate(integer(self._config.values, FOLLOWER_RATE), self._fetchers)
 
     def _follow(self, followed: Followed) -> None:
         before = self._leader_of.get(followed.id)
@@ -158,6 +173,7 @@ class FetcherProcess:
             broker_id=self._context.config.node_id,
             timeout_ms=self._answer_timeout_ms,
             backoff_ms=self._backoff_ms,
+            quota=self._quota,
             deliver=self._deliver,
             changed=self._has_changed,
         )

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.links.host_addresses import address_of
+from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.connection_counts import ConnectionCounts
 from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.partition_table import FIRST_BYTES_OUT, PartitionTable
@@ -16,9 +17,12 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRe
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
+from kafkad.core.quotas.replication_quota import LEADER_RATE, share_of_rate
 from kafkad.core.sessions.session_cache import MOST_PARTITIONS, SessionCache
+from kafkad.core.settings.values import integer
 from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.leader_hints import leader_hints
+from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.plugin_loading import chosen
 from kafkad.processes.network.answers import Answers
@@ -47,6 +51,7 @@ from kafkad.processes.network.produce_requests import ProduceRequests
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.processes.runtime.replication_quota import replication_quota
 from kafkad.processes.runtime.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -81,6 +86,9 @@ class Assembly:
         self.peer_log = PeerLog()
         self.acceptor = _acceptor(context, self.loop, self.peer_log)
         self.copy = MetadataCopy(config.node_id)
+        self._processes = len(registry.role("network"))
+        self._leader_quota = replication_quota(config, now_ms)
+        self._set_leader_rate(config)
         files = FileCache(context.open_files.files_of_network, read_only=True)
         self.turns = Turns()
         self._files_of_search = context.open_files.files_of_search
@@ -113,6 +121,10 @@ class Assembly:
         self._requests.auto_create = config.topics.auto_create_topics_enable
         self.request_handlers.view.cleanup_policy = _cleanup_policy(config)
         self.request_handlers.view.cordoned_dirs = cordoned_dirs(config)
+        self._set_leader_rate(config)
+
+    def _set_leader_rate(self, config: BrokerConfig) -> None:
+        self._leader_quota.rate = share_of_rate(integer(config.values, LEADER_RATE), self._processes)
 
     def _searches(self, threads: ReadingThreads) -> LogSearches:
         return LogSearches(threads, partial(FileCache, self._files_of_search, read_only=True))
@@ -210,9 +222,15 @@ class Assembly:
         processes = len(context.registry.role("network"))
         share, most_partitions = -(-sessions // processes), MOST_PARTITIONS // processes
         watches = FetchWatches(context.table, workers)
+        copy = self.copy
+        throttle_of_followers = LeaderThrottle(
+            self._leader_quota, config.node_id, lambda: copy.image, monotonic_ms
+        )
         return FetchRequests(
             watches=watches,
-            evaluator=FetchEvaluator(self.copy.routing, context.table, self.logs, watches.bound, config.node_id),
+            evaluator=FetchEvaluator(
+                copy.routing, context.table, self.logs, watches.bound, config.node_id, throttle_of_followers
+            ),
             cache=SessionCache(share, partial(random.randrange, 1, 2**31), most_partitions=most_partitions),
             throttle=throttle,
             block=context.block,

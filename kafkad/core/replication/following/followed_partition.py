@@ -35,9 +35,12 @@ class FollowedPartition:
         "has_topic_id",
         "id",
         "is_asked",
+        "is_in_sync",
+        "is_throttled",
         "last_fetched_epoch",
         "leader_end",
         "leader_epoch",
+        "leader_high_watermark",
         "log_start_offset",
         "name",
         "owner",
@@ -48,7 +51,15 @@ class FollowedPartition:
     )
 
     def __init__(
-        self, id: PartitionId, name: TopicPartition, *, slot: int, short_id: int, owner: int, leader_epoch: int
+        self,
+        id: PartitionId,
+        name: TopicPartition,
+        *,
+        slot: int,
+        short_id: int,
+        owner: int,
+        leader_epoch: int,
+        is_throttled: bool = False,
     ) -> None:
         self.id = id
         self.name = name
@@ -56,6 +67,10 @@ class FollowedPartition:
         self.short_id = short_id
         self.owner = owner
         self.leader_epoch = leader_epoch
+        self.is_throttled = is_throttled
+        self.is_in_sync = False
+        """It has all that the leader's high watermark covered at the last answer."""
+        self.leader_high_watermark = -1
         self.has_topic_id = any(id[0])
         self.state = FollowState.STARTING
         self.is_asked = False
@@ -73,7 +88,7 @@ class FollowedPartition:
         self.owner = owner
         self.leader_epoch = leader_epoch
         self.state = FollowState.STARTING
-        self.is_asked = False
+        self.is_asked = self.is_in_sync = False
         self.retry_ms = 0
         self.leader_end = None
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkad.core.errors import ErrorCode
+from kafkad.core.quotas.replication_quota import ReplicationQuota
 from kafkad.core.replication.following.fetch_session_handler import FetchSessionHandler
 from kafkad.core.replication.following.followed_partition import FollowedPartition, FollowState
 from kafkad.core.replication.following.requests import (
@@ -43,10 +44,11 @@ class Complaint(NamedTuple):
 
 
 class LeaderFetcher:
-    """A mutable object for one connection. At most one request to the leader is under way."""
+    """A mutable object for one connection. At most one request to the leader is under way. Leaders share `quota`."""
 
-    def __init__(self, backoff_ms: int) -> None:
+    def __init__(self, backoff_ms: int, quota: ReplicationQuota) -> None:
         self.backoff_ms = backoff_ms
+        self._quota = quota
         self.complaints: list[Complaint] = []
         """Taken by the caller."""
         self._session = FetchSessionHandler()
@@ -73,6 +75,7 @@ class LeaderFetcher:
             if (known.owner, known.leader_epoch) != (partition.owner, partition.leader_epoch):
                 self._leave_state(known)
                 known.restart(owner=partition.owner, leader_epoch=partition.leader_epoch)
+            known.is_throttled = partition.is_throttled
             return
         if known is not None:
             self.unfollow(known.id)
@@ -122,12 +125,22 @@ class LeaderFetcher:
         if offsets:
             self._is_waiting = True
             return offsets
-        wanted = [each.row() for each in ready if each.state is FollowState.READY]
+        wanted = self._not_held_back([each for each in ready if each.state is FollowState.READY], now_ms)
         if not wanted:
             return None
         self._is_waiting = True
-        uses_topic_ids = all(each.has_topic_id for each in ready if each.state is FollowState.READY)
-        return self._session.next_request(wanted, uses_topic_ids=uses_topic_ids)
+        uses_topic_ids = all(each.has_topic_id for each in wanted)
+        return self._session.next_request([each.row() for each in wanted], uses_topic_ids=uses_topic_ids)
+
+    def _not_held_back(self, ready: list[FollowedPartition], now_ms: int) -> list[FollowedPartition]:
+        """Without those that pause from now on, as throttled replicas have moved too much."""
+        pause_ms = self._quota.pause_ms(now_ms)
+        if pause_ms == 0:
+            return ready
+        held_back = [each for each in ready if each.is_throttled and not each.is_in_sync]
+        for partition in held_back:
+            partition.retry_ms = now_ms + pause_ms
+        return [each for each in ready if each not in held_back] if held_back else ready
 
     def next_ms(self) -> int | None:
         """When there is something to ask next: of an owner, or of the leader if nothing is under way."""
@@ -193,6 +206,9 @@ class LeaderFetcher:
                 FollowKind.TRUNCATE, row.diverging_end_offset, diverging_epoch=row.diverging_epoch
             )
         partition.state = FollowState.WRITING
+        partition.leader_high_watermark = row.high_watermark
+        if partition.is_throttled and row.records_length:
+            self._quota.record(row.records_length, now_ms)
         self._writing += 1
         return partition.order(FollowKind.APPEND, partition.fetch_offset, row)
 
@@ -246,6 +262,8 @@ class LeaderFetcher:
             partition.fetch_offset = result.log_end_offset
             partition.last_fetched_epoch = result.latest_epoch
             partition.log_start_offset = result.log_start_offset
+            if expected is FollowState.WRITING:
+                partition.is_in_sync = partition.fetch_offset >= partition.leader_high_watermark
         else:
             # The owner can't say: it is asked again after the pause.
             partition.restart(owner=partition.owner, leader_epoch=partition.leader_epoch)

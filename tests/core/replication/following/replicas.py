@@ -8,6 +8,7 @@ from random import Random
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import read_header
+from kafkad.core.quotas.replication_quota import ReplicationQuota
 from kafkad.core.replication.following.followed_partition import FollowedPartition
 from kafkad.core.replication.following.following_log import (
     append_fetched,
@@ -35,6 +36,7 @@ TOPIC = b"t" * 16
 ID = (TOPIC, 0)
 NAME = TopicPartition("topic", 0)
 BACKOFF_MS = 100
+NO_QUOTA = ReplicationQuota(num_samples=11, window_ms=1_000, now_ms=0)
 BATCHES_AT_ONCE = 3
 
 
@@ -120,11 +122,11 @@ class Replica:
         self.store = FakeStore()
         self.log = load(self.store)
         self.epoch = -1
-        self.fetcher = LeaderFetcher(BACKOFF_MS)
+        self.fetcher = LeaderFetcher(BACKOFF_MS, NO_QUOTA)
 
     def follow(self, epoch: int) -> None:
         self.epoch = epoch
-        self.fetcher = LeaderFetcher(BACKOFF_MS)
+        self.fetcher = LeaderFetcher(BACKOFF_MS, NO_QUOTA)
         self.fetcher.follow(FollowedPartition(ID, NAME, slot=0, short_id=1, owner=0, leader_epoch=epoch))
 
     def perform(self, order: FollowOrder, memory: bytes, now_ms: int) -> None:
@@ -167,7 +169,7 @@ class Cluster:
         self.leader = number
         replica = self.replicas[number]
         replica.epoch = self.epoch
-        replica.fetcher = LeaderFetcher(BACKOFF_MS)
+        replica.fetcher = LeaderFetcher(BACKOFF_MS, NO_QUOTA)
         replica.log.assign_epoch(self.epoch, replica.log.log_end_offset)
         self.serving = Leader(replica.log, self.epoch)
         self.ends = {}

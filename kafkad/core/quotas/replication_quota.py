@@ -1,0 +1,56 @@
+"""How much may throttled replicas move a second, and which are throttled? (KIP-73, Kafka's ReplicationQuotaManager)
+
+Each process has its share of the broker's rate. What is over it is not refused: the replica is left alone until the
+rate, averaged over the windows of `replication.quota.window.num`, is below the limit again. Replicas in sync are never
+held back, or a throttle would cost partitions their followers.
+"""
+
+from collections.abc import Mapping
+
+from kafkad.core.quotas.rate import SampledRate
+
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_RATE = "leader.replication.throttled.rate"
+NO_LIMIT = 2**63 - 1
+LONGEST_PAUSE_MS = 1_000
+"""The limit may be another one by then."""
+
+
+def is_throttled(configs: Mapping[str, str], option: str, partition: int, broker_id: int) -> bool:
+    """Whether a topic's configs name this replica of it: `*`, or partition:broker pairs."""
+    named = [each.strip() for each in configs.get(option, "").split(",")]
+    return "*" in named or f"{partition}:{broker_id}" in named
+
+
+def share_of_rate(rate: int, processes: int) -> int:
+    """Of each of so many processes."""
+    return rate if rate == NO_LIMIT else -(-rate // processes)
+
+
+class ReplicationQuota:
+    """A mutable object for one process. `rate` is in bytes a second, NO_LIMIT if there is none; times are monotonic."""
+
+    def __init__(self, *, num_samples: int, window_ms: int, now_ms: int) -> None:
+        self.rate = NO_LIMIT
+        self._moved = SampledRate(num_samples=num_samples, window_ms=window_ms, now_ms=now_ms)
+
+    @property
+    def is_unlimited(self) -> bool:
+        return self.rate == NO_LIMIT
+
+    def record(self, size: int, now_ms: int) -> None:
+        """A throttled replica has moved `size` bytes."""
+        self._moved.record(size, now_ms)
+
+    def pause_ms(self, now_ms: int) -> int:
+        """0 while the rate is not over the limit; otherwise when to look again."""
+        if self.is_unlimited:
+            return 0
+        moved, within_ms = self._moved.measure(now_ms)
+        if moved * 1000 <= self.rate * within_ms:
+            return 0
+        if self.rate <= 0:
+            return LONGEST_PAUSE_MS
+        return max(1, min(LONGEST_PAUSE_MS, moved * 1000 // self.rate - within_ms))
