@@ -6,18 +6,18 @@ with the list of aborted transactions. The batch that holds the fetch offset is 
 inside of a batch).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.partition_slot import ROLE_LEADER, PartitionSlot, SlotReader
-from kafkad.core.sessions.fetch_session import UNKNOWN, CachedPartition, FetchSession, PartitionKey
+from kafkad.core.sessions.fetch_session import NO_REPLICA, UNKNOWN, CachedPartition, FetchSession, PartitionKey
 from kafkad.core.types import LOG_END, TXN_COMMITTED, LogPosition
 from kafkad.handlers.partitions.fetch_access import refusal, role_refusal
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
+from kafkad.handlers.partitions.replica_selection import RackAwareSelector
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
-from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 
 _NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -70,7 +70,7 @@ class Logs(Protocol):
 
 
 class Finding(NamedTuple):
-    """The state of one partition at this moment."""
+    """The state of one partition at this moment; a consumer should read it from the replica `preferred`, if any."""
 
     row: CachedPartition
     error: int
@@ -79,6 +79,12 @@ class Finding(NamedTuple):
     diverging: tuple[int, int] | None
     awaits_manifest: bool = False
     """Whether the logs diverge is not known yet: no watch tells of this partition, so it is looked at again."""
+    preferred: int = NO_REPLICA
+
+    @property
+    def turns_away(self) -> bool:
+        """Whether the reader has to go on at another offset, or elsewhere."""
+        return self.diverging is not None or self.preferred != NO_REPLICA
 
 
 class Followed(NamedTuple):
@@ -125,25 +131,6 @@ class Measure:
         return self.is_urgent or self.bytes_found > 0
 
 
-def rows_of(request: FetchRequest) -> list[CachedPartition]:
-    return [_row(topic, asked) for topic, partitions in request.topics for asked in partitions]
-
-
-def each_row_of(request: FetchRequest) -> Iterator[CachedPartition]:
-    """The same, partition by partition, for a request with very many."""
-    return (_row(topic, asked) for topic, partitions in request.topics for asked in partitions)
-
-
-def _row(topic: str | bytes, asked: FetchedPartition) -> CachedPartition:
-    return CachedPartition(
-        (topic, asked.partition),
-        asked.fetch_offset,
-        asked.max_bytes,
-        asked.current_leader_epoch,
-        asked.last_fetched_epoch,
-    )
-
-
 class FetchEvaluator:
     """Looks at partitions for fetches. `bound` is called when a session's partition gets its slot."""
 
@@ -155,9 +142,11 @@ class FetchEvaluator:
         bound: Callable[[FetchSession, int], None],
         broker_id: int = -1,
         throttle: LeaderThrottle | None = None,
+        selector: RackAwareSelector | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._throttle = throttle
+        self._selector = selector
         self._routing = routing
         self._slots = slots
         self._logs = logs
@@ -180,7 +169,7 @@ class FetchEvaluator:
             if finding.place is not None:
                 measure.bytes_found += finding.place.length
                 room = max(0, room - finding.place.length)
-            if finding.error or finding.diverging is not None:
+            if finding.error or finding.turns_away:
                 measure.is_urgent = True
             elif session.unreported:
                 self._follow(session, finding, measure)
@@ -217,9 +206,14 @@ class FetchEvaluator:
         offset = row.fetch_offset
         if not published.log_start <= offset <= published.leo_offset:
             return Finding(row, ErrorCode.OFFSET_OUT_OF_RANGE, published, None, None)
+        if self._selector is not None and (preferred := self._selector.preferred(session, row, published, route)) >= 0:
+            return Finding(row, 0, published, None, None, preferred=preferred)
         upper = published.upper_offset(measure.isolation)
         if offset >= upper:
             measure.quiet_slots.append((slot, upper))
+            if measure.isolation == LOG_END and UNKNOWN < row.high_watermark < published.hw_offset:
+                # The follower heard of the one before.
+                measure.is_urgent = True
             return Finding(row, 0, published, None, None)
         if self._throttle is not None and self._throttle.holds_back(session, row, route):
             return Finding(row, 0, published, None, None)
@@ -288,13 +282,13 @@ class FetchEvaluator:
             data = self._data(finding, measure)
             has_records = data.records is not None
             tell = row.must_include(data.error, data.high_watermark, data.log_start_offset, has_records=has_records)
-            if full or tell or finding.diverging is not None:
+            if full or tell or finding.turns_away:
                 topics.setdefault(row.key[0], []).append(data)
                 if self._throttle is not None and data.records is not None:
                     self._throttle.sent(session, row, self._routing.find(row.key[0]), data.records.length)
             elif data.records is not None:
                 data.records.release()
-            is_open = data.error != 0 or finding.diverging is not None or finding.awaits_manifest
+            is_open = data.error != 0 or finding.turns_away or finding.awaits_manifest
             has_more = has_records or is_open or published is None or _has_more(row, published, measure)
             session.served(row.key, has_more=has_more, has_records=has_records and not full)
 
@@ -320,6 +314,7 @@ class FetchEvaluator:
             records,
             aborted,
             finding.diverging,
+            finding.preferred,
         )
 
     def _content(
@@ -339,4 +334,6 @@ class FetchEvaluator:
 
 
 def _has_more(row: CachedPartition, published: PartitionSlot, measure: Measure) -> bool:
-    return row.fetch_offset < published.upper_offset(measure.isolation)
+    """Records, or for a follower a high watermark that is about to move."""
+    is_behind = measure.isolation == LOG_END and published.hw_offset < published.leo_offset
+    return is_behind or row.fetch_offset < published.upper_offset(measure.isolation)

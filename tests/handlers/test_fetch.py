@@ -5,16 +5,17 @@ from uuid import UUID
 
 import pytest
 
-from kafkad.core.controller.image import MetadataImage, Partition, Topic
+from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, STATE_RECOVERING, PartitionSlot
 from kafkad.core.quotas.replication_quota import LEADER_REPLICAS, ReplicationQuota
 from kafkad.core.sessions.fetch_session import CachedPartition, FetchSession
 from kafkad.core.types import HIGH_WATERMARK, ISOLATIONS, LOG_END, TXN_COMMITTED, LogPosition
-from kafkad.handlers.fetch import FetchEvaluator, Followed, Measure, Place, WantedRecords, rows_of
-from kafkad.handlers.partitions.fetch_access import set_reader
+from kafkad.handlers.fetch import FetchEvaluator, Followed, Measure, Place, WantedRecords
+from kafkad.handlers.partitions.fetch_access import rows_of, set_reader
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
+from kafkad.handlers.partitions.replica_selection import RackAwareSelector
 from kafkad.wire.messages.fetch import FileSlice, PartitionData
 from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 from tests.handlers.views import Slots
@@ -57,7 +58,9 @@ class RegularLogs:
 class World:
     """Topic one with partitions in slots 0 to 2, topic two in slot 3; each has offsets 100 to 110 and epoch 5."""
 
-    def __init__(self, throttle: LeaderThrottle | None = None) -> None:
+    def __init__(
+        self, throttle: LeaderThrottle | None = None, selector: RackAwareSelector | None = None
+    ) -> None:
         self.slots = Slots()
         self.logs = RegularLogs()
         self.bound: list[int] = []
@@ -67,7 +70,7 @@ class World:
         )
         bound = self.bound
         self.evaluator = FetchEvaluator(
-            routing, self.slots, self.logs, lambda _session, slot: bound.append(slot), 1, throttle
+            routing, self.slots, self.logs, lambda _session, slot: bound.append(slot), 1, throttle, selector
         )
         for slot in range(4):
             self.slots.published[slot] = PartitionSlot(
@@ -302,6 +305,65 @@ def test_followers_read_up_to_the_log_end_and_consumers_to_the_high_watermark() 
     assert ends == {HIGH_WATERMARK: 4, TXN_COMMITTED: 2, LOG_END: 9}
 
 
+def in_racks(*in_sync: int) -> MetadataImage:
+    """Broker 1, which leads, is in rack a, 2 and 3 are in b, 4 in c; all have partition 0 of topic one."""
+    partition = Partition(
+        index=0,
+        slot=0,
+        owner=0,
+        log_dir=0,
+        leader=1,
+        leader_epoch=5,
+        partition_epoch=0,
+        replicas=(1, 2, 3, 4),
+        isr=in_sync,
+    )
+    topic = Topic(name="one", id=TOPIC, partitions=(partition,), configs={})
+    brokers = {
+        each: Broker(id=each, epoch=0, listeners=(), rack=rack) for each, rack in zip((1, 2, 3, 4), "abbc", strict=True)
+    }
+    return MetadataImage(topics={"one": topic}, brokers=brokers)
+
+
+@pytest.mark.parametrize(
+    ("rack", "in_sync", "expected"),
+    [
+        ("", (1, 2, 3, 4), -1),
+        ("a", (1, 2, 3, 4), -1),
+        ("b", (1, 2, 3, 4), 3),
+        ("b", (1, 2, 4), 2),
+        ("b", (1, 4), -1),
+        ("elsewhere", (1, 2, 3, 4), -1),
+    ],
+)
+@pytest.mark.parametrize("offset", [101, 110])
+def test_a_consumer_is_sent_to_a_replica_in_its_rack(
+    rack: str, in_sync: tuple[int, ...], expected: int, offset: int
+) -> None:
+    world = World(selector=RackAwareSelector(1, lambda: in_racks(*in_sync)))
+    session = a_session(a_row("one", 0, offset))
+    session.rack_id = rack
+    measure = world.evaluator.measure(session, 10_000)
+    assert measure.is_urgent is (expected >= 0)
+    ((_, (data,)),) = world.evaluator.answer(session, measure, full=True)
+    assert (data.preferred, data.error, data.high_watermark) == (expected, 0, 110)
+    assert (data.records is None) is (expected >= 0 or offset == 110)
+    if expected >= 0:
+        # As often as it asks, also in a session.
+        again = world.evaluator.answer(session, world.evaluator.measure(session, 10_000), full=False)
+        assert [each.preferred for _, rows in again for each in rows] == [expected]
+
+
+@pytest.mark.parametrize("role", [1, 2])
+def test_who_is_no_leader_or_has_not_the_offset_sends_nobody_away(role: int) -> None:
+    world = World(selector=RackAwareSelector(1, lambda: in_racks(1, 2, 3, 4)))
+    world.change(0, role=role, hw_offset=105)
+    session = a_session(a_row("one", 0, 101 if role == 2 else 108))
+    session.rack_id = "b"
+    ((_, (data,)),) = world.evaluator.answer(session, world.evaluator.measure(session, 10_000), full=True)
+    assert (data.preferred, data.error) == (-1, 0)
+
+
 @pytest.mark.parametrize(("in_sync", "is_sent"), [((1,), False), ((1, 2), True)])
 def test_a_throttled_follower_that_is_out_of_sync_waits_until_the_rate_is_below_the_limit(
     in_sync: tuple[int, ...], is_sent: bool
@@ -335,6 +397,25 @@ def test_a_throttled_follower_that_is_out_of_sync_waits_until_the_rate_is_below_
     assert world.evaluator.measure(session, 10_000).bytes_found == 90, "it is no follower"
     now_ms[0] = 200_000
     assert sent(2) == 90
+
+
+def test_a_follower_hears_of_a_high_watermark_that_has_moved() -> None:
+    world = World()
+    world.change(0, hw_offset=105)
+    session = a_follower(world, a_row("one", 0, 110))
+    first = world.evaluator.measure(session, 10_000)
+    assert not first.is_urgent
+    world.evaluator.answer(session, first, full=True)
+    # It is about to move: the next request looks at the partition again.
+    waiting = world.evaluator.measure(session, 10_000)
+    assert (len(waiting.findings), waiting.is_urgent) == (1, False)
+    world.evaluator.answer(session, waiting, full=False)
+    world.change(0, hw_offset=110)
+    moved = world.evaluator.measure(session, 10_000)
+    assert moved.is_urgent
+    ((_, (data,)),) = world.evaluator.answer(session, moved, full=False)
+    assert data.high_watermark == 110
+    assert world.evaluator.measure(session, 10_000).findings == []
 
 
 def a_follower(world: World, row: CachedPartition, replica_id: int = 2) -> FetchSession:

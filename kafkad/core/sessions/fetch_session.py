@@ -90,6 +90,7 @@ class FetchSession:
         "listeners",
         "log_starts",
         "partitions",
+        "rack_id",
         "replica_epoch",
         "replica_id",
         "session_id",
@@ -104,6 +105,8 @@ class FetchSession:
         self.isolation = HIGH_WATERMARK
         self.leader_only = False
         """Whether only the leader may answer: followers and old consumers."""
+        self.rack_id = ""
+        """Where the consumer is that reads in this session."""
         self.replica_id = NO_REPLICA
         self.replica_epoch = NO_REPLICA
         self.log_starts: dict[PartitionKey, int] = {}

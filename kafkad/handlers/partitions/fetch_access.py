@@ -1,8 +1,10 @@
-"""Who reads in a fetch session, and may it read this partition?
+"""Who reads what in a fetch session, and may it read this partition?
 
 Consumers may read from any replica, up to its high watermark. Followers read from the leader, up to its log end, and
 only those that the partition has.
 """
+
+from collections.abc import Iterator
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.partition_slot import (
@@ -16,7 +18,7 @@ from kafkad.core.partition_slot import (
 from kafkad.core.sessions.fetch_session import NO_REPLICA, CachedPartition, FetchSession
 from kafkad.core.types import HIGH_WATERMARK, LOG_END, TXN_COMMITTED
 from kafkad.handlers.partitions.partition_routes import TopicRoute
-from kafkad.wire.messages.fetch_request import FetchRequest
+from kafkad.wire.messages.fetch_request import FetchedPartition, FetchRequest
 
 READ_COMMITTED = 1
 ANY_REPLICA_FROM = 11
@@ -35,6 +37,7 @@ def set_reader(session: FetchSession, request: FetchRequest, version: int) -> No
         )
         return
     session.leader_only = version < ANY_REPLICA_FROM
+    session.rack_id = request.rack_id
     session.set_isolation(TXN_COMMITTED if request.isolation_level == READ_COMMITTED else HIGH_WATERMARK)
 
 
@@ -70,3 +73,22 @@ def role_refusal(
     # The metadata of the two may differ for a moment: a follower that says its epoch comes again.
     has_epoch = row.current_leader_epoch >= 0
     return ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def rows_of(request: FetchRequest) -> list[CachedPartition]:
+    return [_row(topic, asked) for topic, partitions in request.topics for asked in partitions]
+
+
+def each_row_of(request: FetchRequest) -> Iterator[CachedPartition]:
+    """The same, partition by partition, for a request with very many."""
+    return (_row(topic, asked) for topic, partitions in request.topics for asked in partitions)
+
+
+def _row(topic: str | bytes, asked: FetchedPartition) -> CachedPartition:
+    return CachedPartition(
+        (topic, asked.partition),
+        asked.fetch_offset,
+        asked.max_bytes,
+        asked.current_leader_epoch,
+        asked.last_fetched_epoch,
+    )

@@ -3,7 +3,7 @@
 import logging
 import os
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -15,6 +15,8 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.partition_table import FIRST_BYTES_OUT, PartitionTable
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
 from kafkad.config.entities.broker import BrokerConfig
+from kafkad.config.rows.cluster.replication import RACK_AWARE_SELECTOR
+from kafkad.core.controller.image import MetadataImage
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.quotas.replication_quota import LEADER_RATE, share_of_rate
@@ -23,6 +25,7 @@ from kafkad.core.settings.values import integer
 from kafkad.handlers.fetch import FetchEvaluator
 from kafkad.handlers.partitions.leader_hints import leader_hints
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
+from kafkad.handlers.partitions.replica_selection import RackAwareSelector
 from kafkad.handlers.requests.broker_view import BrokerView
 from kafkad.plugin_loading import chosen
 from kafkad.processes.network.answers import Answers
@@ -229,7 +232,13 @@ class Assembly:
         return FetchRequests(
             watches=watches,
             evaluator=FetchEvaluator(
-                copy.routing, context.table, self.logs, watches.bound, config.node_id, throttle_of_followers
+                copy.routing,
+                context.table,
+                self.logs,
+                watches.bound,
+                config.node_id,
+                throttle_of_followers,
+                _selector(config, lambda: copy.image),
             ),
             cache=SessionCache(share, partial(random.randrange, 1, 2**31), most_partitions=most_partitions),
             throttle=throttle,
@@ -248,6 +257,12 @@ class Assembly:
 def _offline_dirs(table: PartitionTable) -> Collection[int]:
     """The last value from the controller."""
     return ControllerHandover(table).offline
+
+
+def _selector(config: BrokerConfig, image: Callable[[], MetadataImage]) -> RackAwareSelector | None:
+    """None: consumers read from the leader, unless they choose another replica by themselves."""
+    is_rack_aware = config.values["replica.selector.class"] == RACK_AWARE_SELECTOR
+    return RackAwareSelector(config.node_id, image) if is_rack_aware else None
 
 
 def _cleanup_policy(config: BrokerConfig) -> str:

@@ -15,11 +15,11 @@ from kafkad.core.metrics.catalogue import (
     error_index,
 )
 from kafkad.core.request_context import RequestContext
-from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, UNKNOWN, FetchSession
+from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_REPLICA, UNKNOWN, FetchSession
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.purgatory import Purgatory
-from kafkad.handlers.fetch import FetchEvaluator, Measure, rows_of
-from kafkad.handlers.partitions.fetch_access import set_reader
+from kafkad.handlers.fetch import FetchEvaluator, Measure
+from kafkad.handlers.partitions.fetch_access import rows_of, set_reader
 from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
@@ -250,8 +250,9 @@ class FetchRequests:
 
     def _finish_late(self, fetch: WaitingFetch, now_ms: int) -> None:
         measured = fetch.measured
-        if measured is None or measured.bytes_found or fetch.session in self._to_look:
-            # Records may be gone since it was measured, and new ones must not be missed.
+        is_follower = fetch.session.replica_id != NO_REPLICA
+        if measured is None or measured.bytes_found or is_follower or fetch.session in self._to_look:
+            # Records may be gone since it was measured; new ones, and for followers what is committed, are not missed.
             self.is_enough(fetch)
         if not fetch.is_in_steps:
             self._finish(fetch, now_ms)

@@ -12,7 +12,8 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, PartitionKey
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.size_classes import SizeClasses
-from kafkad.handlers.fetch import FetchEvaluator, Measure, each_row_of
+from kafkad.handlers.fetch import FetchEvaluator, Measure
+from kafkad.handlers.partitions.fetch_access import each_row_of
 from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.fetch_counts import FetchCounts

@@ -19,7 +19,8 @@ _PARTITION_V5 = Struct(">ihqqq")
 _HEAD_V1 = Struct(">i")
 _HEAD_V7 = Struct(">ihi")
 _EPOCH_AND_OFFSET = Struct(">iq")
-NO_PREFERRED_REPLICA = I32.pack(-1)
+NO_REPLICA = -1
+_NO_PREFERRED_REPLICA = I32.pack(NO_REPLICA)
 
 
 class FileSlice:
@@ -42,7 +43,8 @@ class PartitionData:
     """One partition of a Fetch response.
 
     `aborted` is None for read_uncommitted and a list of (producer id, first offset) for read_committed. `diverging` is
-    (epoch, end offset) when the log and the fetcher's log diverge (KIP-595).
+    (epoch, end offset) when the log and the fetcher's log diverge (KIP-595). `preferred` is the replica that the
+    consumer should read from instead (KIP-392), or NO_REPLICA.
     """
 
     __slots__ = (
@@ -53,6 +55,7 @@ class PartitionData:
         "last_stable_offset",
         "log_start_offset",
         "partition",
+        "preferred",
         "records",
     )
 
@@ -66,6 +69,7 @@ class PartitionData:
         records: FileSlice | None = None,
         aborted: Sequence[tuple[int, int]] | None = None,
         diverging: tuple[int, int] | None = None,
+        preferred: int = NO_REPLICA,
     ) -> None:
         self.partition = partition
         self.error = error
@@ -75,6 +79,7 @@ class PartitionData:
         self.records = records
         self.aborted = aborted
         self.diverging = diverging
+        self.preferred = preferred
 
 
 Piece = bytes | FileSlice
@@ -155,7 +160,7 @@ def _pack_partition(
         for producer_id, first_offset in data.aborted:
             out.add(_ABORTED.pack(producer_id, first_offset) + (EMPTY_TAGS if flexible else b""))
     if version >= 11:
-        out.add(NO_PREFERRED_REPLICA)
+        out.add(_NO_PREFERRED_REPLICA if data.preferred == NO_REPLICA else I32.pack(data.preferred))
     length = data.records.length if data.records is not None else 0
     out.add(uvarint(length + 1) if flexible else I32.pack(length))
     if data.records is not None:

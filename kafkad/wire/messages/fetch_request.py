@@ -66,6 +66,7 @@ class FetchRequest:
         "max_bytes",
         "max_wait_ms",
         "min_bytes",
+        "rack_id",
         "replica_epoch",
         "replica_id",
         "session_epoch",
@@ -80,6 +81,7 @@ class FetchRequest:
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
         self.isolation_level = isolation_level
+        self.rack_id = ""
         self.session_id = 0
         self.session_epoch = -1
         self.topics: list[tuple[str | bytes, list[FetchedPartition]]] = []
@@ -158,7 +160,8 @@ def _too_short(error: StructError) -> MalformedRequest:
 
 def _read_end(request: FetchRequest, frame: memoryview, at: int, version: int) -> None:
     if version >= 11:
-        _rack, at = read_compact_string(frame, at) if version >= FLEXIBLE_FROM else read_string(frame, at)
+        rack_id, at = read_compact_string(frame, at) if version >= FLEXIBLE_FROM else read_string(frame, at)
+        request.rack_id = rack_id or ""
     if version >= FLEXIBLE_FROM:
         _read_tags(request, frame, at)
 

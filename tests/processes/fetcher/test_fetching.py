@@ -1,12 +1,15 @@
 """A follower has what its leader has: through deaths of processes on both sides, and changes of leaders."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from kafkad.core.controller.deltas import PartitionsChanged
 from tests.processes.fetcher.two_brokers import NAME, TwoBrokers
-from tests.processes.pieces import FETCHER, WORKER
+from tests.processes.pieces import FETCHER, NETWORK, WORKER
 
 
 @pytest.fixture
@@ -27,6 +30,20 @@ def test_records_of_the_leader_come_into_the_followers_log(brokers: TwoBrokers) 
     # The leader hears with the next fetch that its follower has everything, and says with its answer what is committed.
     brokers.run(lambda: brokers.follower.published(NAME).hw_offset == 6, "the follower shows what is committed")
     assert brokers.follower.published(NAME).leo_offset == 6
+
+
+def test_a_follower_in_sync_hears_what_is_committed_without_further_records(brokers: TwoBrokers) -> None:
+    """The high watermark moves when the follower asks for what comes next, and there may be nothing next."""
+    rows = tuple(structs.replace(row, isr=(1, 2), partition_epoch=1) for row in brokers.topic.partitions)
+    for broker in brokers.brokers:
+        broker.publish(PartitionsChanged(NAME, rows), to=(WORKER, NETWORK, FETCHER))
+        broker.run_until_known()
+    client = brokers.leader.connect()
+    for end in (3, 6):
+        brokers.write(client, 3)
+        for broker in brokers.brokers:
+            published = partial(broker.published, NAME)
+            brokers.run(lambda end=end, of=published: of().hw_offset == end, "it is committed")  # type: ignore[misc]
 
 
 def test_a_fetcher_that_dies_is_replaced_and_its_successor_goes_on(brokers: TwoBrokers) -> None:

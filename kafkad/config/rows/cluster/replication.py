@@ -1,9 +1,12 @@
 """Options of replication between brokers."""
 
-from kafkad.config.rows.reasons import JVM, ONE_MOVER, SINGLE
-from kafkad.core.settings.limits import Between
+from kafkad.config.rows.reasons import ONE_MOVER, SINGLE
+from kafkad.core.settings.limits import Between, OneOf
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import CLUSTER_WIDE, HIGH, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, STRING, row
+
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
@@ -31,8 +34,8 @@ SETTINGS: tuple[Setting, ...] = (
         "How often the high watermarks are written to disk."),
     row("replica.lag.time.max.ms", LONG, 30_000, None, HIGH, READ_ONLY,
         "How long a follower may lag before it is out of sync."),
-    row("replica.selector.class", STRING, None, None, MEDIUM, READ_ONLY,
-        "JVM class that picks the replica a consumer reads from.", status=JVM),
+    row("replica.selector.class", STRING, None, OneOf(("", LEADER_SELECTOR, RACK_AWARE_SELECTOR)), MEDIUM, READ_ONLY,
+        "Which replica consumers with a client.rack read from: the leader, or one in their rack."),
     row("replica.socket.receive.buffer.bytes", INT, 65_536, None, HIGH, READ_ONLY,
         "Receive buffer of a follower's sockets.", status=SINGLE),
     row("replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
