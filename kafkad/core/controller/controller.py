@@ -288,6 +288,7 @@ class Controller:
                 ):
                     states[at] = state
         changes = directory_offline(self.image, log_dir, states)
+        self._count_moves(changes)
         if changes:
             self._tree.set_states(states)
             self._publish(changes)
@@ -295,8 +296,16 @@ class Controller:
     def move_partitions(self, targets: Mapping[TopicPartition, int]) -> None:
         """Their owners move them to these log directories; the directory where a partition is ends its move."""
         changes = moves_begun(self.image, targets)
+        self._count_moves(changes)
         if changes:
             self._publish(changes)
+
+    def _count_moves(self, changes: Iterable[deltas.PartitionsChanged]) -> None:
+        """Before they are published."""
+        for change in changes:
+            rows = self.image.topics[change.name].partitions
+            for row in change.partitions:
+                self._placement.moved(rows[row.index].future_dir, row.future_dir)
 
     def partition_moved(self, topic_id: bytes, index: int, log_dir: int, target: int) -> None:
         """Its owner says that the partition is in `log_dir`, and no longer on its way to `target`."""
@@ -307,6 +316,7 @@ class Controller:
         moved = move_ended(row, log_dir, target)
         if moved != row:
             self._placement.moved(row.log_dir, log_dir)
+            self._placement.moved(row.future_dir, moved.future_dir)
             self._publish((deltas.PartitionsChanged(topic.name, (moved,)),))
 
     def require_room(self, assignments: Sequence[Assignment], taken: int = 0) -> int:

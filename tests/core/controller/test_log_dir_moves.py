@@ -193,3 +193,47 @@ def test_a_controller_that_died_finds_the_moves_in_the_slots(world: World) -> No
     inherited = SharedMemoryState(image=world.controller.image, slots_ever_used=world.controller.slots_ever_used)
     world.start(inherited)
     assert places(world) == (0, 1)
+
+
+def counted(world: World) -> list[int]:
+    """By log directory, what the choice of one for a new partition compares."""
+    loads = world.controller._placement._directories
+    return [loads.get(log_dir, -1) for log_dir in range(2)]
+
+
+def test_a_partition_on_its_way_counts_where_it_goes_to_as_well(world: World) -> None:
+    ask(world, (T1, "/one"))
+    assert counted(world) == [2, 1]
+    world.create("u")
+    assert places(world, TopicPartition("u", 0)) == (1, NO_LOG_DIR)
+    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 1, 0, 0)
+    assert counted(world) == [2, 1]
+
+
+def test_a_move_that_ends_without_success_counts_no_more(world: World) -> None:
+    ask(world, (T1, "/one"))
+    ask(world, (T1, "/two"))
+    assert counted(world) == [1, 1]
+    ask(world, (T1, "/one"))
+    world.controller.partition_moved(world.controller.image.topics["t"].id.bytes, 1, 1, 0)
+    assert counted(world) == [1, 1]
+    ask(world, (T1, "/one"))
+    world.controller.delete_topics(["t"])
+    assert counted(world) == [0, 0]
+
+
+def test_a_partition_whose_directory_failed_in_mid_move_counts_nowhere(world: World) -> None:
+    ask(world, (T1, "/one"))
+    world.controller.directory_failed(1)
+    assert counted(world) == [1, -1]
+
+
+@pytest.mark.parametrize("inherits", [False, True])
+def test_moves_that_go_on_after_a_start_count(world: World, inherits: bool) -> None:
+    ask(world, (T1, "/one"))
+    image, ever_used = world.controller.image, world.controller.slots_ever_used
+    topic_id = image.topics["t"].id
+    world.disks[0][future_directory_name(T1, topic_id.hex)] = topic_id
+    world.start(SharedMemoryState(image=image, slots_ever_used=ever_used) if inherits else None)
+    assert places(world, T1) == (1, 0)
+    assert counted(world) == [2, 1]

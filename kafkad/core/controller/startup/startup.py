@@ -92,7 +92,7 @@ def start(
         broker_configs=stored.broker_configs,
         group_configs=stored.group_configs,
     )
-    placement.rest_inherited(image.version)
+    _inherit(placement, image)
     controller = Controller(
         settings=settings,
         tree=tree,
@@ -104,6 +104,14 @@ def start(
     _finish_deletions(controller)
     emptied = () if inherited or directories.offline else _opened_before(stored.topics, result.missing)
     return Started(controller=controller, reconciliation=result, extended=extended, emptied=emptied)
+
+
+def _inherit(placement: Placement, image: MetadataImage) -> None:
+    """Moves that go on count where they go to as well, and unused slots rest."""
+    placement.rest_inherited(image.version)
+    for topic in image.topics.values():
+        for row in topic.partitions:
+            placement.moved(NO_LOG_DIR, row.future_dir)
 
 
 def _finish_deletions(controller: Controller) -> None:

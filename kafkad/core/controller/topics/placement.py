@@ -77,7 +77,10 @@ class SlotTable:
 
 
 class Placement:
-    """The slots, and how many partitions each worker and each online log directory has."""
+    """The slots, and how many partitions each worker and each online log directory has.
+
+    One that is on its way to another directory counts in both (LogManager.nextLogDirs).
+    """
 
     def __init__(self, slots: SlotTable, workers: int, online_dirs: Iterable[int]) -> None:
         self._slots = slots
@@ -121,7 +124,7 @@ class Placement:
             del self._preferred[next(iter(self._preferred))]
 
     def moved(self, source: int, target: int) -> None:
-        """A partition is in `target` now."""
+        """A partition that counted in `source` counts in `target`."""
         for log_dir, change in ((source, -1), (target, 1)):
             if log_dir in self._directories:
                 self._directories[log_dir] += change
@@ -172,8 +175,8 @@ class Placement:
         for partition in partitions:
             if partition.owner in self._loads:
                 self._loads[partition.owner] -= 1
-            if partition.log_dir in self._directories:
-                self._directories[partition.log_dir] -= 1
+            self.moved(partition.log_dir, NO_LOG_DIR)
+            self.moved(partition.future_dir, NO_LOG_DIR)
         self._slots.give_back([partition.slot for partition in partitions], version)
 
     def rest_inherited(self, version: int) -> None:
