@@ -41,7 +41,8 @@ class ZookeeperServer:
             "log4j.appender.C.layout.ConversionPattern=%d %-5p %c{1} %m%n\n"
         )
         classpath = ":".join([str(directory), *(str(JAR_DIRECTORY / name) for name in JARS)])
-        options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        # Nobody cuts its power, and a slow disk must not end sessions.
+        options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"]
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self._log = (directory / "log").open("wb")
         self._process = subprocess.Popen(

@@ -1,6 +1,7 @@
 """Three brokers on a real ZooKeeper: any of them takes requests, and the cluster goes on when one is killed."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -70,3 +71,19 @@ def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_
     )
     cluster.produce(1, range(600, 900))
     assert cluster.consume(3, "g", 900) == sorted(range(900))
+
+
+@pytest.mark.timeout(600)
+def test_a_request_in_the_middle_of_which_the_term_ended_is_answered_in_the_next_one(cluster: Cluster) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        cluster.server.pause()
+        try:
+            created = thread.submit(cluster.create, 1, "t", {0: [1, 2, 3]})
+            output = cluster.brokers[1].output
+            eventually(
+                lambda: "the term of this controller is over" in output.read_text(), within=WITHIN_S, what="it is over"
+            )
+        finally:
+            cluster.server.resume()
+        created.result(WITHIN_S)
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1], "the topic is there")

@@ -329,7 +329,7 @@ class ElectedPart:
             self._controlled_shutdown.turn(now_ms)
         self._leader_balance.turn(self.is_elected, now_ms)
         self._brokers_told.turn()
-        self._passing_on.turn()
+        self._passing_on.turn(partial(self.asked, now_ms=now_ms) if self.is_elected else None)
         self._isr_changes.turn(now_ms)
 
     @property

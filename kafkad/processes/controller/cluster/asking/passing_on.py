@@ -30,6 +30,7 @@ from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, 
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
+AnswerHere = Callable[[ProcessKey, AdminRequest], None]
 NO_ONE = "no controller is elected"
 _TIMEOUT_MS = 60_000
 HELD_MS = 10_000
@@ -42,7 +43,7 @@ class PassingOn:
         self._host = host
         self._send = send
         self._connections = BrokerConnections(loop, str(host.broker_id))
-        self._held: deque[tuple[int, Request]] = deque()
+        self._held: deque[tuple[int, ProcessKey, AdminRequest]] = deque()
 
     def destination(self) -> Destination | None:
         """Where the controller is, as far as this broker was told; None: it is this one, or unknown."""
@@ -90,26 +91,26 @@ class PassingOn:
             )
         )
 
-    def _send_or_hold(self, request: Request) -> None:
+    def pass_on(self, peer: ProcessKey, message: AdminRequest) -> None:
+        """To the controller, or held until one is known."""
         to = self.destination()
         if to is None:
-            self._held.append((monotonic_ms() + HELD_MS, request))
+            self._held.append((monotonic_ms() + HELD_MS, peer, message))
         else:
-            self._connections.send(to, request)
+            self._pass_on(to, peer, message)
 
-    def pass_on(self, peer: ProcessKey, message: AdminRequest) -> None:
+    def _pass_on(self, to: Destination, peer: ProcessKey, message: AdminRequest) -> None:
         context = message.context
-        self._send_or_hold(
-            Request(
-                api_key=context.api_key,
-                version=context.version,
-                is_flexible=context.version >= APIS[context.api_key].flexible_from,
-                body=message.body,
-                on_reply=lambda body: self._reply(peer, message.token, body),
-                on_failure=partial(self._refuse, peer, message.token),
-                timeout_ms=_TIMEOUT_MS,
-            )
+        request = Request(
+            api_key=context.api_key,
+            version=context.version,
+            is_flexible=context.version >= APIS[context.api_key].flexible_from,
+            body=message.body,
+            on_reply=lambda body: self._reply(peer, message.token, body),
+            on_failure=partial(self._refuse, peer, message.token),
+            timeout_ms=_TIMEOUT_MS,
         )
+        self._connections.send(to, request)
 
     def _reply(self, peer: ProcessKey, token: int, body: memoryview) -> None:
         self._send(peer, pack_message(AdminReply(token, bytes(body))))
@@ -145,15 +146,20 @@ class PassingOn:
             Request(api_key=CREATE_TOPICS, version=4, is_flexible=False, body=body, on_reply=created, on_failure=failed)
         )
 
-    def turn(self) -> None:
+    def turn(self, answer_here: AnswerHere | None) -> None:
+        """`answer_here`: this broker was elected, so that it answers what was held for a controller."""
+        held, self._held = self._held, deque()
         now_ms = monotonic_ms()
-        to = self.destination() if self._held else None
-        while self._held and (to is not None or self._held[0][0] <= now_ms):
-            _, request = self._held.popleft()
-            if to is not None:
-                self._connections.send(to, request)
+        to = self.destination() if held else None
+        for until_ms, peer, message in held:
+            if answer_here is not None:
+                answer_here(peer, message)
+            elif to is not None:
+                self._pass_on(to, peer, message)
+            elif until_ms <= now_ms:
+                self._refuse(peer, message.token, NO_ONE)
             else:
-                request.on_failure(NO_ONE)
+                self._held.append((until_ms, peer, message))
         self._connections.turn()
 
     @property
