@@ -20,6 +20,7 @@ class RunningBroker:
     """A broker process in `folder`: its port, its tree of processes, start, stop and kill."""
 
     name = "broker"
+    host = "127.0.0.1"
     start_timeout_s = 60.0
     stop_timeout_s = 60.0
     clean_exits = frozenset({0})
@@ -36,7 +37,7 @@ class RunningBroker:
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -101,7 +102,7 @@ class RunningBroker:
         assert self._process is not None
         if self._process.poll() is not None:
             raise AssertionError(f"{self.name} exited with {self._process.returncode}:\n{self.tail()}")
-        return answers(self.port)
+        return answers(self.port, self.host)
 
     def __enter__(self) -> Self:
         self.prepare()

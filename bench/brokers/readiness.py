@@ -10,10 +10,10 @@ API_VERSIONS = struct.pack(">ihhih", 8 + 2, 18, 0, 1, -1)
 METADATA_OF_NO_TOPIC = struct.pack(">ihhihi", 8 + 2 + 4, 3, 1, 1, -1, 0)
 
 
-def answers(port: int, *, timeout: float = 1.0) -> bool:
+def answers(port: int, host: str = "127.0.0.1", *, timeout: float = 1.0) -> bool:
     """Whether an ApiVersions request gets a reply without error."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
+        with socket.create_connection((host, port), timeout=timeout) as connection:
             connection.sendall(API_VERSIONS)
             head = connection.recv(10, socket.MSG_WAITALL)
     except OSError:

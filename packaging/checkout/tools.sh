@@ -20,7 +20,7 @@ packages_of() {
         native-*) packages_of native && packages_of "${1#native-}" ;;
         unit) echo "git $java" ;;
         daemon) echo "kcat make procps $java" ;;
-        chaos) echo "procps $java" ;;
+        chaos) echo "iproute2 nftables procps $java" ;;
         compat) echo "kcat $java" ;;
         spark) echo "$java" ;;
         package)

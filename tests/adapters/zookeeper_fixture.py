@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,17 +18,19 @@ JAR_DIRECTORY = Path("/usr/share/java")
 
 
 class ZookeeperServer:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, address: str = "127.0.0.1", on_host: Sequence[str] = ()) -> None:
+        """`on_host`: what a command begins with that runs where the address is."""
         java = shutil.which("java")
         missing = [name for name in JARS if not (JAR_DIRECTORY / name).exists()]
         assert java and not missing, f"ZooKeeper can't be started: java={java}, missing jars {missing}"
         self.port = _free_port()
+        self._address = address
         self._directory = directory
         (directory / "zoo.cfg").write_text(
             "tickTime=200\n"
             f"dataDir={directory}/data\n"
             f"clientPort={self.port}\n"
-            "clientPortAddress=127.0.0.1\n"
+            f"clientPortAddress={address}\n"
             "admin.enableServer=false\n"
             "4lw.commands.whitelist=srvr\n"
             "maxClientCnxns=0\n"
@@ -46,7 +49,7 @@ class ZookeeperServer:
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self._log = (directory / "log").open("wb")
         self._process = subprocess.Popen(
-            [java, *options, "-cp", classpath, main, str(directory / "zoo.cfg")],
+            [*on_host, java, *options, "-cp", classpath, main, str(directory / "zoo.cfg")],
             stdout=self._log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -55,7 +58,7 @@ class ZookeeperServer:
 
     @property
     def hosts(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self._address}:{self.port}"
 
     def pause(self) -> None:
         os.kill(self._process.pid, signal.SIGSTOP)
@@ -73,14 +76,14 @@ class ZookeeperServer:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             assert self._process.poll() is None, (self._directory / "log").read_text()
-            if b"Mode:" in _four_letters(self.port, b"srvr"):
+            if b"Mode:" in _four_letters(self._address, self.port, b"srvr"):
                 return
         raise AssertionError("ZooKeeper did not serve within 60 s")
 
 
-def _four_letters(port: int, word: bytes) -> bytes:
+def _four_letters(address: str, port: int, word: bytes) -> bytes:
     try:
-        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+        with socket.create_connection((address, port), 1) as connection:
             connection.sendall(word)
             return connection.recv(4096)
     except OSError:

@@ -8,19 +8,21 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from tests.chaos.hosts import ZOOKEEPER, HostedBroker, HostedCluster
+from tests.chaos.network import How
 from tests.chaos.workload import Promises
-from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS, KafkadInCluster
-from tests.daemon.test_cluster_transactions import Transactional
+from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS
 
 SHORT_S = SESSION_TIMEOUT_MS / 1000 / 4
 LONG_S = SESSION_TIMEOUT_MS / 1000 * 2
 CALM_S = 4.0
+HOW: tuple[How, ...] = ("drop", "reject with tcp reset")
 
 
 class Faults:
     """`play` until the time is over: one after the other, with some calm in which the cluster may recover or not."""
 
-    def __init__(self, cluster: Transactional, promises: Promises, seed: int) -> None:
+    def __init__(self, cluster: HostedCluster, promises: Promises, seed: int) -> None:
         self._cluster = cluster
         self._promises = promises
         self._random = random.Random(seed)
@@ -39,11 +41,18 @@ class Faults:
             self.zookeeper_hangs_for_a_moment,
             self.zookeeper_hangs_for_longer_than_sessions,
             self.all_are_killed,
+            self.broker_and_zookeeper_are_cut_off_from_each_other,
+            self.two_brokers_are_cut_off_from_each_other,
+            self.one_broker_does_not_hear_another,
+            self.broker_hears_clients_only,
+            self.broker_is_unplugged,
+            self.disk_is_full,
         )
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self._promises.broken:
             fault = self._random.choice(kinds)
             print(f"{time.strftime('%X')} {fault.__name__}", flush=True)
+            self.start_what_ended()
             fault()
             self._promises.count(fault.__name__.replace("_", " "))
             self._wait(self._random.uniform(0, CALM_S))
@@ -51,8 +60,8 @@ class Faults:
     def _wait(self, seconds: float) -> None:
         self._pause.wait(seconds)
 
-    def _any(self) -> KafkadInCluster:
-        return self._random.choice(list(self._cluster.brokers.values()))
+    def _any(self) -> HostedBroker:
+        return self._random.choice(list(self._cluster.hosted.values()))
 
     def process_is_killed(self) -> None:
         """The supervisor starts another."""
@@ -106,8 +115,54 @@ class Faults:
         self._wait(seconds)
         self._cluster.server.resume()
 
+    def broker_and_zookeeper_are_cut_off_from_each_other(self) -> None:
+        self._cut_both_ways(self._any().folder.name, ZOOKEEPER)
+
+    def two_brokers_are_cut_off_from_each_other(self) -> None:
+        one, other = self._random.sample([broker.folder.name for broker in self._cluster.hosted.values()], 2)
+        self._cut_both_ways(one, other)
+
+    def _cut_both_ways(self, one: str, other: str) -> None:
+        how = self._random.choice(HOW)
+        self._cluster.network.cut(one, [other], how)
+        self._cluster.network.cut(other, [one], how)
+        self._heal_later()
+
+    def one_broker_does_not_hear_another(self) -> None:
+        one, other = self._random.sample([broker.folder.name for broker in self._cluster.hosted.values()], 2)
+        self._cluster.network.cut(one, [other], self._random.choice(HOW))
+        self._heal_later()
+
+    def broker_hears_clients_only(self) -> None:
+        """It leads on for its clients, until its session is over by its own clock."""
+        deaf = self._any().folder.name
+        others = [broker.folder.name for broker in self._cluster.hosted.values() if broker.folder.name != deaf]
+        self._cluster.network.cut(deaf, [ZOOKEEPER, *others], self._random.choice(HOW))
+        self._heal_later()
+
+    def broker_is_unplugged(self) -> None:
+        self._cluster.network.unplug(self._any().folder.name)
+        self._heal_later()
+
+    def _heal_later(self) -> None:
+        self._wait(self._random.uniform(0, LONG_S * 2))
+        self._cluster.network.heal()
+
+    def disk_is_full(self) -> None:
+        """A broker whose only log directory fails ends; it is started again when there is room."""
+        broker = self._any()
+        broker.fill_disk()
+        self._wait(self._random.uniform(SHORT_S, LONG_S * 2))
+        broker.empty_disk()
+        self.start_what_ended()
+
+    def start_what_ended(self) -> None:
+        for broker in self._cluster.hosted.values():
+            if broker.has_ended:
+                broker.start()
+
     def all_are_killed(self) -> None:
-        brokers = list(self._cluster.brokers.values())
+        brokers = list(self._cluster.hosted.values())
         for broker in brokers:
             broker.kill()
         self._random.shuffle(brokers)

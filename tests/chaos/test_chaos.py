@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from tests.chaos.faults import Faults
+from tests.chaos.hosts import HostedCluster
 from tests.chaos.workload import (
     IN_TRANSACTIONS,
     PARTITIONS,
@@ -23,7 +24,6 @@ from tests.chaos.workload import (
     Writer,
     consumer,
 )
-from tests.daemon.test_cluster_transactions import Transactional
 
 SECONDS = float(os.environ.get("KAFKAD_CHAOS_SECONDS", "60"))
 SEED = int(os.environ.get("KAFKAD_CHAOS_SEED", random.randrange(1_000_000)))
@@ -31,9 +31,9 @@ CLIENTS: tuple[type[Client], ...] = (Writer, Transactions, Reader, Member, Admin
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Transactional]:
+def cluster(tmp_path: Path) -> Iterator[HostedCluster]:
     with ExitStack() as ends:
-        made = Transactional(tmp_path, ends)
+        made = HostedCluster(tmp_path, ends)
         rows = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
         for name in (WRITTEN, IN_TRANSACTIONS):
             made.create(1, name, rows)
@@ -42,7 +42,7 @@ def cluster(tmp_path: Path) -> Iterator[Transactional]:
 
 
 @pytest.mark.timeout(SECONDS * 2 + 600)
-def test_what_was_promised_holds_whatever_happens(cluster: Transactional) -> None:
+def test_what_was_promised_holds_whatever_happens(cluster: HostedCluster) -> None:
     print(f"KAFKAD_CHAOS_SEED={SEED}")
     promises = Promises()
     clients = [kind(cluster.bootstrap, promises, SEED) for kind in CLIENTS]
@@ -70,7 +70,7 @@ def test_what_was_promised_holds_whatever_happens(cluster: Transactional) -> Non
     assert not promises.broken, "\n".join(promises.broken)
 
 
-def check_writes(cluster: Transactional, promises: Promises) -> None:
+def check_writes(cluster: HostedCluster, promises: Promises) -> None:
     for partition, acknowledged in promises.acknowledged.items():
         found = everything(cluster, WRITTEN, partition)
         values = list(found.values())
@@ -82,7 +82,7 @@ def check_writes(cluster: Transactional, promises: Promises) -> None:
         check_seen(promises, WRITTEN, partition, found)
 
 
-def check_transactions(cluster: Transactional, promises: Promises) -> None:
+def check_transactions(cluster: HostedCluster, promises: Promises) -> None:
     read = [everything(cluster, IN_TRANSACTIONS, partition) for partition in range(PARTITIONS)]
     for partition, found in enumerate(read):
         numbers = [int(value) for value in found.values()]
@@ -99,7 +99,7 @@ def check_seen(promises: Promises, topic: str, partition: int, found: dict[int, 
     assert not gone, f"{topic}-{partition}: {len(gone)} records were read and are gone: {sorted(gone.items())[:5]}"
 
 
-def everything(cluster: Transactional, topic: str, partition: int) -> dict[int, bytes]:
+def everything(cluster: HostedCluster, topic: str, partition: int) -> dict[int, bytes]:
     """All committed records by offset."""
     found: dict[int, bytes] = {}
     with consumer(cluster.bootstrap, "check") as reader:
@@ -112,7 +112,7 @@ def everything(cluster: Transactional, topic: str, partition: int) -> dict[int, 
             found[int(message.offset() or 0)] = bytes(message.value() or b"")
 
 
-def check_replicas(cluster: Transactional, _promises: Promises) -> None:
+def check_replicas(cluster: HostedCluster, _promises: Promises) -> None:
     """Byte by byte, however the bytes are divided into segments."""
     for broker in cluster.brokers.values():
         assert broker.stop() == 0, "a stop in order is one"
@@ -129,4 +129,4 @@ def check_replicas(cluster: Transactional, _promises: Promises) -> None:
             # Compacted: each replica by itself.
             continue
         assert len(replicas) == 3, f"{name} is on {sorted(replicas)} only"
-        assert len(set(replicas.values())) == 1, f"{name} differs: {({at: len(log) for at, log in replicas.items()})}"
+        assert len(set(replicas.values())) == 1, f"{name} differs: { ({at: len(log) for at, log in replicas.items()}) }"

@@ -27,23 +27,24 @@ SETTINGS = {
 class Cluster:
     def __init__(self, folder: Path, ends: ExitStack) -> None:
         (folder / "zookeeper").mkdir()
-        self.server = ZookeeperServer(folder / "zookeeper")
+        self.server = self.zookeeper_in(folder / "zookeeper")
         ends.callback(self.server.stop)
         hosts = f"{self.server.hosts}/a/chroot"
-        self.brokers = {
-            each: ends.enter_context(
-                KafkadInCluster(
-                    folder / str(each),
-                    {"zookeeper.connect": hosts, "node.id": str(each), **self.settings_of(folder / str(each))},
-                )
-            )
-            for each in (1, 2, 3)
-        }
+        self.brokers: dict[int, KafkadInCluster] = {}
+        for each in (1, 2, 3):
+            settings = {"zookeeper.connect": hosts, "node.id": str(each), **self.settings_of(folder / str(each))}
+            self.brokers[each] = ends.enter_context(self.broker_in(folder / str(each), settings))
         self.zookeeper = KazooClient(hosts)
         self.zookeeper.start()
         ends.callback(self.zookeeper.close)
         ends.callback(self.zookeeper.stop)
         self.wait_until(lambda: self.known(3) == {1, 2, 3}, "broker 3 knows all three")
+
+    def zookeeper_in(self, folder: Path) -> ZookeeperServer:
+        return ZookeeperServer(folder)
+
+    def broker_in(self, folder: Path, settings: dict[str, str]) -> KafkadInCluster:
+        return KafkadInCluster(folder, settings)
 
     def settings_of(self, _folder: Path) -> dict[str, str]:
         """Of the broker that has this folder."""
