@@ -140,20 +140,20 @@ class LedPartition:
         Followers that are behind for too long leave, first of all; one that has everything committed, and all records
         from before this leader epoch, joins if its broker is in `live`.
         """
-        if self._wanted is not None:
-            if self._retry_ms is None or now_ms < self._retry_ms:
-                return None
+        if self._retry_ms is not None and now_ms >= self._retry_ms:
             self._retry_ms = None
-            return self._wanted
+            if self._wanted is not None:
+                return self._wanted
+        if self._wanted is not None:
+            return None
         isr = self.state.isr
         staying = tuple(each for each in isr if not self._is_out_of_sync(each, log_end, now_ms))
         if len(staying) < len(isr):
             self._wanted = staying
-        elif self._retry_ms is None or now_ms >= self._retry_ms:
+            self._retry_ms = None
+        elif self._retry_ms is None:
             joining = self._joining(high_watermark, live)
             self._wanted = (*isr, joining) if joining is not None else None
-        if self._wanted is not None:
-            self._retry_ms = None
         return self._wanted
 
     def _is_out_of_sync(self, replica: int, log_end: int, now_ms: int) -> bool:
@@ -213,7 +213,9 @@ class LedPartition:
         return min([log_start, *starts])
 
     def next_look_ms(self, log_end: int, now_ms: int) -> int | None:
-        """When somebody is behind for too long, or a change may be asked for again; None if nothing is to come."""
+        """When somebody is behind for too long, or a change may be asked for again: later than `now_ms` when
+        `begin_isr_change` was called with it. None if nothing is to come.
+        """
         due = [] if self._retry_ms is None else [self._retry_ms]
         for follower in self._followers.values():
             too_late_ms = follower.caught_up_ms + self.max_lag_ms + 1

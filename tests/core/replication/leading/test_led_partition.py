@@ -152,6 +152,18 @@ def test_a_refused_change_is_asked_for_again_after_a_pause(code: ErrorCode, paus
     assert partition.begin_isr_change(10, 10, pause_ms, ALL) == (1, 2, 3)
 
 
+def test_a_refused_change_that_nobody_wants_any_more_is_not_waited_for() -> None:
+    partition = led((1, 2))
+    fetched(partition, 2, 10)
+    fetched(partition, 3, 10)
+    assert partition.begin_isr_change(10, 10, 0, ALL) == ALL
+    partition.answered(ErrorCode.INELIGIBLE_REPLICA, partition.state, 0)
+    assert partition.next_look_ms(10, 0) == REJOIN_MS
+    assert partition.begin_isr_change(10, 10, REJOIN_MS, (1, 2)) is None
+    assert partition.next_look_ms(10, REJOIN_MS) is None
+    assert partition.begin_isr_change(10, 10, REJOIN_MS + 1, ALL) == ALL
+
+
 def test_a_change_of_an_old_state_waits_for_the_metadata() -> None:
     partition = led((1, 2))
     fetched(partition, 2, 10)
