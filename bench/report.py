@@ -7,7 +7,6 @@ from pathlib import Path
 
 from bench.figures import Better, Figure
 
-_YARDSTICK = "apache"
 _SUBJECT = "kafkad"
 
 
@@ -28,7 +27,7 @@ def load(path: Path) -> list[Figure]:
     return [Figure(**{**row, "better": Better(row["better"])}) for row in rows]
 
 
-def table(results: Mapping[str, Sequence[Figure]], floor: Mapping[str, float]) -> str:
+def table(results: Mapping[str, Sequence[Figure]], floor: Mapping[str, float], yardstick: str = "apache") -> str:
     """One line for each figure; the ratio says how many times better kafkad is than Apache Kafka."""
     brokers = list(results)
     lines = [f"| row | figure | {' | '.join(brokers)} | kafkad is better by |"]
@@ -39,7 +38,8 @@ def table(results: Mapping[str, Sequence[Figure]], floor: Mapping[str, float]) -
         present = [of_broker.get(key) for of_broker in cells.values()]
         unit = next(figure.unit for figure in present if figure is not None)
         title = f"| {key[0]} | {key[1]}{', ' + unit if unit else ''} "
-        lines.append(title + "".join(f"| {_number(figure)} " for figure in present) + f"| {_ratio(cells, key)} |")
+        numbers = "".join(f"| {_number(figure)} " for figure in present)
+        lines.append(f"{title}{numbers}| {_ratio(cells, key, yardstick)} |")
     lines.append("")
     lines += [f"Floor of this machine, {name}: {seconds:.2f} CPU s/GB" for name, seconds in floor.items()]
     return "\n".join(lines)
@@ -53,8 +53,8 @@ def _number(figure: Figure | None) -> str:
     return f"{figure.value:,.0f}" if figure.value >= 1_000 else f"{figure.value:.3g}"
 
 
-def _ratio(cells: Mapping[str, Mapping[tuple[str, str], Figure]], key: tuple[str, str]) -> str:
-    ours, theirs = cells.get(_SUBJECT, {}).get(key), cells.get(_YARDSTICK, {}).get(key)
+def _ratio(cells: Mapping[str, Mapping[tuple[str, str], Figure]], key: tuple[str, str], yardstick: str) -> str:
+    ours, theirs = cells.get(_SUBJECT, {}).get(key), cells.get(yardstick, {}).get(key)
     if ours is None or theirs is None:
         return ""
     if ours.value == 0 and theirs.value:

@@ -22,7 +22,8 @@ class ApacheKafka(RunningBroker):
     def __init__(self, folder: Path, overrides: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, overrides)
         self._properties = folder / "server.properties"
-        self._controller_port = free_port()
+        self.controller_port = free_port()
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
     def command(self) -> list[str]:
         return broker_command(self._properties)
@@ -31,15 +32,14 @@ class ApacheKafka(RunningBroker):
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = self._settings() | self.overrides
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # One word: an id may begin with a dash, and would be taken for an option.
-        args = ["format", f"--cluster-id={cluster_id}", "-c", str(self._properties)]
+        args = ["format", f"--cluster-id={self.cluster_id}", "-c", str(self._properties)]
         # Eligible leader replicas exist with several brokers only, and would show in each topic's settings.
         done = kafka_tool("kafka-storage", *args, "--feature", "eligible.leader.replicas.version=0")
         assert done.returncode == 0, f"kafka-storage format: {done.stderr.decode()}"
 
     def _settings(self) -> dict[str, str]:
-        controller = f"127.0.0.1:{self._controller_port}"
+        controller = f"127.0.0.1:{self.controller_port}"
         return {
             "process.roles": "broker,controller",
             "node.id": "1",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from bench.brokers.broker import RunningBroker
 from bench.brokers.jars import kafka_on_zookeeper_libs
@@ -20,6 +21,8 @@ class ApacheKafkaOnZookeeper(RunningBroker):
 
     name = "Apache Kafka on ZooKeeper"
     clean_exits = frozenset({0, 143})
+    flags: ClassVar[tuple[str, ...]] = ("-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    """Quick to start; a benchmark wants those of Kafka's scripts."""
 
     def __init__(self, folder: Path, hosts: str, overrides: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, overrides)
@@ -27,9 +30,9 @@ class ApacheKafkaOnZookeeper(RunningBroker):
 
     def command(self) -> list[str]:
         libs = ":".join(sorted(str(jar) for jar in kafka_on_zookeeper_libs().glob("*.jar")))
-        flags = ["-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
         log_config = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
-        return ["java", *flags, log_config, "-cp", libs, "kafka.Kafka", str(self.folder / "server.properties")]
+        java = ["java", *self.flags, "-Djava.awt.headless=true", log_config, "-cp", libs]
+        return [*java, "kafka.Kafka", str(self.folder / "server.properties")]
 
     def _ready_or_dead(self) -> bool:
         """It answers before its controller has told it of any broker; clients that ask then wait for minutes."""

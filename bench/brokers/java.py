@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.brokers.jars import kafka_libs
 
 _LOG_CONFIG = Path(__file__).parent / "log4j2.properties"
-_BROKER_FLAGS = (
+BROKER_FLAGS = (
     "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
     "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
@@ -58,7 +58,7 @@ _TUNED = frozenset({"kafka-producer-perf-test", "kafka-consumer-perf-test"})
 
 def broker_command(properties: Path) -> list[str]:
     """The command line of an Apache Kafka broker, as kafka-server-start.sh composes it."""
-    return ["java", *_BROKER_FLAGS, *class_path(), "kafka.Kafka", str(properties)]
+    return ["java", *BROKER_FLAGS, *class_path(), "kafka.Kafka", str(properties)]
 
 
 def tool_command(name: str, args: Sequence[str]) -> list[str]:

@@ -1,6 +1,6 @@
-"""A real ZooKeeper server (Debian package `zookeeper`) on a free loopback port, for contract tests.
+"""A real ZooKeeper server (Debian package `zookeeper`) on a free port of loopback, or of a host of its own.
 
-Missing Java or jars fail the tests: a contract that is skipped proves nothing.
+Missing Java or jars fail what needs it: a contract that is skipped proves nothing.
 """
 
 import os
@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from bench.brokers.ports import free_port
+
 JARS = ("zookeeper.jar", "slf4j-log4j12.jar", "log4j-1.2.jar")
 JAR_DIRECTORY = Path("/usr/share/java")
 
@@ -23,7 +25,7 @@ class ZookeeperServer:
         java = shutil.which("java")
         missing = [name for name in JARS if not (JAR_DIRECTORY / name).exists()]
         assert java and not missing, f"ZooKeeper can't be started: java={java}, missing jars {missing}"
-        self.port = _free_port()
+        self.port = free_port()
         self._address = address
         self._directory = directory
         (directory / "zoo.cfg").write_text(
@@ -95,10 +97,3 @@ def _four_letters(address: str, port: int, word: bytes) -> bytes:
             with suppress(TimeoutError):
                 nothing.accept()
         return b""
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

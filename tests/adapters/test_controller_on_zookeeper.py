@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.errors import ErrorCode
-from tests.adapters.zookeeper_fixture import ZookeeperServer
 from tests.core.controller.world import Crash, CrashingStore, World
 
 

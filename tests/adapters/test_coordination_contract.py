@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import pytest
 from kazoo.client import KazooClient
 
+from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.coordination_store import (
@@ -35,7 +36,6 @@ from kafkad.core.coordination_store import (
     WatchKind,
 )
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
-from tests.adapters.zookeeper_fixture import ZookeeperServer
 
 _chroots = itertools.count()
 

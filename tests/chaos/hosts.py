@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from errno import ENOSPC
 from pathlib import Path
 
-from tests.adapters.zookeeper_fixture import ZookeeperServer
+from bench.brokers.zookeeper import ZookeeperServer
 from tests.chaos.network import Network
 from tests.daemon.cluster_broker import KafkadInCluster
 from tests.daemon.test_cluster_transactions import Transactional

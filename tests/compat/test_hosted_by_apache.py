@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 
 from bench.brokers.apache_on_zookeeper import ApacheKafkaOnZookeeper
 from bench.brokers.processes import eventually
-from tests.adapters.zookeeper_fixture import ZookeeperServer
+from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.cluster_broker import KafkadInCluster
 
 WITHIN_S = 60.0

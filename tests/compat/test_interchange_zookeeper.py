@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from bench.brokers.apache_on_zookeeper import ApacheKafkaOnZookeeper
 from bench.brokers.daemon import Kafkad
+from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.cli.commands.adopt import adopt
 from kafkad.client.broker_client import BrokerClient
-from tests.adapters.zookeeper_fixture import ZookeeperServer
 from tests.compat import written_logs
 from tests.compat.served_logs import differences, served
 

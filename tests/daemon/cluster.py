@@ -11,7 +11,7 @@ from kafka.errors import KafkaError  # type: ignore[import-untyped]
 from kazoo.client import KazooClient
 
 from bench.brokers.processes import eventually
-from tests.adapters.zookeeper_fixture import ZookeeperServer
+from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.cluster_broker import KafkadInCluster
 
 WITHIN_S = 60.0

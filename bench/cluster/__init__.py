@@ -1,0 +1,1 @@
+"""Three brokers under load, and when they die: `python -m bench.cluster`."""
