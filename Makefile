@@ -5,6 +5,7 @@
 # make test     every test, through tox (ENVS=unit,native-unit,… chooses), with the tools they need
 # make deb      kafkad_VERSION_amd64.deb for Debian 12
 # make dist     the wheel and the source distribution in dist/
+# make bench-cluster  the same of three brokers each, replicated writes and kills (BENCH="--quick --kinds kafkad")
 # make bench    kafkad and Apache Kafka in turn on the same work (BENCH="--quick --rows start idle" chooses)
 
 VENV ?= .venv
@@ -15,7 +16,7 @@ BENCH ?=
 BROKERS ?= 3
 ZOOKEEPER_PORT ?= 2181
 
-.PHONY: run cluster venv native test deb dist bench
+.PHONY: run cluster venv native test deb dist bench bench-cluster
 
 # exec: the broker is what the terminal's Ctrl-C and make's own signals reach.
 run: $(VENV)/installed
@@ -58,3 +59,7 @@ dist: $(VENV)/installed
 
 bench: $(VENV)/installed
 	@$(VENV)/bin/python -m bench $(BENCH)
+
+bench-cluster: $(VENV)/installed
+	@packaging/checkout/tools.sh cluster
+	@$(VENV)/bin/python -m bench.cluster $(BENCH)
