@@ -20,6 +20,9 @@ LAST_PRODUCER_EPOCH = 2**15 - 1
 NO_SEQUENCE = -1
 NO_LEADER = -1
 NO_LEADER_EPOCH = -1
+RECOVERED = 0
+RECOVERING = 1
+"""Values of `leader_recovery_state` (KIP-704): RECOVERING from an unclean election until the next AlterPartition."""
 NO_OWNER = -1
 """Stands for no worker: this broker has no replica of the partition."""
 NO_GENERATION = -1

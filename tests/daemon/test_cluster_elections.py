@@ -1,8 +1,10 @@
 """Leaders of a cluster that nobody asks for: preferred ones lead again, and unclean ones where a topic allows them."""
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
@@ -62,3 +64,13 @@ def test_a_topic_that_may_lose_records_gets_a_leader_at_once(cluster: Cluster) -
     allow_unclean_elections(cluster, 1, "u")
     cluster.wait_until(lambda: cluster.leaders(1, "u") == [3], "it leads")
     assert cluster.in_sync(1, "u") == [{3}]
+    assert state_node(cluster, "u")["leader_recovery_state"] == 1
+    cluster.brokers[2].start()
+    cluster.wait_until(lambda: cluster.in_sync(1, "u") == [{2, 3}], "who led before is in sync again")
+    assert "leader_recovery_state" not in state_node(cluster, "u")
+
+
+def state_node(cluster: Cluster, topic: str) -> dict[str, Any]:
+    data, _ = cluster.zookeeper.get(f"/brokers/topics/{topic}/partitions/0/state")
+    node: dict[str, Any] = json.loads(data)
+    return node

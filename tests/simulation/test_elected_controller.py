@@ -56,7 +56,7 @@ from kafkad.core.coordination_store import (
     SessionSuspended,
 )
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import TopicPartition
+from kafkad.core.types import RECOVERED, RECOVERING, TopicPartition
 from kafkad.plugins.leader_election import PreferredReplica
 
 SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
@@ -429,6 +429,7 @@ class ClusterRun:
                 leader_epoch=state.leader_epoch,
                 new_isr_with_epochs=tuple(IsrMember(broker_id=each) for each in isr),
                 partition_epoch=state.partition_epoch,
+                leader_recovery_state=self.random.choice((RECOVERED, state.leader_recovery_state)),
             )
             topics = (AlterPartitionTopic(topic_id=topic_id, partitions=(wanted,)),)
             self.asked.append(AlterPartitionRequest(broker_id=broker.id, broker_epoch=broker.epoch, topics=topics))
@@ -585,9 +586,17 @@ class ClusterRun:
         assert new.state.leader_epoch >= old.state.leader_epoch, f"{at}: the leader epoch went back"
         if new.state.leader_epoch == old.state.leader_epoch:
             assert new.state.leader == old.state.leader, f"{at}: two leaders in one epoch"
+        self.check_recovery(at, old, new)
         grown = set(new.state.isr) - set(old.state.isr)
         may_grow = self.isr_may_grow or at[0] in self.unclean
         assert may_grow or not grown, f"{at}: {grown} came in sync without their leader's word"
+
+    def check_recovery(self, at: tuple[UUID, int], old: Stored, new: Stored) -> None:
+        """It begins with an unclean election, and only with one."""
+        was, is_now = (each.state.leader_recovery_state == RECOVERING for each in (old, new))
+        assert was or not is_now or at[0] in self.unclean, f"{at} recovers from an election that was clean"
+        if new.version == old.version + 1 and new.state.leader not in (NO_LEADER, *old.state.isr):
+            assert is_now, f"{at}: {new.state.leader} leads, {old.state.isr} were in sync, and nobody is told"
 
     def settle(self) -> None:
         """All brokers are back and everything arrives."""
@@ -636,7 +645,9 @@ class ClusterRun:
         rows = {(name, row.index): row for name, topic in image.topics.items() for row in topic.partitions}
         for at, row in rows.items():
             assert row.leader != NO_LEADER, f"{at} has no leader"
-            assert self.known[image.topics[at[0]].id, at[1]].version == row.partition_epoch
+            stored = self.known[image.topics[at[0]].id, at[1]]
+            assert stored.version == row.partition_epoch
+            assert (stored.state.leader_recovery_state == RECOVERING) == (row.leader_recovery_state == RECOVERING)
         for broker in self.brokers.values():
             known = {at: (each.leader, each.isr, each.zk_version) for at, each in broker.metadata.items()}
             mine = {at: row.leader_epoch for at, row in rows.items() if broker.id in row.replicas}

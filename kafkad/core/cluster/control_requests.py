@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import NO_LEADER, NO_LEADER_EPOCH, NO_TOPIC_ID
+from kafkad.core.types import NO_LEADER, NO_LEADER_EPOCH, NO_TOPIC_ID, RECOVERED
 
 NO_BROKER_EPOCH = -1
 """A sender of an old version: the receiver does not check it."""
@@ -17,9 +17,6 @@ LEADER_DURING_DELETE = -2
 """The leader of a partition whose topic is being deleted: brokers drop it from their metadata."""
 EPOCH_DURING_DELETE = -2
 """The leader epoch in StopReplica for a topic that is being deleted: not compared."""
-RECOVERED = 0
-RECOVERING = 1
-"""The values of `leader_recovery_state`: RECOVERING after an unclean election, until the next AlterPartition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,14 @@ unless unclean election is allowed.
 
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import cast
 
 from kafkad.core.controller.image import NO_LEADER, Broker
 from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.topics.assignment import Assignment
 from kafkad.core.election import ElectionContext, ElectionReason, LeaderElectionStrategy, elect
-from kafkad.core.types import BrokerId, TopicPartition
+from kafkad.core.types import RECOVERING, BrokerId, TopicPartition
 
 FIRST_LEADER_EPOCH = 0
 
@@ -80,12 +81,12 @@ class Electorate:
                 return another
         if leader == NO_LEADER and state.leader == NO_LEADER:
             return None
-        return PartitionState(
+        return replace(
+            state,
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
             # The last in-sync replica stays in the ISR, dead or not: only it has all records.
             isr=self._of_electable(partition, state.isr) or state.isr,
-            partition_epoch=state.partition_epoch,
         )
 
     def state_after_leaving(
@@ -95,11 +96,11 @@ class Electorate:
         leader = self._elect(partition, assignment, state.isr, ElectionReason.CONTROLLED_SHUTDOWN)
         if leader == NO_LEADER:
             return None
-        return PartitionState(
+        return replace(
+            state,
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
             isr=tuple(replica for replica in state.isr if replica not in self._shutting_down),
-            partition_epoch=state.partition_epoch,
         )
 
     def preferred_state(
@@ -109,11 +110,10 @@ class Electorate:
         leader = self._elect(partition, assignment, state.isr, ElectionReason.PREFERRED)
         if leader in (NO_LEADER, state.leader):
             return None
-        return PartitionState(
+        return replace(
+            state,
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
-            isr=state.isr,
-            partition_epoch=state.partition_epoch,
         )
 
     def reassigned_state(
@@ -124,11 +124,11 @@ class Electorate:
         leader = state.leader
         if leader not in isr or not self.is_online(partition, leader):
             leader = self._elect(partition, replicas, isr, ElectionReason.REASSIGNMENT)
-        return PartitionState(
+        return replace(
+            state,
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
             isr=isr,
-            partition_epoch=state.partition_epoch,
         )
 
     def unclean_state(
@@ -139,11 +139,12 @@ class Electorate:
         if leader == NO_LEADER:
             return None
         in_sync = self._of_electable(partition, state.isr)
-        return PartitionState(
+        return replace(
+            state,
             leader=leader,
             leader_epoch=state.leader_epoch + 1,
             isr=in_sync if leader in in_sync else (leader,),
-            partition_epoch=state.partition_epoch,
+            leader_recovery_state=state.leader_recovery_state if leader in state.isr else RECOVERING,
         )
 
     def _elect(

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from kafkad.core.types import NO_LEADER as NO_LEADER
 from kafkad.core.types import NO_OWNER as NO_OWNER
+from kafkad.core.types import RECOVERED
 
 NO_LOG_DIR = -1
 """The partition's log directory is offline, or it is being moved to none."""
@@ -26,6 +27,8 @@ class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
 
     `future_dir` is the log directory to which its owner is moving it. `adding` and `removing` are those of the replicas
     that a reassignment under way adds and removes; a broker knows them of its own partitions, the controller of all.
+    `leader_recovery_state` is what the controller last wrote (KIP-704): RECOVERING from an unclean election until the
+    leader's next AlterPartition. Only the controller looks at it.
     """
 
     index: int
@@ -40,6 +43,7 @@ class Partition(Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     future_dir: int = NO_LOG_DIR
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    leader_recovery_state: int = RECOVERED
 
 
 class Topic(Struct, frozen=True, array_like=True, kw_only=True):

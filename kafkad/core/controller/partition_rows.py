@@ -25,6 +25,7 @@ def make_partition(
         partition_epoch=state.partition_epoch,
         replicas=replicas,
         isr=state.isr,
+        leader_recovery_state=state.leader_recovery_state,
         future_dir=future_dir,
     )
 
@@ -38,6 +39,7 @@ def state_of(partition: Partition) -> PartitionState:
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         isr=partition.isr,
+        leader_recovery_state=partition.leader_recovery_state,
         partition_epoch=partition.partition_epoch,
     )
 
@@ -53,6 +55,7 @@ def offline_here(partition: Partition, state: PartitionState | None) -> Partitio
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         isr=state.isr,
+        leader_recovery_state=state.leader_recovery_state,
         partition_epoch=state.partition_epoch + 1,
     )
 
@@ -103,6 +106,7 @@ def in_state(row: Partition, state: PartitionState) -> Partition:
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         isr=state.isr,
+        leader_recovery_state=state.leader_recovery_state,
         partition_epoch=state.partition_epoch + 1,
     )
 

@@ -90,6 +90,7 @@ class Announcer:
             adding_replicas=row.adding,
             removing_replicas=row.removing,
             is_new=is_new or is_added,
+            leader_recovery_state=row.leader_recovery_state,
         )
 
     def _live_leader(self, broker_id: int) -> LiveLeader:

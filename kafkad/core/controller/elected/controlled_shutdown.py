@@ -4,6 +4,7 @@ A partition with one replica stays as it is: it has nowhere to go.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.image import Partition, Topic
@@ -23,12 +24,8 @@ def not_in_sync(leaving: int, row: Partition) -> PartitionState | None:
     """The state without a follower in the in-sync replicas; None: it is none of them."""
     if row.leader == leaving or leaving not in row.isr or len(row.isr) < 2:
         return None
-    return PartitionState(
-        leader=row.leader,
-        leader_epoch=row.leader_epoch + 1,
-        isr=tuple(replica for replica in row.isr if replica != leaving),
-        partition_epoch=row.partition_epoch,
-    )
+    isr = tuple(replica for replica in row.isr if replica != leaving)
+    return replace(state_of(row), leader_epoch=row.leader_epoch + 1, isr=isr)
 
 
 def partitions_of(

@@ -31,7 +31,7 @@ from kafkad.core.controller.reassignments import under_way
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import TopicPartition
+from kafkad.core.types import RECOVERED, TopicPartition
 
 UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
 
@@ -111,12 +111,7 @@ class ElectedController(ReassigningController):
         kept = tuple(replica for replica in state.isr if electorate.is_online(at, replica))
         if not electorate.is_online(at, state.leader) or kept == state.isr or not kept:
             return None
-        return PartitionState(
-            leader=state.leader,
-            leader_epoch=state.leader_epoch + 1,
-            isr=kept,
-            partition_epoch=state.partition_epoch,
-        )
+        return replace(state, leader_epoch=state.leader_epoch + 1, isr=kept)
 
     def _may_be_unclean(self, topic: str) -> bool:
         of_topic = self.image.topics[topic].configs.get(UNCLEAN_LEADER_ELECTION_ENABLE)
@@ -200,14 +195,10 @@ class ElectedController(ReassigningController):
                     refusals[wanted.topic_id, each.partition_index] = code
                 elif topic is not None:
                     row = topic.partitions[each.partition_index]
-                    isr = tuple(member.broker_id for member in each.new_isr_with_epochs)
-                    if isr != row.isr:
-                        states[TopicPartition(topic.name, row.index)] = PartitionState(
-                            leader=row.leader,
-                            leader_epoch=row.leader_epoch,
-                            isr=isr,
-                            partition_epoch=row.partition_epoch,
-                        )
+                    before = state_of(row)
+                    after = replace(before, isr=_isr_of(each), leader_recovery_state=each.leader_recovery_state)
+                    if after != before:
+                        states[TopicPartition(topic.name, row.index)] = after
         self._alter(states)
         response = AlterPartitionResponse(
             error_code=ErrorCode.NONE,
@@ -237,11 +228,13 @@ class ElectedController(ReassigningController):
             return ErrorCode.FENCED_LEADER_EPOCH
         if sender != row.leader:
             return ErrorCode.INVALID_REQUEST
-        isr = tuple(member.broker_id for member in wanted.new_isr_with_epochs)
-        if isr == row.isr:
+        isr = _isr_of(wanted)
+        if isr == row.isr and wanted.leader_recovery_state == row.leader_recovery_state:
             return ErrorCode.NONE
         if wanted.partition_epoch < row.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION
+        if wanted.leader_recovery_state not in (RECOVERED, row.leader_recovery_state):
+            return ErrorCode.INVALID_REQUEST
         if sender not in isr or not set(isr) <= set(row.replicas) or len(set(isr)) < len(isr):
             return ErrorCode.INVALID_REQUEST
         eligible = (self.image.brokers.keys() - self._shutting_down) | {sender}
@@ -272,5 +265,10 @@ class ElectedController(ReassigningController):
             leader_id=row.leader,
             leader_epoch=row.leader_epoch,
             isr=row.isr,
+            leader_recovery_state=row.leader_recovery_state,
             partition_epoch=row.partition_epoch,
         )
+
+
+def _isr_of(wanted: AlterPartitionPartition) -> tuple[int, ...]:
+    return tuple(member.broker_id for member in wanted.new_isr_with_epochs)

@@ -8,7 +8,9 @@ import base64
 from typing import Annotated
 from uuid import UUID
 
-from msgspec import Meta, Struct, field, json
+from msgspec import UNSET, Meta, Struct, UnsetType, field, json
+
+from kafkad.core.types import RECOVERED, RECOVERING
 
 TOPICS = "/brokers/topics"
 BROKER_IDS = "/brokers/ids"
@@ -91,6 +93,7 @@ INT32_MAX = 2**31 - 1
 Number = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 """A broker id or an epoch, as requests can carry it."""
 Leader = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
+RecoveryState = Annotated[int, Meta(ge=RECOVERED, le=RECOVERING)]
 
 
 class TopicNode(Struct, frozen=True, kw_only=True):
@@ -102,11 +105,14 @@ class TopicNode(Struct, frozen=True, kw_only=True):
 
 
 class StateNode(Struct, frozen=True, kw_only=True):
+    """`leader_recovery_state` is written while it is RECOVERING only, as by Kafka."""
+
     controller_epoch: int
     leader: Leader
     version: int = 1
     leader_epoch: Number
     isr: tuple[Number, ...]
+    leader_recovery_state: RecoveryState | UnsetType = UNSET
 
 
 class ConfigNode(Struct, frozen=True, kw_only=True):

@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from msgspec import UNSET
+
 from kafkad.core.controller.image import NO_LEADER
+from kafkad.core.controller.store.nodes import StateNode
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
-from kafkad.core.types import NO_LEADER_EPOCH
+from kafkad.core.types import NO_LEADER_EPOCH, RECOVERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +19,18 @@ class PartitionState:
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    leader_recovery_state: int = RECOVERED
     partition_epoch: int = 0
+
+
+def stored_state(node: StateNode, version: int) -> PartitionState:
+    return PartitionState(
+        leader=node.leader,
+        leader_epoch=node.leader_epoch,
+        isr=node.isr,
+        leader_recovery_state=RECOVERED if node.leader_recovery_state is UNSET else node.leader_recovery_state,
+        partition_epoch=version,
+    )
 
 
 UNREADABLE = PartitionState(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH, isr=(), partition_epoch=-1)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from msgspec import UNSET
+
 from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import (
@@ -16,6 +18,7 @@ from kafkad.core.controller.store.stored_metadata import (
     RecordedDeletion,
     StoredMetadata,
     StoredTopic,
+    stored_state,
 )
 from kafkad.core.controller.store.storing import PartlyStored
 from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
@@ -32,7 +35,7 @@ from kafkad.core.coordination_store import (
     SetData,
 )
 from kafkad.core.ports import NoSpaceLeft
-from kafkad.core.types import NO_TOPIC_ID, TopicPartition
+from kafkad.core.types import NO_TOPIC_ID, RECOVERED, RECOVERING, TopicPartition
 
 # ZooKeeper accepts 1 MB a request (jute.maxbuffer); a topic node of 100,000 partitions alone comes near it.
 _TRANSACTION_BYTES = 512 * 1024
@@ -266,7 +269,7 @@ class MetadataTree:
                 states[name][index] = UNREADABLE
             elif node is not None and (node.data or not odd.are_errors):
                 state = odd.read(path, node.data, nodes.read_state)
-                states[name][index] = UNREADABLE if state is None else _state(state, node.version)
+                states[name][index] = UNREADABLE if state is None else stored_state(state, node.version)
         return states
 
     def _load_configs(self, paths: Sequence[str], odd: UnreadableNodes) -> list[dict[str, str]]:
@@ -284,6 +287,7 @@ class MetadataTree:
                 leader=state.leader,
                 leader_epoch=state.leader_epoch,
                 isr=state.isr,
+                leader_recovery_state=UNSET if state.leader_recovery_state == RECOVERED else RECOVERING,
             )
         )
 
@@ -308,10 +312,6 @@ class MetadataTree:
         for outcome in self._store.pipelined(list(changes), guard=self._term.guard):
             if isinstance(outcome, CoordinationError) and not (fine and isinstance(outcome, fine)):
                 raise outcome
-
-
-def _state(node: nodes.StateNode, version: int) -> PartitionState:
-    return PartitionState(leader=node.leader, leader_epoch=node.leader_epoch, isr=node.isr, partition_epoch=version)
 
 
 def _recorded_deletion(data: bytes) -> RecordedDeletion:

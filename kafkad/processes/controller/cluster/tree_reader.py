@@ -10,7 +10,7 @@ from msgspec import MsgspecError
 
 from kafkad.core.controller.image import NO_CONTROLLER
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.stored_metadata import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState, stored_state
 from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.hosting.hosting import NO_CONTROLLER_EPOCH
 from kafkad.core.hosting.start import AssignedTopic
@@ -63,12 +63,7 @@ def partition_states(
     for at, path, node in zip(places, paths, store.get_many(paths), strict=True):
         state = None if node is None else _decoded(path, node.data, nodes.read_state)
         if node is not None and state is not None:
-            states[at] = PartitionState(
-                leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                isr=state.isr,
-                partition_epoch=node.stat.version,
-            )
+            states[at] = stored_state(state, node.stat.version)
     return states
 
 

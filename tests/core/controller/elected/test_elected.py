@@ -32,6 +32,7 @@ from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.topics import TopicDefaults
 from kafkad.core.coordination_store import BadVersion
 from kafkad.core.errors import ErrorCode
+from kafkad.core.types import RECOVERED
 from kafkad.plugins.leader_election import PreferredReplica
 
 ID = UUID(int=7)
@@ -87,6 +88,7 @@ class World:
             leader_epoch=changed.get("leader_epoch", row.leader_epoch),
             new_isr_with_epochs=tuple(IsrMember(broker_id=each) for each in isr),
             partition_epoch=changed.get("partition_epoch", row.partition_epoch),
+            leader_recovery_state=changed.get("leader_recovery_state", RECOVERED),
         )
         sender = changed.get("sender", row.leader)
         request = AlterPartitionRequest(

@@ -4,7 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from kafkad.core.cluster.control_requests import LeaderAndIsrRequest
 from kafkad.core.controller.image import NO_LEADER
+from kafkad.core.controller.store import nodes
+from kafkad.core.errors import ErrorCode
+from kafkad.core.types import RECOVERED, RECOVERING
 from tests.core.controller.elected.test_elected import World, brokers
 
 UNCLEAN = {"unclean.leader.election.enable": "true"}
@@ -67,3 +71,66 @@ def test_a_new_controller_knows_what_is_allowed(world: World) -> None:
     world.store.set_data("/config/topics/t", b'{"version":1,"config":{"unclean.leader.election.enable":"true"}}')
     world.fail_over(brokers(2, 3))
     assert (world.row().leader, world.row().isr) == (2, (2,))
+
+
+# leader_recovery_state (KIP-704).
+
+
+@pytest.fixture
+def recovering(world: World) -> World:
+    """Broker 2 leads uncleanly."""
+    world.controller.configs_changed({"t": UNCLEAN}, {}, world.controller.settings)
+    return world
+
+
+def node(world: World) -> bytes:
+    return world.store.get(nodes.state_path("t", 0)).data
+
+
+def test_a_partition_recovers_from_an_unclean_election_until_its_leader_has_said_something(recovering: World) -> None:
+    assert recovering.stored().leader_recovery_state == RECOVERING
+    told = [request for _, request in recovering.sent() if isinstance(request, LeaderAndIsrRequest)]
+    assert told
+    assert {each.topic_states[0].partition_states[0].leader_recovery_state for each in told} == {RECOVERING}
+    assert recovering.alter((2, 3)) is ErrorCode.NONE
+    assert (recovering.row().leader_recovery_state, recovering.row().isr) == (RECOVERED, (2, 3))
+    assert b"leader_recovery_state" not in node(recovering), "written while it is recovering only"
+
+
+def test_the_end_of_a_recovery_is_a_change_though_the_in_sync_replicas_stay_the_same(recovering: World) -> None:
+    epoch = recovering.row().partition_epoch
+    assert recovering.alter((2,), leader_recovery_state=RECOVERING) is ErrorCode.NONE
+    assert recovering.row().partition_epoch == epoch, "it is so already"
+    assert recovering.alter((2,)) is ErrorCode.NONE
+    assert (recovering.row().partition_epoch, recovering.row().leader_recovery_state) == (epoch + 1, RECOVERED)
+    assert recovering.alter((2,), partition_epoch=epoch) is ErrorCode.NONE, "it is so already"
+    assert recovering.row().partition_epoch == epoch + 1
+
+
+def test_a_recovery_begins_with_an_election_alone(recovering: World) -> None:
+    assert recovering.alter((2,), leader_recovery_state=7) is ErrorCode.INVALID_REQUEST
+    assert recovering.alter((2, 3)) is ErrorCode.NONE
+    assert recovering.alter((2,), leader_recovery_state=RECOVERING) is ErrorCode.INVALID_REQUEST
+    assert recovering.row().isr == (2, 3)
+
+
+def test_elections_leave_a_recovery_as_it_is(recovering: World) -> None:
+    recovering.alter((2, 3), leader_recovery_state=RECOVERING)
+    recovering.controller.brokers_changed(brokers(3))
+    assert (recovering.row().leader, recovering.row().leader_recovery_state) == (3, RECOVERING)
+    recovering.controller.brokers_changed({})
+    assert (recovering.row().leader, recovering.stored().leader_recovery_state) == (NO_LEADER, RECOVERING)
+    recovering.fail_over(brokers(3))
+    assert (recovering.row().leader, recovering.stored().leader_recovery_state) == (3, RECOVERING)
+
+
+def test_what_another_controller_wrote_is_kept(world: World) -> None:
+    """As Apache Kafka writes it."""
+    path = nodes.state_path("t", 0)
+    told = b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":9,"isr":[2,3],"leader_recovery_state":%d}'
+    world.store.set_data(path, told % RECOVERING)
+    world.fail_over(brokers(3))
+    assert (world.row().leader, world.stored().leader_recovery_state) == (3, RECOVERING)
+    world.store.set_data(path, told % RECOVERED)
+    world.fail_over(brokers(3))
+    assert (world.row().leader, world.row().leader_recovery_state) == (3, RECOVERED)
