@@ -16,6 +16,7 @@ from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS
 SHORT_S = SESSION_TIMEOUT_MS / 1000 / 4
 LONG_S = SESSION_TIMEOUT_MS / 1000 * 2
 CALM_S = 4.0
+CLOCK_MS = 30 * 60 * 1000
 HOW: tuple[How, ...] = ("drop", "reject with tcp reset")
 
 
@@ -47,6 +48,7 @@ class Faults:
             self.broker_hears_clients_only,
             self.broker_is_unplugged,
             self.disk_is_full,
+            self.clock_jumps,
         )
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self._promises.broken:
@@ -155,6 +157,13 @@ class Faults:
         self._wait(self._random.uniform(SHORT_S, LONG_S * 2))
         broker.empty_disk()
         self.start_what_ended()
+
+    def clock_jumps(self) -> None:
+        """Less than the hour by which a record may be ahead of its broker."""
+        broker = self._any()
+        broker.set_clock(self._random.randint(-CLOCK_MS, CLOCK_MS))
+        self._wait(self._random.uniform(0, LONG_S * 2))
+        broker.set_clock(0)
 
     def start_what_ended(self) -> None:
         for broker in self._cluster.hosted.values():

@@ -1,4 +1,6 @@
-"""A cluster each broker of which, and its ZooKeeper, has a host of its own: a network address and a small disk."""
+"""A cluster each broker of which, and its ZooKeeper, has a host of its own: a network address, and of brokers a small
+disk and a clock.
+"""
 
 import subprocess
 from collections.abc import Mapping
@@ -14,6 +16,7 @@ from tests.daemon.test_cluster_transactions import Transactional
 ZOOKEEPER = "zookeeper"
 DISK_MB = 1_024
 _CHUNK = bytes(1 << 20)
+_CLOCK = Path(__file__).parent / "clock"
 
 
 class HostedBroker(KafkadInCluster):
@@ -23,9 +26,17 @@ class HostedBroker(KafkadInCluster):
         self._on_host = network.on(folder.name)
         self.log_dir = folder / "disk" / "data"
         self._filler = folder / "disk" / "filler"
+        self._clock = folder / "clock"
+        self.set_clock(0)
 
     def command(self) -> list[str]:
-        return [*self._on_host, *super().command()]
+        clock = ["env", f"PYTHONPATH={_CLOCK}", f"CHAOS_CLOCK={self._clock}"]
+        return [*self._on_host, *clock, *super().command()]
+
+    def set_clock(self, wrong_by_ms: int) -> None:
+        """All processes of the broker see it at once."""
+        with self._clock.open("r+b" if self._clock.exists() else "wb") as file:
+            file.write(wrong_by_ms.to_bytes(8, "little", signed=True))
 
     def fill_disk(self) -> None:
         try:
