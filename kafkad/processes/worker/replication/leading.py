@@ -146,11 +146,14 @@ class Leading:
 
     def work(self, now_ms: int) -> None:
         """Look at the partitions whose followers may be behind for too long by now."""
+        due = []
         while self._looks and self._looks[0][0] <= now_ms:
             due_ms, slot = heappop(self._looks)
-            if self._due_ms.get(slot) != due_ms:
-                continue
-            del self._due_ms[slot]
+            if self._due_ms.get(slot) == due_ms:
+                del self._due_ms[slot]
+                due.append(slot)
+        # A look may make the next one due at once: it waits for the next pass.
+        for slot in due:
             owned = self._by_slot.get(slot)
             if owned is not None:
                 self._look(owned, now_ms)
