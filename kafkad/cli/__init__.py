@@ -31,7 +31,9 @@ main = LazyGroup(
         "transactions": LazyCommand(
             "kafkad.cli.commands.transactions:transactions", "List, describe and abort transactions."
         ),
-        "brokers": LazyCommand("kafkad.cli.commands.cluster.brokers:brokers", "Show the brokers of the cluster."),
+        "brokers": LazyCommand(
+            "kafkad.cli.commands.cluster.brokers:brokers", "Show brokers; end the session of a crashed one."
+        ),
         "reassign": LazyCommand(
             "kafkad.cli.commands.cluster.reassign:reassign_group", "Move partitions to other brokers."
         ),

@@ -1,7 +1,11 @@
 """What the files of the Debian package promise, before anybody builds it."""
 
 import re
+import shlex
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from kafkad import __version__
 from kafkad.core.supervision.stop_sequence import STAGE_MS
@@ -33,10 +37,28 @@ def test_instances_are_the_service_under_another_name() -> None:
         "AssertPathExists=/etc/kafkad/%i.properties",
         "ExecStart=/usr/bin/kafkad start /etc/kafkad/%i.properties",
         "ExecReload=/usr/bin/kafkad check-config /etc/kafkad/%i.properties",
+        *[line for line in instance if line.startswith("ExecStopPost=")],
         "StateDirectory=kafkad@%i",
         "RuntimeDirectory=kafkad@%i",
     ]
     assert len(instance) == len(service) + 1
+
+
+@pytest.mark.parametrize("unit", ["kafkad.service", "kafkad@.service"])
+@pytest.mark.parametrize(("result", "runs"), [("success", 0), ("exit-code", 0), ("signal", 1), ("oom-kill", 1)])
+def test_a_crash_of_the_service_ends_the_session_of_its_broker(
+    unit: str, result: str, runs: int, tmp_path: Path
+) -> None:
+    """As systemd runs the line; `kafkad` is one that says how it was called."""
+    found = re.search(r"^ExecStopPost=-(.*)", (PACKAGING / "systemd" / unit).read_text(), re.M)
+    assert found is not None
+    called = tmp_path / "kafkad"
+    called.write_text('#!/bin/sh\necho "$@"\n')
+    called.chmod(0o755)
+    command = [word.replace("$$", "$").replace("/usr/bin/kafkad", str(called)) for word in shlex.split(found[1])]
+    said = subprocess.run(command, env={"SERVICE_RESULT": result}, check=True, capture_output=True, text=True).stdout
+    of = "%i" if "@" in unit else "server"
+    assert said == f"brokers end-session /etc/kafkad/{of}.properties\n" * runs
 
 
 def test_every_requirement_is_locked_with_a_hash() -> None:

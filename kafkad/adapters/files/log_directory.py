@@ -77,7 +77,7 @@ class LogDirectory:
     def _open(self) -> None:
         _make_usable(self.path)
         # Children inherit this descriptor: the lock lasts until the last of them is gone.
-        self._lock = _lock(self.path)
+        self._lock = lock(self.path)
         try:
             self.was_clean = self.take_clean_shutdown() or next(iter(self.partitions()), None) is None
         except StorageFailed as error:
@@ -228,7 +228,8 @@ def _make_usable(path: Path) -> None:
         raise LogDirectoryForbidden(f"{path} can't be read and written by this user")
 
 
-def _lock(path: Path) -> int:
+def lock(path: Path) -> int:
+    """A descriptor that holds the directory. Raises `LogDirectoryUnusable`, with the one who has it."""
     try:
         descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:

@@ -1,0 +1,65 @@
+"""`kafkad brokers end-session`: the cluster need not wait for the timeout of a broker that crashed and stays away.
+
+The next start of the broker does the same; this is for the time until then (ExecStopPost= of the unit).
+"""
+
+import os
+from pathlib import Path
+
+import click
+
+from kafkad.adapters.files.log_directory import LogDirectoryUnusable, lock
+from kafkad.adapters.stores.session_file import FILE_NAME, SessionFile
+from kafkad.adapters.stores.zookeeper_store import ZookeeperStore, ZookeeperUnreachable
+from kafkad.cli.configuring import configuration_from_arguments, configures
+from kafkad.config.entities.broker import ClusterConfig
+from kafkad.core.coordination_store import CoordinationError, SessionLost
+
+CONNECT_S = 5.0
+"""Nobody waits longer: a service that ends is started again after this."""
+
+
+@click.command("end-session", epilog="\b\nExample:\n  kafkad brokers end-session server.properties")
+@configures
+def end_session(file: str | None, overrides: tuple[str, ...]) -> None:
+    """End the ZooKeeper session that a broker of this host left when it crashed.
+
+    The others elect leaders in its place at once. Without a file: the system's server.properties if it is there, else
+    the defaults. Exit code 1 when the broker runs, and when ZooKeeper does not answer.
+    """
+    config = configuration_from_arguments(file, overrides)
+    folder = Path(config.log_dirs.log_dirs[0])
+    if config.cluster is None or not (folder / FILE_NAME).exists():
+        click.echo("There is no session to end.")
+        return
+    try:
+        descriptor = lock(folder)
+    except LogDirectoryUnusable as error:
+        raise click.ClickException(str(error)) from None
+    try:
+        click.echo(_end(config.cluster, SessionFile(folder, config.cluster.zookeeper_connect)))
+    finally:
+        os.close(descriptor)
+
+
+def _end(cluster: ClusterConfig, file: SessionFile) -> str:
+    """What became of the session, in one line."""
+    session = file.read()
+    if session is None:
+        return "There is no session to end."
+    try:
+        ZookeeperStore(
+            cluster.zookeeper_connect,
+            # kazoo waits for a silent server as long as this, whatever the time to connect.
+            session_timeout_s=min(CONNECT_S, cluster.zookeeper_session_timeout_ms / 1000),
+            connect_timeout_s=min(CONNECT_S, cluster.zookeeper_connection_timeout_ms / 1000),
+            session=session,
+        ).close()
+    except SessionLost:
+        ending = f"Session {session[0]:#x} has ended by itself."
+    except (ZookeeperUnreachable, CoordinationError) as error:
+        raise click.ClickException(f"the session ends by its timeout: {error}") from None
+    else:
+        ending = f"Session {session[0]:#x} is ended."
+    file.remove()
+    return ending

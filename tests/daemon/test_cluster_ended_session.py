@@ -1,0 +1,71 @@
+"""`kafkad brokers end-session`: a broker that crashed as a whole leaves the cluster before its session times out."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from bench.brokers.zookeeper import ZookeeperServer
+from tests.daemon.cluster_broker import KafkadInCluster
+
+TIMEOUT_MS = 60_000
+"""Of the session: longer than the test lasts."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ZookeeperServer]:
+    (tmp_path / "zookeeper").mkdir()
+    made = ZookeeperServer(tmp_path / "zookeeper")
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def broker(tmp_path: Path, server: ZookeeperServer) -> Iterator[KafkadInCluster]:
+    settings = {"zookeeper.connect": server.hosts, "node.id": "1", "zookeeper.session.timeout.ms": str(TIMEOUT_MS)}
+    with KafkadInCluster(tmp_path / "broker", settings) as made:
+        yield made
+
+
+def end_session(broker: KafkadInCluster) -> tuple[int, str]:
+    """(exit code, what it says); with the settings of the broker."""
+    command = broker.command()
+    at = command.index("start")
+    command[at : at + 1] = ["brokers", "end-session"]
+    done = subprocess.run(
+        command, cwd=broker.working_folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_the_session_of_a_crashed_broker_is_ended(broker: KafkadInCluster, server: ZookeeperServer) -> None:
+    with ExitStack() as ends:
+        zookeeper = KazooClient(server.hosts)
+        zookeeper.start()
+        ends.callback(zookeeper.close)
+        ends.callback(zookeeper.stop)
+        code, said = end_session(broker)
+        assert (code, "is already locked by pid" in said) == (1, True), said
+        assert zookeeper.exists("/brokers/ids/1"), "it runs on"
+        broker.kill()
+        assert zookeeper.exists("/brokers/ids/1"), "its session lives"
+        code, said = end_session(broker)
+        assert (code, "is ended." in said) == (0, True), said
+        assert not zookeeper.exists("/brokers/ids/1")
+        assert end_session(broker) == (0, "There is no session to end.\n")
+
+
+@pytest.mark.timeout(300)
+def test_a_session_of_an_ensemble_that_is_away_ends_by_itself(
+    broker: KafkadInCluster, server: ZookeeperServer
+) -> None:
+    broker.kill()
+    server.pause()
+    code, said = end_session(broker)
+    assert (code, "the session ends by its timeout: ZooKeeper at" in said) == (1, True), said
