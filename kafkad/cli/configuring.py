@@ -46,10 +46,12 @@ def file_or_default(file: str | None) -> str | None:
     return file if file is not None else default_file()
 
 
-def read_configuration(file: str | None, overrides: Sequence[tuple[str, str]]) -> BrokerConfig:
+def read_configuration(
+    file: str | None, overrides: Sequence[tuple[str, str]], *, found_id: int | None = None
+) -> BrokerConfig:
     """The configuration; its problems end the command with a line for each."""
     try:
-        return load(file, overrides)
+        return load(file, overrides, found_id=found_id)
     except InvalidConfiguration as refusal:
         raise WrongConfiguration([str(problem) for problem in refusal.problems]) from None
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kafkad.config.entities.broker import (
+    NO_NODE_ID,
     BrokerConfig,
     ClusterConfig,
     LogCleanerConfig,
@@ -37,11 +38,12 @@ def build(texts: Texts) -> BrokerConfig:
     """The configuration that these texts describe; raises InvalidConfiguration with every problem."""
     resolved = resolve(texts)
     written = texts.written
-    _settle_identity(resolved.values)
+    _settle_identity(resolved.values, texts)
     _settle_arena(resolved.values, written)
     if not resolved.problems:
         resolved.problems.extend(contradictions(resolved.values))
         resolved.problems.extend(_said_twice(written))
+        resolved.problems.extend(_wrong_id(resolved.values, texts))
     listeners = _attempt(resolved, "", _listeners)
     if listeners is not None and "listeners" not in written and "advertised.listeners" not in written:
         listeners = listeners.untold()
@@ -88,10 +90,26 @@ def _part(part: type[_Part], values: Values, **computed: Any) -> _Part:
     return part(**plain, **computed)
 
 
-def _settle_identity(values: dict[str, Value]) -> None:
-    """broker.id is the old name of node.id, and -1 says nothing."""
+def _settle_identity(values: dict[str, Value], texts: Texts) -> None:
+    """broker.id is the old name of node.id, and -1 says nothing: in a cluster, that the number is yet to be found."""
+    if values["zookeeper.connect"] and "node.id" not in {*texts.written, *texts.defaults}:
+        values["node.id"] = values["broker.id"]
     if values["broker.id"] == -1:
         values["broker.id"] = values["node.id"]
+
+
+def _wrong_id(values: Values, texts: Texts) -> Iterator[ConfigProblem]:
+    """Numbers that ZooKeeper hands out are none that a file may have."""
+    if not values["zookeeper.connect"]:
+        return
+    given, most = integer(values, "broker.id"), "reserved.broker.max.id"
+    if values["broker.id.generation.enable"] is not True:
+        if given == NO_NODE_ID:
+            message = "is missing, and broker.id.generation.enable is false"
+            yield ConfigProblem(name="broker.id", message=message)
+    elif given > integer(values, most) and given != texts.defaults.get("node.id"):
+        message = f"is {given}, and ZooKeeper hands out numbers above {most}, {values[most]}"
+        yield ConfigProblem(name="broker.id", message=message)
 
 
 def _settle_arena(values: dict[str, Value], written: Mapping[str, str]) -> None:
@@ -175,6 +193,7 @@ def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | N
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
         inter_broker_listener=inter_broker_listener(values, listeners),
+        reserved_broker_max_id=integer(values, "reserved.broker.max.id"),
         suspect_refused_ms=integer(values, "kafkad.suspect.refused.ms"),
     )
 

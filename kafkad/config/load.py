@@ -27,8 +27,12 @@ def load(
     cores: int | None = None,
     environ: Mapping[str, str] | None = None,
     is_root: bool | None = None,
+    found_id: int | None = None,
 ) -> BrokerConfig:
-    """The configuration of `path` with `overrides`; raises InvalidConfiguration with every problem found."""
+    """The configuration of `path` with `overrides`; raises InvalidConfiguration with every problem found.
+
+    `found_id` is the number of a broker that none is configured for.
+    """
     places: dict[str, str] = {}
     repeated: list[str] = []
     static = _read(path, places, repeated) if path is not None else {}
@@ -41,6 +45,8 @@ def load(
         environ=environ if environ is not None else os.environ,
         is_root=is_root if is_root is not None else os.geteuid() == 0,
     )
+    if found_id is not None:
+        defaults["node.id"] = found_id
     try:
         config = build(Texts(static=static, cluster={}, broker={}, defaults=defaults))
     except InvalidConfiguration as refusal:

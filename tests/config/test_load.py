@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.config import Endpoint, InvalidConfiguration, load
+from kafkad.config.entities.broker import NO_NODE_ID
 from kafkad.config.load import LARGEST_FILE, MOST_PROBLEMS
 from kafkad.config.table import BROKER_TABLE
 from tests.config.configurations import configured, problems
@@ -165,6 +166,35 @@ def test_node_id_and_broker_id_are_one_number(overrides: tuple[tuple[str, str], 
 def test_differing_ids_are_refused() -> None:
     assert problems(("node.id", "1"), ("broker.id", "2")) == [
         "--override: broker.id: is 2, but node.id is 1; remove one of them"
+    ]
+
+
+IN_CLUSTER = ("zookeeper.connect", "127.0.0.1:2181")
+
+
+def test_a_broker_of_a_cluster_without_a_number_is_given_one() -> None:
+    assert configured(IN_CLUSTER).node_id == NO_NODE_ID
+    assert configured(IN_CLUSTER, ("broker.id", "-1")).node_id == NO_NODE_ID
+    assert configured(IN_CLUSTER, ("broker.id", "0")).node_id == 0
+    assert configured(IN_CLUSTER, ("node.id", "1000")).node_id == 1000
+    found = load(None, [IN_CLUSTER], found_id=1001)
+    assert (found.node_id, found.values["node.id"], found.values["broker.id"]) == (1001, 1001, 1001)
+
+
+@pytest.mark.parametrize("name", ["broker.id", "node.id"])
+def test_a_number_that_zookeeper_may_hand_out_is_refused(name: str) -> None:
+    (refusal,) = problems(IN_CLUSTER, (name, "1001"))
+    assert refusal.endswith(
+        "broker.id: is 1001, and ZooKeeper hands out numbers above reserved.broker.max.id, 1000"
+    )
+    assert problems((name, "1001")) == [], "it is no cluster's"
+    assert problems(IN_CLUSTER, (name, "1001"), ("reserved.broker.max.id", "1001")) == []
+    assert problems(IN_CLUSTER, (name, "1001"), ("broker.id.generation.enable", "false")) == []
+
+
+def test_a_number_is_needed_where_none_is_handed_out() -> None:
+    assert problems(IN_CLUSTER, ("broker.id.generation.enable", "false")) == [
+        "broker.id: is missing, and broker.id.generation.enable is false"
     ]
 
 

@@ -161,6 +161,7 @@ class Pieces:
                 zookeeper_session_timeout_ms=1000,
                 zookeeper_connection_timeout_ms=1000,
                 inter_broker_listener="PLAINTEXT",
+                reserved_broker_max_id=1000,
                 suspect_refused_ms=0,
             )
             self.config = replace(self.config, cluster=cluster)

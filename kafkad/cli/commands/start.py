@@ -4,8 +4,16 @@ import sys
 
 import click
 
-from kafkad.cli.configuring import configures, file_or_default, parse_overrides, read_configuration
+from kafkad.adapters.files.log_directory import LogDirectoryUnusable
+from kafkad.cli.configuring import (
+    WrongConfiguration,
+    configures,
+    file_or_default,
+    parse_overrides,
+    read_configuration,
+)
 from kafkad.config import load
+from kafkad.processes.controller.cluster.broker_id import find_broker_id
 from kafkad.startup import start_broker
 
 
@@ -23,4 +31,11 @@ def start(file: str | None, overrides: tuple[str, ...]) -> None:
     """
     path, pairs = file_or_default(file), parse_overrides(overrides)
     config = read_configuration(path, pairs)
-    sys.exit(start_broker(config, reread=None if path is None else lambda: load(path, pairs)))
+    try:
+        found_id = find_broker_id(config)
+    except LogDirectoryUnusable as refusal:
+        raise WrongConfiguration([str(refusal)]) from None
+    if found_id is not None:
+        config = read_configuration(path, pairs, found_id=found_id)
+    reread = None if path is None else lambda: load(path, pairs, found_id=found_id)
+    sys.exit(start_broker(config, reread=reread))

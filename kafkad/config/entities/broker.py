@@ -103,6 +103,9 @@ class RuntimeConfig:
     arena_bytes: int
 
 
+NO_NODE_ID = -1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
     """The cluster that this broker joins; `zookeeper_connect` may end with the path of its root."""
@@ -112,6 +115,8 @@ class ClusterConfig:
     zookeeper_connection_timeout_ms: int
     inter_broker_listener: str
     """The name of the listener that brokers use among themselves."""
+    reserved_broker_max_id: int
+    """Numbers that ZooKeeper hands out are greater."""
     suspect_refused_ms: int
     """How long a host refuses connections until its broker counts as gone; 0: until its session ends."""
 
@@ -136,6 +141,7 @@ class BrokerConfig:
     """The whole configuration; `values` has each option's value by name, `texts` what was written and where."""
 
     node_id: int
+    """NO_NODE_ID: that of meta.properties, or one that ZooKeeper has yet to hand out."""
     rack: str | None
     network: NetworkConfig
     log_dirs: LogDirsConfig

@@ -1,6 +1,6 @@
 """Options of the broker's identity and of its neighbours."""
 
-from kafkad.config.rows.reasons import GIVEN_ID, OWN_FORMAT, SINGLE
+from kafkad.config.rows.reasons import OWN_FORMAT, SINGLE
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LONG, MEDIUM, READ_ONLY, STRING, row
@@ -8,13 +8,13 @@ from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LONG, MEDIUM, READ_ONL
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
     row("node.id", INT, 1, Between(0), HIGH, READ_ONLY,
-        "Number of this broker; broker.id is its old name."),
+        "Number of this broker; broker.id is its old name. Without either, one on ZooKeeper gets its number there."),
     row("broker.id", INT, -1, None, HIGH, READ_ONLY,
         "Old name of node.id; when both are set they have to agree."),
     row("broker.id.generation.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
-        "Lets ZooKeeper hand out broker numbers.", status=GIVEN_ID),
+        "Lets ZooKeeper hand out broker numbers."),
     row("reserved.broker.max.id", INT, 1000, Between(0), MEDIUM, READ_ONLY,
-        "Largest number that is kept for brokers with a configured id.", status=GIVEN_ID),
+        "Largest number that is kept for brokers with a configured id."),
     row("inter.broker.protocol.version", STRING, "3.9-IV0", None, MEDIUM, READ_ONLY,
         "Protocol version that brokers speak among themselves.", status=OWN_FORMAT),
     row("controlled.shutdown.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,

@@ -7,7 +7,6 @@ ALL_IN_SYNC = no_effect("a commit waits for all replicas in sync")
 AUTHORIZER = refused("there is no authorization yet, so nothing would be protected; remove the line")
 LOOKED_UP = no_effect("patterns are looked up when topics change")
 ENCODER = no_effect("no passwords are kept in the store")
-GIVEN_ID = no_effect("each broker is given its number; see broker.id")
 JMX = no_effect("there is no JMX without a JVM; see kafkad.metrics.listener")
 JVM = refused("a JVM class can't be loaded here; remove the line or write a kafkad plugin")
 JVM_METRICS = refused(

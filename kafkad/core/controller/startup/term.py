@@ -42,6 +42,11 @@ def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:
     return proposed
 
 
+def generate_broker_id(store: CoordinationStore, reserved_max: int) -> int:
+    """A number that no other broker gets: how often /brokers/seqid was written, above those that files may have."""
+    return reserved_max + store.set_data(nodes.BROKER_SEQUENCE, b"").version
+
+
 def register_broker(
     store: CoordinationStore, broker_id: int, listeners: Mapping[str, Listener], rack: str | None, now_ms: int
 ) -> Broker:

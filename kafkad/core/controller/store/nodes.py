@@ -14,6 +14,7 @@ from kafkad.core.types import RECOVERED, RECOVERING
 
 TOPICS = "/brokers/topics"
 BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
 DELETIONS = "/admin/delete_topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
@@ -33,7 +34,7 @@ PERSISTENT_PATHS = (
     DELETIONS,
     "/brokers",
     BROKER_IDS,
-    "/brokers/seqid",
+    BROKER_SEQUENCE,
     TOPICS,
     "/cluster",
     "/config",

@@ -1,0 +1,68 @@
+"""Brokers without a number get one from ZooKeeper, and keep it (broker.id.generation.enable)."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from bench.brokers.processes import eventually
+from bench.brokers.zookeeper import ZookeeperServer
+from tests.daemon.cluster_broker import KafkadInCluster
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ZookeeperServer]:
+    (tmp_path / "zookeeper").mkdir()
+    made = ZookeeperServer(tmp_path / "zookeeper")
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def broker_of(folder: Path, server: ZookeeperServer, **settings: str) -> KafkadInCluster:
+    return KafkadInCluster(folder, {"zookeeper.connect": f"{server.hosts}/k", **settings})
+
+
+def meta_properties(folder: Path, broker_id: int) -> None:
+    folder.mkdir(parents=True)
+    (folder / "meta.properties").write_text(f"version=0\nbroker.id={broker_id}\n")
+
+
+@pytest.mark.timeout(300)
+def test_numbers_are_handed_out_and_kept(tmp_path: Path, server: ZookeeperServer) -> None:
+    with ExitStack() as ends:
+        first = ends.enter_context(broker_of(tmp_path / "1", server))
+        ends.enter_context(broker_of(tmp_path / "2", server, **{"broker.id": "-1"}))
+        zookeeper = KazooClient(f"{server.hosts}/k")
+        zookeeper.start()
+        ends.callback(zookeeper.close)
+        ends.callback(zookeeper.stop)
+
+        def both_are_registered() -> bool:
+            return set(zookeeper.get_children("/brokers/ids")) == {"1001", "1002"}
+
+        eventually(both_are_registered, within=30, what="brokers 1001 and 1002 are registered")
+        assert "broker.id=1001" in (first.log_dir / "meta.properties").read_text().splitlines()
+        assert first.stop() == 0
+        first.start()
+        eventually(both_are_registered, within=30, what="it has its number again")
+        assert zookeeper.get("/brokers/seqid")[1].version == 2, "nobody asked for another one"
+
+
+@pytest.mark.timeout(300)
+def test_the_number_of_the_log_directory_counts_without_an_ensemble(tmp_path: Path) -> None:
+    """Directories of two brokers are refused; nobody waits for ZooKeeper before."""
+    meta_properties(tmp_path / "a", 7)
+    meta_properties(tmp_path / "b", 8)
+    broker = KafkadInCluster(
+        tmp_path / "broker", {"zookeeper.connect": "127.0.0.1:1", "log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+    )
+    done = subprocess.run(
+        broker.command(), cwd=broker.working_folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert f"{tmp_path / 'b'} belongs to broker 8, and {tmp_path / 'a'} to broker 7" in done.stderr
