@@ -32,7 +32,7 @@ main = LazyGroup(
             "kafkad.cli.commands.transactions:transactions", "List, describe and abort transactions."
         ),
         "brokers": LazyCommand(
-            "kafkad.cli.commands.cluster.brokers:brokers", "Show brokers; end the session of a crashed one."
+            "kafkad.cli.commands.cluster.brokers:brokers", "Show brokers, and empty one."
         ),
         "reassign": LazyCommand(
             "kafkad.cli.commands.cluster.reassign:reassign_group", "Move partitions to other brokers."

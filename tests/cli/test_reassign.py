@@ -5,6 +5,7 @@ from click.testing import CliRunner
 
 from kafkad.cli import main
 from kafkad.cli.commands.cluster.brokers import broker_lines, loads
+from kafkad.cli.commands.cluster.drain import without
 from kafkad.cli.commands.cluster.reassign import reassignment_lines
 from kafkad.client.broker_client import BrokerDescription, PartitionDescription, TopicDescription
 from kafkad.client.reassignments import Reassignment
@@ -33,6 +34,39 @@ def test_brokers_are_shown_with_what_they_lead_and_lack() -> None:
         ["1", "a:9092", "r", "yes", "1", "2", "0"],
         ["2", "b:9093", "-", "no", "1", "2", "1"],
     ]
+
+
+def topic(*replicas: tuple[int, ...]) -> TopicDescription:
+    rows = tuple(
+        PartitionDescription(partition=at, leader=ids[0], replicas=ids, isr=ids, offline_replicas=())
+        for at, ids in enumerate(replicas)
+    )
+    return TopicDescription(name="t", topic_id=None, is_internal=False, partitions=rows)
+
+
+def in_racks(*racks: str | None) -> list[BrokerDescription]:
+    return [BrokerDescription(at, "h", 9092, rack, False) for at, rack in enumerate(racks, 1)]
+
+
+def test_what_a_drained_broker_has_goes_to_those_with_the_fewest_partitions() -> None:
+    found = without(1, in_racks(None, None, None, None), [topic((1, 2), (2, 1), (3, 2), (1, 3))], [])
+    assert found == {("t", 0): (4, 2), ("t", 1): (2, 4), ("t", 3): (4, 3)}
+
+
+def test_another_rack_comes_before_fewer_partitions() -> None:
+    found = without(1, in_racks("a", "b", "b", "a"), [topic((1, 2), (4, 3), (4, 3))], [])
+    assert found == {("t", 0): (4, 2)}
+
+
+def test_where_every_other_broker_has_a_replica_a_partition_stays() -> None:
+    assert without(1, in_racks(None, None), [topic((1, 2), (1,), (2,))], []) == {("t", 0): None, ("t", 1): (2,)}
+    assert without(1, in_racks(None), [topic((1,))], []) == {("t", 0): None}
+
+
+def test_replicas_that_go_already_are_not_moved() -> None:
+    """1 goes from the first partition, 3 from the second: it may come back there."""
+    under_way = [Reassignment("t", 0, (2, 1), (2,), (1,)), Reassignment("t", 1, (1, 2, 3), (2,), (3,))]
+    assert without(1, in_racks(None, None, None), [topic((2, 1), (1, 2, 3))], under_way) == {("t", 1): (3, 2)}
 
 
 @pytest.mark.parametrize("target", ["", "1,", "a", "1 2", "-1"])

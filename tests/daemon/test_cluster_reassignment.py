@@ -146,3 +146,16 @@ def test_the_command_line_moves_partitions_and_leaders(cluster: Cluster) -> None
         main, ["reassign", "cancel", "t-2", "--bootstrap-server", cluster.brokers[3].bootstrap]
     )
     assert (refused.exit_code, refused.stderr) == (1, "kafkad: t-2: NO_REASSIGNMENT_IN_PROGRESS\n")
+
+
+@pytest.mark.timeout(600)
+def test_a_broker_that_is_drained_has_no_partition(cluster: Cluster) -> None:
+    cluster.produce(3, range(300))
+    assert kafkad(cluster, "brokers", "drain", "1") == [f"t-{index} has left broker 1." for index in range(3)]
+    cluster.wait_until(lambda: replicas(cluster, 2) == [[3, 2], [2, 3], [3, 2]], "broker 2 knows")
+    cluster.wait_until(lambda: directories(cluster, 1) == set(), "its files are gone")
+    assert kafkad(cluster, "brokers", "drain", "1") == ["Broker 1 has no partition."]
+    cluster.brokers[1].kill()
+    cluster.produce(3, range(300, 600))
+    refused = CliRunner().invoke(main, ["brokers", "drain", "9", "--bootstrap-server", cluster.brokers[2].bootstrap])
+    assert (refused.exit_code, "there is no broker 9" in refused.stderr) == (1, True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import click
 
 from kafkad.cli.asking import asking, asks_broker
+from kafkad.cli.commands.cluster.drain import drain
 from kafkad.cli.commands.cluster.end_session import end_session
 from kafkad.cli.options import json_option
 from kafkad.cli.transaction_tables import table
@@ -26,9 +27,10 @@ class BrokerLoad(NamedTuple):
 
 @click.group(epilog="\b\nExample:\n  kafkad brokers list")
 def brokers() -> None:
-    """Show the brokers of the cluster, and end the session of one that crashed."""
+    """Show the brokers of the cluster, move all partitions away from one, and end the session of one that crashed."""
 
 
+brokers.add_command(drain)
 brokers.add_command(end_session)
 
 

@@ -55,9 +55,9 @@ def start(
         wanted = wanted_partitions(partitions, client.topics())
         results = reassign(client, dict.fromkeys(wanted, brokers))
         if not no_wait:
-            _wait(client, [at for at, reason in results.items() if reason is None])
+            wait_for(client, [at for at, reason in results.items() if reason is None])
     done = "goes" if no_wait else "has gone"
-    _tell(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
+    tell(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
 
 
 @reassign_group.command(epilog="\b\nExample:\n  kafkad reassign cancel orders-3")
@@ -69,7 +69,7 @@ def cancel(partitions: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s
     with asking(bootstrap, timeout_s) as client:
         wanted = wanted_partitions(partitions, client.topics())
         results = reassign(client, dict.fromkeys(wanted))
-    _tell(results, "stays where it was", as_json=as_json)
+    tell(results, "stays where it was", as_json=as_json)
 
 
 @reassign_group.command("list", epilog="\b\nExample:\n  kafkad reassign list --json")
@@ -98,13 +98,15 @@ def reassignment_lines(found: Sequence[Reassignment]) -> list[str]:
     return table(("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"), rows)
 
 
-def _wait(client: BrokerClient, partitions: Sequence[Partition]) -> None:
+def wait_for(client: BrokerClient, partitions: Sequence[Partition]) -> None:
+    """Return when none of these is on its way."""
     waiting = set(partitions)
     while waiting & {(each.topic, each.partition) for each in reassignments(client)}:
         time.sleep(_LOOK_S)
 
 
-def _tell(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
+def tell(results: Mapping[Partition, Reason], done: str, *, as_json: bool) -> None:
+    """A line for each partition, with what was `done` or why not: then the exit code is 1."""
     if as_json:
         rows = [{"topic": topic, "partition": index, "error": why} for (topic, index), why in sorted(results.items())]
         click.echo(json.dumps(rows))
