@@ -1,12 +1,14 @@
 """The followed logs of a worker: what fetchers bring from leaders is appended, truncated where the leader says so.
 
-A fetcher hears of an append when it is in the log, and asks for the next records only then. A truncation is announced
+A fetcher hears of an append when it is in the log, and on disk where `flush.messages` asks for that: it asks for the
+next records only then, which acknowledges these. A truncation is announced
 in the slot, and made when no reader uses what goes; the fetcher hears of it afterwards.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
+from typing import NamedTuple
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.shared_memory.counters import CounterBlock
@@ -14,6 +16,7 @@ from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessKey, ProcessRegistry
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.effects import UnlinkFiles
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.metrics.catalogue import REPLICATION_BYTES_IN
 from kafkad.core.partition_slot import ROLE_FOLLOWER, STATE_OFFLINE
 from kafkad.core.ports import NoSpaceLeft
@@ -57,6 +60,17 @@ class _PendingTruncation:
         self.marks = marks
 
 
+class _Unsynced(NamedTuple):
+    """An answer that waits until everything below `end` is on disk."""
+
+    peer: ProcessKey
+    order: FollowOrder
+    error: int
+    owned: OwnedPartition
+    log: PartitionLog
+    end: int
+
+
 class Following:
     """The orders of all fetchers for partitions of this worker."""
 
@@ -89,6 +103,7 @@ class Following:
         """Questions about logs that are not loaded, or in a leader epoch that this worker has not heard of, by slot."""
         self._truncations: dict[int, _PendingTruncation] = {}
         self._results: dict[ProcessKey, list[FollowResult]] = {}
+        self._unsynced: list[_Unsynced] = []
         self._look_ms: int | None = None
 
     @property
@@ -108,6 +123,7 @@ class Following:
         self._orders = deque(row for row in self._orders if row[0] != peer)
         self._early = {slot: row for slot, row in self._early.items() if row[0] != peer}
         self._results.pop(peer, None)
+        self._unsynced = [row for row in self._unsynced if row.peer != peer]
         for pending in [pending for pending in self._truncations.values() if pending.peer == peer]:
             self._forget_truncation(pending)
 
@@ -129,6 +145,8 @@ class Following:
 
     def answer(self) -> None:
         """After publishing."""
+        if self._unsynced:
+            self._answer_synced()
         if not self._results:
             return
         results, self._results = self._results, {}
@@ -148,7 +166,7 @@ class Following:
             self._not_yet(peer, order)
         elif order.kind == FollowKind.DESCRIBE:
             self._cancel_truncation(owned)
-            self._say(peer, described(owned.log, order))
+            self._say_when_synced(peer, owned, owned.log, order)
         elif order.kind == FollowKind.APPEND:
             self._append(peer, owned, order)
         else:
@@ -182,7 +200,33 @@ class Following:
             self._failed(owned, failure)
         if not owned.is_dirty:
             self._touched(owned)
-        self._say(peer, described(log, order, error))
+        self._say_when_synced(peer, owned, log, order, error)
+
+    def _say_when_synced(
+        self,
+        peer: ProcessKey,
+        owned: OwnedPartition,
+        log: PartitionLog,
+        order: FollowOrder,
+        error: int = ErrorCode.NONE,
+    ) -> None:
+        if log.held_back:
+            self._unsynced.append(_Unsynced(peer, order, error, owned, log, log.log_end_offset))
+        else:
+            self._say(peer, described(log, order, error))
+
+    def _answer_synced(self) -> None:
+        """A log was synced, has failed, or was truncated: then nothing of it is held back."""
+        waiting, self._unsynced = self._unsynced, []
+        for row in waiting:
+            if row.owned.log is not row.log or not row.owned.is_online:
+                is_offline = row.owned.state == STATE_OFFLINE
+                code = ErrorCode.KAFKA_STORAGE_ERROR if is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self._say(row.peer, refused(row.order, code))
+            elif row.log.completed_end < min(row.end, row.log.log_end_offset):
+                self._unsynced.append(row)
+            else:
+                self._say(row.peer, described(row.log, row.order, row.error))
 
     # Truncation.
 
