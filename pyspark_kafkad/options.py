@@ -15,7 +15,7 @@ from kafkad.export.preparation import topic_facts
 from kafkad.export.problems import DataLost, ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts
 from kafkad.export.reading.source import Source
-from kafkad.export.splitting import SMALLEST_BYTES, bytes_per_offset, divide
+from kafkad.export.splitting import SMALLEST_BYTES, bytes_per_offset, divide, sizes_of
 from pyspark_kafkad.offsets import Partition
 
 _EARLIEST, _LATEST = -2, -1
@@ -116,7 +116,7 @@ def divide_read(
         average = {} if source.directories else bytes_per_offset(client, topic, facts[topic].bounds)
         share = -(-options.min_partitions * sum(each.end - each.start for each in ranges) // total)
         smallest = 1 if options.min_partitions else SMALLEST_BYTES
-        pieces = divide(source, ranges, share, average, smallest_bytes=smallest)
+        pieces = divide(source, ranges, sizes_of(source, ranges, average), share, smallest_bytes=smallest)
         found += [(source, piece) for piece in pieces]
     return found
 

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
@@ -16,7 +17,7 @@ from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
 from kafkad.export.reading.log_directories import check_folders, facts_without_broker
 from kafkad.export.reading.source import Source
 from kafkad.export.sinks.sink import Sink, TableState
-from kafkad.export.splitting import bytes_per_offset, divide
+from kafkad.export.splitting import bytes_per_offset, divide, sizes_of
 from kafkad.export.tables import open_dead_letters
 from kafkad.export.task import Task
 from kafkad.export.values.format import DEAD_LETTERS
@@ -50,6 +51,8 @@ class Prepared:
     columns: Columns
     dead_letters: DeadLetters | None
     tasks: tuple[Task, ...]
+    bytes: int
+    """Of the log, about."""
     run_id: str
     has_broker: bool
     """Without one the log directories said where the topic ends."""
@@ -58,6 +61,11 @@ class Prepared:
     def lag(self) -> int:
         """Offsets that the table does not have."""
         return sum(each.end - each.start for each in self.plan.ranges)
+
+    @property
+    def files(self) -> int:
+        """About how many: more where they are divided by date, fewer bytes in each where values compress well."""
+        return max(len(self.tasks), -(-self.bytes // self.wanted.target_file_bytes))
 
 
 def prepare(wanted: Wanted, sink: Sink) -> Prepared:
@@ -91,9 +99,46 @@ def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient
             f"the table has --keep {state.keeps}, and --keep {wanted.keeps} is asked for: name another folder"
         )
     committed = _continued(state, facts, accepts_recreated=wanted.accepts_recreated)
-    new = [each for each in partitions if each not in committed]
     # A Delta table that was made, but whose first commit was not reached, has no offsets either.
-    is_new = not state.offsets
+    planned = _planned(client, wanted, facts, committed, is_new=not state.offsets)
+    # After the bounds: what was written before them has no newer schema.
+    columns = columns_for(wanted.values if planned.ranges else None, state.columns, may_widen=wanted.may_widen)
+    dead_letters = _dead_letters(wanted, columns, facts)
+    source = _source(wanted, facts, client)
+    # A range without records is what a new table begins with.
+    ranges = [each for each in planned.ranges if each.start < each.end]
+    average = {} if client is None or source.directories else bytes_per_offset(client, wanted.topic, facts.bounds)
+    sizes = sizes_of(source, ranges, average)
+    run_id = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
+    return Prepared(
+        wanted=wanted,
+        facts=facts,
+        state=state,
+        plan=planned,
+        committed=committed,
+        columns=columns,
+        dead_letters=dead_letters,
+        tasks=_tasks(
+            wanted,
+            facts.topic_id,
+            source,
+            _divided(wanted, source, ranges, sizes),
+            columns,
+            dead_letters,
+            run_id,
+            is_new=not committed,
+        ),
+        bytes=sum(sizes),
+        run_id=run_id,
+        has_broker=client is not None,
+    )
+
+
+def _planned(
+    client: BrokerClient | None, wanted: Wanted, facts: TopicFacts, committed: Mapping[int, int], *, is_new: bool
+) -> Plan:
+    partitions = sorted(facts.bounds)
+    new = [each for each in partitions if each not in committed]
     starts = _starts(client, wanted, new, facts, is_new=is_new)
     planned = plan(
         facts,
@@ -104,22 +149,7 @@ def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient
     )
     if is_new and (planned.ranges or wanted.start == _NOW):
         planned = _with_beginnings(planned, starts)
-    # After the bounds: what was written before them has no newer schema.
-    columns = columns_for(wanted.values if planned.ranges else None, state.columns, may_widen=wanted.may_widen)
-    dead_letters = _dead_letters(wanted, columns, facts)
-    run_id = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
-    return Prepared(
-        wanted=wanted,
-        facts=facts,
-        state=state,
-        plan=planned,
-        committed=committed,
-        columns=columns,
-        dead_letters=dead_letters,
-        tasks=_tasks(wanted, facts, client, planned, columns, dead_letters, run_id, is_new=not committed),
-        run_id=run_id,
-        has_broker=client is not None,
-    )
+    return planned
 
 
 def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLetters | None:
@@ -130,18 +160,8 @@ def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLe
     return DeadLetters(sink=sink, state=sink.state(sorted(facts.bounds)))
 
 
-def _tasks(
-    wanted: Wanted,
-    facts: TopicFacts,
-    client: BrokerClient | None,
-    planned: Plan,
-    columns: Columns,
-    dead_letters: DeadLetters | None,
-    run_id: str,
-    *,
-    is_new: bool,
-) -> tuple[Task, ...]:
-    source = Source(
+def _source(wanted: Wanted, facts: TopicFacts, client: BrokerClient | None) -> Source:
+    return Source(
         topic=wanted.topic,
         bootstrap=wanted.bootstrap if client is not None else None,
         directories=directories_of(client, wanted, sorted(facts.bounds)) if wanted.source == "files" else {},
@@ -150,6 +170,28 @@ def _tasks(
         max_bytes_per_sec=-(-wanted.max_bytes_per_sec // max(wanted.jobs, 1)),
         timeout_s=wanted.timeout_s,
     )
+
+
+def _divided(
+    wanted: Wanted, source: Source, ranges: Sequence[OffsetRange], sizes: Sequence[int]
+) -> Sequence[OffsetRange]:
+    if wanted.keeps == KEEP_LATEST:
+        # Of a piece only that piece's latest would be known.
+        return ranges
+    return divide(source, ranges, sizes, _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1)
+
+
+def _tasks(
+    wanted: Wanted,
+    topic_id: UUID,
+    source: Source,
+    pieces: Sequence[OffsetRange],
+    columns: Columns,
+    dead_letters: DeadLetters | None,
+    run_id: str,
+    *,
+    is_new: bool,
+) -> tuple[Task, ...]:
     layout = Layout(
         out=wanted.out,
         topic=wanted.topic,
@@ -161,12 +203,7 @@ def _tasks(
         compression=wanted.compression,
     )
     state = dead_letters.state if dead_letters is not None else None
-    done = state.offsets if state is not None and state.topic_id == facts.topic_id else {}
-    average = {} if client is None or source.directories else bytes_per_offset(client, wanted.topic, facts.bounds)
-    pieces = _PIECES_OF_A_JOB * wanted.jobs if wanted.jobs > 1 else 1
-    # Of a piece only that piece's latest would be known.
-    ranges = [each for each in planned.ranges if each.start < each.end]
-    divided = ranges if wanted.keeps == KEEP_LATEST else divide(source, ranges, pieces, average)
+    done = state.offsets if state is not None and state.topic_id == topic_id else {}
     return tuple(
         Task(
             source=source,
@@ -177,7 +214,7 @@ def _tasks(
             drops_tombstones=is_new,
             dead_letters_from=dict(done),
         )
-        for piece in divided
+        for piece in pieces
     )
 
 

@@ -6,7 +6,7 @@ Files that were written by a run that does not reach its commit are invisible; `
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from kafkad.client.broker_client import BrokerClient
@@ -18,6 +18,7 @@ from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.preparation import Prepared
 from kafkad.export.problems import ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts
+from kafkad.export.reading.kept_files import keep_open
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task, check_coverage
@@ -128,9 +129,10 @@ def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFil
     """The files of all tasks. Without all of them none is kept."""
     files: list[WrittenFile] = []
     try:
-        for file in run_tasks(prepared.tasks):
-            files.append(file)
-            told(file)
+        with keep_open(_directories(prepared.tasks), prepared.plan.ranges) as kept:
+            for file in run_tasks([_with_kept(task, kept) for task in prepared.tasks]):
+                files.append(file)
+                told(file)
         check_coverage(prepared.plan.ranges, files)
     except BaseException:
         with suppress(OSError, ExportFailed):
@@ -141,6 +143,15 @@ def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFil
                     folder.remove(file.path)
         raise
     return files
+
+
+def _directories(tasks: Sequence[Task]) -> Mapping[int, str]:
+    """All tasks have the same source."""
+    return tasks[0].source.directories if tasks else {}
+
+
+def _with_kept(task: Task, kept: Mapping[int, str]) -> Task:
+    return replace(task, source=replace(task.source, kept=kept))
 
 
 def _complete_until(facts: TopicFacts, files: Iterable[WrittenFile]) -> int | None:

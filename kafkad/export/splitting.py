@@ -18,16 +18,16 @@ _GUESSED_BYTES = 1_000
 def divide(
     source: Source,
     ranges: Sequence[OffsetRange],
+    sizes: Sequence[int],
     tasks: int,
-    bytes_per_offset: Mapping[int, float],
     *,
     smallest_bytes: int = SMALLEST_BYTES,
 ) -> list[OffsetRange]:
-    """About `tasks` pieces of similar size; more of them where they would be too large, fewer where too small.
+    """Ranges of these sizes as about `tasks` pieces of similar size.
 
-    Files are cut at batches that their indexes name. Raises `ExportFailed`.
+    They are more where they would be too large, and fewer where too small. Files are cut at batches that their indexes
+    name. Raises `ExportFailed`.
     """
-    sizes = [_size(source, whole, bytes_per_offset) for whole in ranges]
     most = min(max(sum(sizes) // max(tasks, 1), smallest_bytes), _LARGEST_BYTES)
     found: list[OffsetRange] = []
     for whole, size in zip(ranges, sizes, strict=True):
@@ -37,6 +37,11 @@ def divide(
         else:
             found += split_evenly(whole, -(-size // most))
     return found
+
+
+def sizes_of(source: Source, ranges: Sequence[OffsetRange], bytes_per_offset: Mapping[int, float]) -> list[int]:
+    """About how many bytes of the log each range is."""
+    return [_size(source, whole, bytes_per_offset) for whole in ranges]
 
 
 def bytes_per_offset(client: BrokerClient, topic: str, bounds: Mapping[int, Bounds]) -> dict[int, float]:

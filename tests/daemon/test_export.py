@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
+from prometheus_client.parser import text_string_to_metric_families
 from pyiceberg.catalog import load_catalog
 
 from bench.brokers.daemon import Kafkad
@@ -177,10 +178,23 @@ def test_an_iceberg_table_is_in_the_catalog_that_is_named(lake: Lake, tmp_path: 
     assert not list(lake.out.glob("*.db"))
 
 
-def test_a_dry_run_changes_nothing(lake: Lake) -> None:
-    lake.produce(10)
-    assert "nothing was done" in lake.run("run", "--dry-run")
+@SOURCES
+def test_a_dry_run_says_how_much_it_would_be_and_changes_nothing(lake: Lake, source: str) -> None:
+    lake.produce(1_000)
+    assert "nothing was done" in lake.run("run", "--dry-run", "--source", source)
+    planned = json.loads(lake.run("run", "--dry-run", "--json", "--source", source))
+    assert (planned["lag"], planned["tasks"], planned["files"]) == (1_000, PARTITIONS, PARTITIONS)
+    assert sum(map(len, lake.sent)) < planned["bytes"] < 1 << 20
     assert not lake.out.exists()
+
+
+def test_the_metrics_of_a_run_are_in_a_file(lake: Lake, tmp_path: Path) -> None:
+    lake.produce(10)
+    page, name = tmp_path / "export.prom", 'the "lake"'
+    lake.run("run", "--name", name, "--metrics-file", str(page))
+    samples = [sample for family in text_string_to_metric_families(page.read_text()) for sample in family.samples]
+    assert {sample.name: sample.value for sample in samples}["kafkad_export_records"] == 10
+    assert {tuple(sample.labels.items()) for sample in samples} == {(("name", name), ("topic", lake.topic))}
 
 
 def test_options_may_stand_in_a_file(lake: Lake, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.configuring import WrongConfiguration
@@ -212,13 +214,28 @@ def _engine(engine: str, wanted: Wanted) -> Iterator[_Engine]:
 
 
 def _with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], None]], Summary]) -> Summary:
-    """A bar on a terminal: records are counted when their file is complete."""
+    """A bar on a terminal, and records a second: they are counted when their file is complete."""
     if not sys.stderr.isatty() or not prepared.lag:
         return work(lambda _file: None)
-    with click.progressbar(
-        length=prepared.lag, label=f"Exporting {prepared.wanted.topic}", file=sys.stderr, show_pos=True, show_eta=True
-    ) as bar:
-        return work(lambda file: bar.update(file.last_offset + 1 - file.first_offset))
+    began_s = time.monotonic()
+    written = 0
+    bar: Any = click.progressbar(
+        length=prepared.lag,
+        label=f"Exporting {prepared.wanted.topic}",
+        item_show_func=lambda rate: rate,
+        file=sys.stderr,
+        show_pos=True,
+        show_eta=True,
+    )
+
+    def told(file: WrittenFile) -> None:
+        nonlocal written
+        written += file.rows
+        rate = written / max(time.monotonic() - began_s, 0.001)
+        bar.update(file.last_offset + 1 - file.first_offset, f"{rate:,.0f} records/s")
+
+    with bar:
+        return work(told)
 
 
 def _print_plan(prepared: Prepared, *, as_json: bool) -> None:
@@ -226,14 +243,18 @@ def _print_plan(prepared: Prepared, *, as_json: bool) -> None:
     rows = [each._asdict() for each in ranges]
     lost = [each._asdict() for each in prepared.plan.lost]
     if as_json:
-        click.echo(json.dumps({"ranges": rows, "lost": lost, "lag": prepared.lag, "tasks": len(prepared.tasks)}))
+        known = {"lag": prepared.lag, "bytes": prepared.bytes, "tasks": len(prepared.tasks), "files": prepared.files}
+        click.echo(json.dumps({"ranges": rows, "lost": lost, **known}))
         return
     topic = prepared.wanted.topic
     for each in ranges:
         click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1}")
     for each in prepared.plan.lost:
         click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1} are lost")
-    click.echo(f"{prepared.lag} offsets in {len(prepared.tasks)} tasks; nothing was done")
+    click.echo(
+        f"{prepared.lag} offsets, about {prepared.bytes / 1e6:.1f} MB of the log, in {len(prepared.tasks)} tasks and"
+        f" about {prepared.files} files; nothing was done"
+    )
 
 
 def _print_summary(summary: Summary, *, as_json: bool) -> None:
@@ -265,17 +286,18 @@ def _print_summary(summary: Summary, *, as_json: bool) -> None:
 
 
 def _write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
-    labels = f'{{name="{wanted.name}",topic="{wanted.topic}"}}'
-    lines = [
-        f"kafkad_export_records{labels} {summary.records}",
-        f"kafkad_export_bytes{labels} {summary.bytes}",
-        f"kafkad_export_seconds{labels} {summary.seconds:.3f}",
-        f"kafkad_export_unparsed_values{labels} {summary.unparsed}",
-        f"kafkad_export_lost_offsets{labels} {sum(each.end - each.start for each in summary.lost)}",
-    ]
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    """For the node exporter's textfile collector: replaced as a whole."""
+    registry = CollectorRegistry()
+    for name, text, value in (
+        ("records", "Records of the last run.", summary.records),
+        ("bytes", "Bytes of the files that it wrote.", summary.bytes),
+        ("seconds", "How long it took.", summary.seconds),
+        ("unparsed_values", "Values and damaged batches that could not be read.", summary.unparsed),
+        ("lost_offsets", "What retention took before it was exported.", sum(e.end - e.start for e in summary.lost)),
+    ):
+        gauge = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
+        gauge.labels(wanted.name, wanted.topic).set(value)
     try:
-        scratch.write_text("".join(f"{line}\n" for line in lines))
-        os.replace(scratch, path)
+        write_to_textfile(str(path), registry)
     except OSError as error:
         raise ExportFailed(f"{path} can't be written: {error.strerror}") from error

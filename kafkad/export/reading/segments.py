@@ -111,9 +111,9 @@ class SegmentReader:
         """The aborted transactions with records in the range, which ends at the last stable offset or before it."""
         while True:
             # Segments that are replaced meanwhile have their indexes for a moment under no name.
-            before = self._inodes()
+            before = self.sealed_inodes()
             found = self._aborted(start, end)
-            if self._inodes() == before:
+            if self.sealed_inodes() == before:
                 return found
 
     def _aborted(self, start: int, end: int) -> list[Aborted]:
@@ -140,8 +140,8 @@ class SegmentReader:
                 break
         return found
 
-    def _inodes(self) -> dict[int, int]:
-        """Of the sealed segments: who reads does not care whether the active one is sealed meanwhile."""
+    def sealed_inodes(self) -> dict[int, int]:
+        """By base offset: who reads does not care whether the active one is sealed meanwhile."""
         return {base: self._inode(base) for base in self.bases()[:-1]}
 
     def cuts(self, start: int, end: int, piece_bytes: int) -> list[int]:
@@ -178,6 +178,10 @@ class SegmentReader:
             first = max((each.position for each in entries if each.offset <= start), default=0)
             total += min((each.position for each in entries if each.offset >= end), default=size) - first
         return total
+
+    def bases_of(self, start: int, end: int) -> list[int]:
+        """The segments that may have records of this range."""
+        return [base for base in self._segments_from(start) if base < end]
 
     def _segments_from(self, offset: int) -> list[int]:
         bases = self.bases()

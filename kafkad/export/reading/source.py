@@ -18,6 +18,7 @@ from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.damage import Damaged
 from kafkad.export.reading.decoding import arrow_batches
 from kafkad.export.reading.fetched_damage import LARGEST_FETCH, Ask, set_aside
+from kafkad.export.reading.kept_files import can_be_read
 from kafkad.export.reading.segments import OffsetGone, SegmentReader
 from kafkad.export.reading.transactions import Aborted, CommittedFilter
 
@@ -34,6 +35,8 @@ class Source:
     topic: str
     bootstrap: str | None = None
     directories: Mapping[int, str] = field(default_factory=dict)
+    kept: Mapping[int, str] = field(default_factory=dict)
+    """Folders with the same files as they were planned, while whoever planned runs on this host."""
     is_committed: bool = True
     with_headers: bool = True
     with_metadata: bool = False
@@ -79,6 +82,9 @@ def read_pieces(source: Source, wanted: OffsetRange) -> Iterator[pa.RecordBatch 
 
 def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) -> Iterator[BatchWindow | Damaged]:
     directory = source.directories.get(wanted.partition)
+    kept = source.kept.get(wanted.partition)
+    if kept is not None and can_be_read(kept):
+        directory = kept
     start = wanted.start
     if directory is not None:
         reader = SegmentReader(directory)
