@@ -234,7 +234,7 @@ def _starts(
     """Where partitions begin that the table does not have: in a new table where it was told, later with their first
     record.
     """
-    if is_new or wanted.start not in (_FIRST, _NOW):
+    if is_new:
         return _offsets_at(client, wanted, partitions, wanted.start, facts)
     return dict.fromkeys(partitions, 0)
 
