@@ -22,8 +22,9 @@ DATE, HOUR = "date", "hour"
 PARTITIONS = {"none": [], "day": [DATE], "hour": [DATE, HOUR]}
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """The date of records whose timestamp is outside the years 1 to 9999."""
-_FIRST_US = -62_135_596_800_000_000
-_END_US = 253_402_300_800_000_000
+FIRST_US = -62_135_596_800_000_000
+END_US = 253_402_300_800_000_000
+"""Times of the years 1 to 9999 are from the first to before the end."""
 _HOUR_US = 3_600_000_000
 _NAME = re.compile(r".+-\d+-\d{20}-\d{20}-\d{8}T\d{6}-[0-9a-f]{8}(-[0-9a-f]{8})?\.parquet")
 """Topic, partition, first and last offset, run, and attempt."""
@@ -218,8 +219,8 @@ def _divided(batch: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str | N
     if partition_by == "none":
         yield None, None, batch
         return
-    times = batch.column("timestamp").cast(pa.int64()).fill_null(_END_US).to_numpy()
-    hours = np.where((times >= _FIRST_US) & (times < _END_US), times // _HOUR_US, _END_US // _HOUR_US)
+    times = batch.column("timestamp").cast(pa.int64()).fill_null(END_US).to_numpy()
+    hours = np.where((times >= FIRST_US) & (times < END_US), times // _HOUR_US, END_US // _HOUR_US)
     if partition_by == "day":
         hours = hours // 24 * 24
     for hour in np.unique(hours).tolist():
@@ -230,7 +231,7 @@ def _divided(batch: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str | N
 
 
 def _names(hour: int) -> tuple[str, str]:
-    if hour >= _END_US // _HOUR_US // 24 * 24:
+    if hour >= END_US // _HOUR_US // 24 * 24:
         return NO_DATE, NO_DATE
     at = datetime.fromtimestamp(0, UTC) + timedelta(hours=hour)
     return f"{at.year:04d}-{at:%m-%d}", f"{at.hour:02d}"

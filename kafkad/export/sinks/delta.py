@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from kafkad.export.sinks.rewriting import remove, rows
 from kafkad.export.sinks.sink import Commit, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths
-from kafkad.export.writing import DATE, HOUR, NO_DATE, PARTITIONS, WrittenFile
+from kafkad.export.writing import DATE, END_US, FIRST_US, HOUR, NO_DATE, PARTITIONS, WrittenFile
 
 try:
     import pyarrow as pa
@@ -174,6 +175,11 @@ def app_id(cluster_id: str, topic_id: UUID, partition: int) -> str:
     return f"kafkad:{cluster_id}:{topic_id}:{partition}"
 
 
+def _time(milliseconds: int) -> str:
+    at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def _add_action(file: WrittenFile) -> AddAction:
     values = {name: value for name, value in ((DATE, file.date), (HOUR, file.hour)) if value is not None}
     stats: dict[str, Any] = {
@@ -182,6 +188,11 @@ def _add_action(file: WrittenFile) -> AddAction:
         "maxValues": {"offset": file.last_offset, "partition": file.partition},
         "nullCount": {"offset": 0, "partition": 0},
     }
+    first, last = file.min_timestamp, file.max_timestamp
+    if first is not None and last is not None and first >= FIRST_US and last <= END_US - 1_000:
+        # The log of a table has milliseconds: bounds, which are not inside of what they bound.
+        stats["minValues"]["timestamp"] = _time(first // 1_000)
+        stats["maxValues"]["timestamp"] = _time(-(-last // 1_000))
     return AddAction(
         path=file.path,
         size=file.size,

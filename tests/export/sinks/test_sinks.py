@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
@@ -19,7 +21,7 @@ from kafkad.export.sinks.iceberg import IcebergSink
 from kafkad.export.sinks.parquet import ParquetSink
 from kafkad.export.sinks.sink import Commit, Sink, TableState
 from kafkad.export.values.columns import VALUE
-from kafkad.export.writing import WrittenFile
+from kafkad.export.writing import END_US, FIRST_US, WrittenFile
 
 TOPIC = UUID(int=7)
 MakeSink = Callable[[Path], Sink]
@@ -57,6 +59,21 @@ def begun(make: MakeSink, path: Path) -> tuple[Sink, TableState]:
 def test_a_table_that_is_not_there_has_nothing(make: MakeSink, tmp_path: Path) -> None:
     sink, state = begun(make, tmp_path / "t")
     assert (state.topic_id, state.offsets, sink.files()) == (None, {}, [])
+
+
+def test_readers_of_a_delta_table_may_skip_files_by_their_times(tmp_path: Path) -> None:
+    sink, state = begun(MAKERS[1], tmp_path / "t")
+    bounds = [(1_500_001, 1_700_000_000_000_001), (FIRST_US, END_US - 1_000), (FIRST_US - 1, 1), (1, END_US - 999)]
+    files = [WrittenFile(f"t-{at}.parquet", 10, 0, 0, 9, 10, *each) for at, each in enumerate(bounds)]
+    sink.commit(state, commit_of(0, 10)._replace(files=files))
+    added = pa.table(DeltaTable(str(tmp_path / "t")).get_add_actions(flatten=True)).to_pylist()
+    times = [(row["min.timestamp"], row["max.timestamp"]) for row in sorted(added, key=lambda row: row["path"])]
+    assert times == [
+        (datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC), datetime(2023, 11, 14, 22, 13, 20, 1_000, UTC)),
+        (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC)),
+        (None, None),
+        (None, None),
+    ]
 
 
 @SINKS
