@@ -45,8 +45,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
 
 
 def _shared_memory() -> set[str]:
-    """Without the folders of simulations, which may run beside this."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith("kafkad-simulation-")}
+    """Without the folders of simulations and the semaphores of exports, which may run beside this."""
+    return {name for name in os.listdir("/dev/shm") if not name.startswith(("kafkad-simulation-", "sem.mp-"))}
 
 
 class Killing:
