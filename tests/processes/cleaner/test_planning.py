@@ -2,12 +2,14 @@
 
 from uuid import UUID
 
+from kafkad.core.cleanup import CleanupPolicy
 from kafkad.core.controller.deltas import snapshot
 from kafkad.core.controller.image import MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
 from kafkad.plugins.compaction import Compaction
-from kafkad.processes.cleaner.planning import Planner
-from kafkad.wire.processes.descriptors import SegmentRow, SegmentsOf
+from kafkad.plugins.retention import Retention
+from kafkad.processes.cleaner.planning import PlannedRewrite, Planner
+from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentRow, SegmentsOf
 from tests.config.configurations import configured
 
 ID = UUID(int=7)
@@ -58,3 +60,35 @@ def test_a_log_whose_markers_were_not_on_disk_is_looked_at_when_they_are() -> No
     assert not looks.look()
     looks.slot = looks.slot._replace(recovery_point=12)
     assert looks.look()
+
+
+def _planned(cleanup_policy: str, *, is_cleaner_enabled: str) -> list[type]:
+    """What is ordered, in a round, for a log with one old segment before the active one."""
+    broker = configured(("log.cleaner.enable", is_cleaner_enabled))
+    slot = PartitionSlot(
+        topic_id=ID.bytes, state=STATE_ONLINE, segment_count=2, size_bytes=1000, leo_segment=10, recovery_point=10
+    )
+    policies: dict[str, CleanupPolicy] = {"compact": Compaction(), "delete": Retention()}
+    planner = Planner(policies, lambda _: slot, lambda _: True, {})
+    row = Partition(
+        index=0, slot=SLOT, owner=0, log_dir=0, leader=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,)
+    )
+    configs = {"cleanup.policy": cleanup_policy, "retention.ms": "1000"}
+    topic = Topic(name="t", id=ID, partitions=(row,), configs=configs)
+    image = MetadataImage(version=1, topics={"t": topic}, names_by_id={ID: "t"})
+    planner.apply(image, snapshot(image))
+    planner.begin_round(broker)
+    old = NOW - 10_000
+    rows = [SegmentRow(0, 900, old, old, False, old), SegmentRow(10, 100, NOW, NOW, True, NOW)]
+    described = SegmentsOf(SLOT, 0, 12, 12, 10, -1, rows)
+    orders = planner.plan(described, broker, NOW)
+    return [type(order) for order in orders if isinstance(order, PlannedRewrite | CleanupOrdered)]
+
+
+def test_nothing_is_compacted_without_the_cleaner() -> None:
+    assert _planned("compact", is_cleaner_enabled="true") == [PlannedRewrite]
+    assert _planned("compact", is_cleaner_enabled="false") == []
+
+
+def test_retention_deletes_without_the_cleaner() -> None:
+    assert _planned("delete", is_cleaner_enabled="false") == [CleanupOrdered]
