@@ -7,7 +7,7 @@ from kafkad.core.settings.rows import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LONG, 
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
     row("log.cleaner.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
-        "Runs compaction; retention runs without it."),
+        "Runs compaction; without it, topics with compact in their policy are left as they are."),
     row("log.cleaner.threads", INT, 1, Between(1), MEDIUM, READ_ONLY,
         "Cleaner processes, which look after retention and compaction."),
     row("log.cleaner.backoff.ms", LONG, 15_000, Between(0), MEDIUM, CLUSTER_WIDE,

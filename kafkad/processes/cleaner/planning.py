@@ -38,6 +38,7 @@ from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsOf, short_
 log = logging.getLogger(__name__)
 
 COMPACT = "compact"
+DELETE = "delete"
 DELETE_EXPORTED = "delete-exported"
 _NOTHING = -1
 
@@ -198,10 +199,11 @@ class Planner:
         return slot.state == STATE_ONLINE and slot.topic_id == topic.id.bytes and not is_empty
 
     def _names(self, config: LogConfig, broker: BrokerConfig) -> list[str]:
-        """The policies of a topic that exist; without `log.cleaner.enable` nothing is compacted (as in Kafka)."""
+        """The policies of a topic that exist; without `log.cleaner.enable` those of Kafka leave a topic with `compact`
+        alone: neither compacts nor deletes (Kafka: LogManager.cleanupLogs)."""
         names = sorted(name for name in config.cleanup_policy if name in self._policies)
         if COMPACT in names and broker.values["log.cleaner.enable"] is False:
-            names.remove(COMPACT)
+            return [name for name in names if name not in (COMPACT, DELETE)]
         return names
 
     def asked(self, slot: int) -> tuple[Topic, Partition] | None:

@@ -90,5 +90,10 @@ def test_nothing_is_compacted_without_the_cleaner() -> None:
     assert _planned("compact", is_cleaner_enabled="false") == []
 
 
-def test_retention_deletes_without_the_cleaner() -> None:
+def test_nothing_is_deleted_from_a_compacted_topic_without_the_cleaner() -> None:
+    assert CleanupOrdered in _planned("compact,delete", is_cleaner_enabled="true")
+    assert _planned("compact,delete", is_cleaner_enabled="false") == []
+
+
+def test_retention_deletes_from_other_topics_without_the_cleaner() -> None:
     assert _planned("delete", is_cleaner_enabled="false") == [CleanupOrdered]
