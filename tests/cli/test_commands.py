@@ -53,6 +53,7 @@ def test_every_option_of_every_command_is_explained(path: tuple[str, ...]) -> No
         ("groups", "delete-offsets"),
         ("brokers", "list"),
         ("reassign", "start"),
+        ("reassign", "generate"),
         ("reassign", "cancel"),
         ("reassign", "list"),
         ("elect-leaders",),

@@ -4,9 +4,11 @@ import pytest
 from click.testing import CliRunner
 
 from kafkad.cli import main
+from kafkad.cli.asking import CommandFailed
 from kafkad.cli.commands.cluster.brokers import broker_lines, loads
 from kafkad.cli.commands.cluster.drain import without
 from kafkad.cli.commands.cluster.reassign import reassignment_lines
+from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
 from kafkad.client.broker_client import BrokerDescription, PartitionDescription, TopicDescription
 from kafkad.client.reassignments import Reassignment
 
@@ -80,3 +82,38 @@ def test_an_unclean_election_of_everything_is_refused() -> None:
     outcome = CliRunner().invoke(main, ["elect-leaders", "--unclean"])
     assert (outcome.exit_code, outcome.stdout) == (1, "")
     assert "needs the partitions by name" in outcome.stderr
+
+
+def test_a_plan_has_each_partition_in_two_racks_and_leaders_evenly() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+    brokers = in_racks("a", "a", "b", "b", "c")
+    topics = [topic(*[(5, 1)] * 8)]
+    for start in range(4):
+        found = proposed(topics, brokers, [1, 2, 3, 4], with_racks=True, random_below=start.__mod__)
+        assert list(found) == [("t", at) for at in range(8)]
+        assert all({racks[each] for each in ids} == {"a", "b"} for ids in found.values())
+        assert sorted(ids[0] for ids in found.values()) == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [([1, 7], "no broker 7"), ([1], "only 1 broker"), ([1, 2], "--disable-rack-aware")],
+)
+def test_a_plan_that_is_not_possible_says_why(wanted: list[int], says: str) -> None:
+    with pytest.raises(CommandFailed, match=says):
+        proposed([topic((1, 3))], in_racks("a", None, "b"), wanted, with_racks=True, random_below=lambda limit: 0)
+
+
+def test_racks_do_not_count_when_one_says_so() -> None:
+    found = proposed([topic((1, 3))], in_racks("a", None, "b"), [1, 2], with_racks=False, random_below=lambda limit: 0)
+    assert found == {("t", 0): (1, 2)}
+
+
+def test_a_plan_is_what_kafkas_tool_reads() -> None:
+    assert as_document({("t", 1): (2, 3), ("t", 0): (1,)}) == {
+        "version": 1,
+        "partitions": [
+            {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["any"]},
+            {"topic": "t", "partition": 1, "replicas": [2, 3], "log_dirs": ["any", "any"]},
+        ],
+    }

@@ -6,7 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kafkad.cli import main
 from tests.daemon.cluster import Cluster
 from tests.tools.tool_server import ToolServer
 
@@ -22,6 +24,17 @@ class ToolsOnCluster:
         done = self._server.run(name, "--bootstrap-server", self.cluster.brokers[broker].bootstrap, *args)
         assert done.returncode == 0, (done.stdout.decode(), done.stderr.decode())
         return done.stdout.decode()
+
+    def generated(self, *args: str) -> tuple[str, list[list[int]]]:
+        """The file with kafkad's own plan, and the replicas in it."""
+        asked = ["reassign", "generate", *args, "--bootstrap-server", self.cluster.brokers[1].bootstrap]
+        done = CliRunner().invoke(main, asked)
+        assert done.exit_code == 0, done.output
+        present, plan = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        assert present != plan
+        file = self._folder / "generated.json"
+        file.write_text(plan)
+        return str(file), [row["replicas"] for row in json.loads(plan)["partitions"]]
 
     def plan(self, replicas: list[list[int]]) -> str:
         file = self._folder / "plan.json"
@@ -63,6 +76,23 @@ def test_kafka_reassign_partitions_cancels(tools: ToolsOnCluster) -> None:
         1, "kafka-reassign-partitions", "--reassignment-json-file", tools.plan([[1, 2], [1, 2], [1, 2]]), "--cancel"
     )
     assert "None of the specified partition reassignments are active." in printed
+
+
+@pytest.mark.timeout(600)
+def test_kafka_reassign_partitions_throttles_and_verify_removes_it(tools: ToolsOnCluster) -> None:
+    cluster, plan, wanted = tools.cluster, *tools.generated("t", "--to", "1,3")
+    of_plan = ("kafka-reassign-partitions", "--reassignment-json-file", plan)
+    printed = tools.run(2, *of_plan, "--execute", "--throttle", "50000000")
+    assert "The inter-broker throttle limit was set to 50000000 B/s" in printed
+    of_topic = ("kafka-configs", "--entity-type", "topics", "--entity-name", "t", "--describe")
+    of_broker = ("kafka-configs", "--entity-type", "brokers", "--entity-name", "1", "--describe")
+    assert "leader.replication.throttled.replicas=" in tools.run(1, *of_topic)
+    assert "follower.replication.throttled.rate=50000000" in tools.run(1, *of_broker)
+
+    cluster.wait_until(lambda: "is still in progress" not in tools.run(3, *of_plan, "--verify"), "they have moved")
+    assert "throttled" not in tools.run(1, *of_topic)
+    assert "throttled" not in tools.run(1, *of_broker)
+    assert [row["replica_nodes"] for row in cluster.rows(1, "t")] == wanted
 
 
 @pytest.mark.timeout(600)

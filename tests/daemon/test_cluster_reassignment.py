@@ -1,5 +1,6 @@
 """Partitions of a cluster move to other brokers, also when the controller changes."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -137,6 +138,9 @@ def test_the_command_line_moves_partitions_and_leaders(cluster: Cluster) -> None
         "t-1 has gone to brokers 3,1.",
     ]
     assert len(kafkad(cluster, "reassign", "list")) == 1
+    plans = json.loads("".join(kafkad(cluster, "reassign", "generate", "t", "--to", "2,3", "--json")))
+    assert [row["replicas"] for row in plans["current"]["partitions"]] == [[3, 1], [3, 1], [1, 2]]
+    assert all(sorted(row["replicas"]) == [2, 3] for row in plans["proposed"]["partitions"])
     cluster.wait_until(lambda: replicas(cluster, 2) == [[3, 1], [3, 1], [1, 2]], "broker 2 knows")
     assert cluster.leaders(2, "t") == [1, 3, 1]
     assert kafkad(cluster, "elect-leaders") == ["t-0 has another leader."]

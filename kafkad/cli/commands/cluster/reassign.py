@@ -1,13 +1,15 @@
 """`kafkad reassign`: move partitions to other brokers, show what is on its way, and cancel it."""
 
 import json
+import random
 import sys
 import time
 from collections.abc import Mapping, Sequence
 
 import click
 
-from kafkad.cli.asking import asking, asks_broker, wanted_partitions
+from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partitions
+from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
 from kafkad.cli.options import json_option
 from kafkad.cli.transaction_tables import table
 from kafkad.client.broker_client import BrokerClient
@@ -58,6 +60,43 @@ def start(
             wait_for(client, [at for at, reason in results.items() if reason is None])
     done = "goes" if no_wait else "has gone"
     tell(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
+
+
+_GENERATE_HELP = """Print a plan that spreads all partitions of TOPICs over BROKERS; nothing is moved.
+
+The plan is made as for new topics: leaders evenly, replicas in different racks if all of BROKERS have one. Both the
+present replicas and the plan are printed as kafka-reassign-partitions.sh prints them, and reads them with --execute.
+
+\b
+Example:
+  kafkad reassign generate orders payments --to 2,3,4
+"""
+
+
+@reassign_group.command(help=_GENERATE_HELP, short_help="Print a plan for topics on some brokers.")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("--to", "target", required=True, metavar="BROKERS", help="Ids of brokers with commas.")
+@click.option("--disable-rack-aware", "no_racks", is_flag=True, help="Racks don't count.")
+@json_option
+@asks_broker
+def generate(
+    topics: tuple[str, ...], target: str, no_racks: bool, as_json: bool, bootstrap: str, timeout_s: float
+) -> None:
+    """See `_GENERATE_HELP`."""
+    wanted = broker_ids(target)
+    with asking(bootstrap, timeout_s) as client:
+        by_name, brokers = {topic.name: topic for topic in client.topics()}, client.describe_brokers()
+    missing = [name for name in topics if name not in by_name]
+    if missing:
+        raise CommandFailed(f"there is no topic {', '.join(missing)}")
+    found = [by_name[name] for name in dict.fromkeys(topics)]
+    plan = proposed(found, brokers, wanted, with_racks=not no_racks, random_below=random.randrange)
+    present = {(topic.name, row.partition): row.replicas for topic in found for row in topic.partitions}
+    if as_json:
+        click.echo(json.dumps({"current": as_document(present), "proposed": as_document(plan)}))
+        return
+    click.echo(f"Current partition replica assignment\n{json.dumps(as_document(present))}\n")
+    click.echo(f"Proposed partition reassignment configuration\n{json.dumps(as_document(plan))}")
 
 
 @reassign_group.command(epilog="\b\nExample:\n  kafkad reassign cancel orders-3")
