@@ -209,6 +209,33 @@ def test_options_may_stand_in_a_file(lake: Lake, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, f"kafkad: {file}: colour is no option of kafkad export\n")
 
 
+def test_the_status_of_several_tables_has_the_lag_of_each(lake: Lake, tmp_path: Path) -> None:
+    lake.produce(10)
+    lake.run("run")
+    lake.produce(5)
+    files = []
+    for number, (topic, out) in enumerate([(lake.topic, lake.out), (lake.topic, tmp_path / "new"), ("nowhere", "/x")]):
+        files.append(tmp_path / f"{number}.toml")
+        files[-1].write_text(f'topic = "{topic}"\nout = "{out}"\nbootstrap-server = "127.0.0.1:1"\n')
+
+    def status(*options: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kafkad", "export", "status", "--bootstrap-server", lake.bootstrap]
+        return subprocess.run([*command, *map(str, options)], capture_output=True, text=True, timeout=WITHIN_S)
+
+    two = status(*files[:2])
+    assert [line.partition(", in ")[0] for line in two.stdout.splitlines()] == [
+        f"{lake.topic} in {lake.out}: 5 behind",
+        f"{lake.topic} in {tmp_path / 'new'}: 15 behind",
+    ]
+    assert (two.returncode, two.stderr) == (0, "")
+    three = status("--json", *files)
+    assert three.returncode == 1 and "nowhere in /x: there is no topic" in one_line(three.stderr)
+    assert [row.get("lag") for row in json.loads(three.stdout)] == [5, 15, None]
+    assert json.loads(status("--conf-file", files[0], "--json").stdout) == json.loads(three.stdout)[0]
+    wrong = status("--conf-file", *files)
+    assert (wrong.returncode, one_line(wrong.stderr)) == (2, "kafkad: --conf-file and FILE exclude each other\n")
+
+
 def one_line(said: str) -> str:
     assert said.count("\n") == 1 and said.startswith("kafkad: "), said
     return said

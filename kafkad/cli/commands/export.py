@@ -1,5 +1,6 @@
 """`kafkad export`: topics into tables (Parquet, Delta, Iceberg), each record once. `kafkad-export` is the same."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -8,7 +9,7 @@ from typing import Any
 import click
 
 from kafkad.cli.configuring import WrongConfiguration
-from kafkad.cli.exporting.options import Duration, Size, names_table
+from kafkad.cli.exporting.options import Duration, Size, names_table, names_tables, tables_of
 from kafkad.cli.options import json_option
 
 _OPTIONAL = ("pyarrow",)
@@ -162,12 +163,29 @@ def run(**asked: Any) -> None:
     _work().run(**asked)
 
 
-@export.command(epilog="\b\nExample:\n  kafkad export status --topic orders --out /lake/orders")
+_STATUS = """
+\b
+Example:
+  kafkad export status --topic orders --out /lake/orders
+  kafkad export status /etc/kafkad/export/*.toml
+"""
+
+
+@export.command(epilog=_STATUS)
+@names_tables
 @names_table
 @json_option
-def status(**asked: Any) -> None:
-    """Print up to where the table goes, and how much the topic has beyond that."""
-    _work().status(**asked)
+@click.pass_context
+def status(ctx: click.Context, /, conf_files: Sequence[Path], **asked: Any) -> None:
+    """Print up to where the table goes, and how much the topic has beyond that.
+
+    Each FILE is one as for --conf-file, with a table of its own: a line for each. Exit code 1: of one of them it can't
+    be said.
+    """
+    if conf_files:
+        _work().status_of_all(tables_of(ctx, conf_files), as_json=asked["as_json"])
+    else:
+        _work().status(**asked)
 
 
 @export.command(epilog="\b\nExample:\n  kafkad export verify --topic orders --out /lake/orders")

@@ -1,17 +1,19 @@
 """Options that all commands of `kafkad export` have, and the types of their values."""
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from kafkad.cli.asking import DEFAULT_BOOTSTRAP
 from kafkad.cli.configuring import WrongConfiguration
 
 _MB = 1 << 20
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": _MB, "gib": 1 << 30, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
+_COMMANDLINE = ParameterSource.COMMANDLINE
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -47,15 +49,19 @@ class Duration(click.ParamType[float]):
 
 
 def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
-    """What the file says stands in for options that are not given. One file serves all commands: each takes from it
-    what it has options for.
+    """What the file says stands in for options that are not given."""
+    if value is not None:
+        ctx.default_map = {**(ctx.default_map or {}), **read_options(ctx, value)}
+
+
+def read_options(ctx: click.Context, file: Path) -> dict[str, Any]:
+    """What the file says, by the parameters of the command. One file serves all commands: each takes from it what it
+    has options for.
     """
-    if value is None:
-        return
     try:
-        content = tomllib.loads(value.read_text())
+        content = tomllib.loads(file.read_text())
     except (OSError, ValueError) as error:
-        raise WrongConfiguration([f"{value} can't be read: {error}"]) from error
+        raise WrongConfiguration([f"{file} can't be read: {error}"]) from error
     own = _options_of(ctx.command)
     group = ctx.parent.command if ctx.parent is not None else None
     commands = group.commands.values() if isinstance(group, click.Group) else [ctx.command]
@@ -64,10 +70,40 @@ def _read_file(ctx: click.Context, param: click.Parameter, value: Path | None) -
     for written, each in content.items():
         name = written.replace("_", "-")
         if name not in known:
-            raise WrongConfiguration([f"{value}: {name} is no option of kafkad export"])
+            raise WrongConfiguration([f"{file}: {name} is no option of kafkad export"])
         if name in own:
             defaults[own[name]] = each
-    ctx.default_map = {**(ctx.default_map or {}), **defaults}
+    return defaults
+
+
+def _read_first(ctx: click.Context, param: click.Parameter, value: Sequence[Path]) -> Sequence[Path]:
+    """The others are read by `tables_of`, with what is given beside them."""
+    for file in value[:1]:
+        _read_file(ctx, param, file)
+    return value
+
+
+names_tables = click.argument(
+    "conf_files",
+    nargs=-1,
+    type=click.Path(path_type=Path),
+    is_eager=True,
+    callback=_read_first,
+    metavar="[FILE]...",
+)
+"""Files as for --conf-file, each with a table of its own."""
+
+
+def tables_of(ctx: click.Context, conf_files: Sequence[Path]) -> list[dict[str, Any]]:
+    """What is asked of the table of each file: options that are given count for all of them."""
+    given = {name: each for name, each in ctx.params.items() if ctx.get_parameter_source(name) is _COMMANDLINE}
+    if ctx.get_parameter_source("conf_file") is _COMMANDLINE:
+        raise WrongConfiguration(["--conf-file and FILE exclude each other"])
+    found = []
+    for file in conf_files:
+        options = {**read_options(ctx, file), **given, "conf_files": ()}
+        found.append(ctx.command.make_context(ctx.info_name, [], ctx.parent, default_map=options).params)
+    return found
 
 
 def _options_of(command: click.Command) -> dict[str, str]:

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -65,8 +65,41 @@ def _run_once(engine: "_Engine") -> Summary:
 
 
 def status(*, as_json: bool, **asked: Any) -> None:
+    row = _status(asked)
+    if as_json:
+        click.echo(json.dumps(row))
+        return
+    for each in row["partitions"]:
+        done = "nothing" if each["exported"] is None else f"up to offset {each['exported']}"
+        click.echo(f"{row['topic']}-{each['partition']}: {done}, {each['lag']} behind {each['end']}")
+
+
+def status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Of one that can't be asked it is said why; the others are."""
+    rows = [_status_or_error(asked) for asked in tables]
+    if as_json:
+        click.echo(json.dumps(rows))
+    for row in rows:
+        named = f"{row['topic']} in {row['out']}"
+        if "error" in row:
+            click.echo(f"kafkad: {named}: {row['error']}", err=True)
+        elif not as_json:
+            behind = [each["lag"] for each in row["partitions"] if each["lag"]]
+            click.echo(f"{named}: {row['lag']} behind, in {len(behind)} of {len(row['partitions'])} partitions")
+    if any("error" in row for row in rows):
+        sys.exit(1)
+
+
+def _status_or_error(asked: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return _status(asked)
+    except CommandFailed as failed:
+        return {"topic": asked["topic"], "out": asked["out"], "error": failed.message}
+
+
+def _status(asked: Mapping[str, Any]) -> dict[str, Any]:
     with _failing():
-        wanted = wanted_of(**asked)
+        wanted = wanted_of(**{name: each for name, each in asked.items() if name not in ("as_json", "conf_files")})
         sink = open_sink(wanted)
         facts, state = _compared(wanted, sink)
     rows = [
@@ -78,12 +111,7 @@ def status(*, as_json: bool, **asked: Any) -> None:
         }
         for each, bounds in sorted(facts.bounds.items())
     ]
-    if as_json:
-        click.echo(json.dumps({"topic": wanted.topic, "out": wanted.out, "partitions": rows}))
-        return
-    for row in rows:
-        done = "nothing" if row["exported"] is None else f"up to offset {row['exported']}"
-        click.echo(f"{wanted.topic}-{row['partition']}: {done}, {row['lag']} behind {row['end']}")
+    return {"topic": wanted.topic, "out": wanted.out, "lag": sum(each["lag"] for each in rows), "partitions": rows}
 
 
 def verify(*, as_json: bool, **asked: Any) -> None:
