@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.brokers.ports import free_port
 
@@ -19,9 +20,18 @@ JARS = ("zookeeper.jar", "slf4j-log4j12.jar", "log4j-1.2.jar")
 JAR_DIRECTORY = Path("/usr/share/java")
 
 
+class TlsFiles(NamedTuple):
+    """In PEM format: the server's key with its certificate, and whom it trusts."""
+
+    keystore: Path
+    truststore: Path
+
+
 class ZookeeperServer:
-    def __init__(self, directory: Path, address: str = "127.0.0.1", on_host: Sequence[str] = ()) -> None:
-        """`on_host`: what a command begins with that runs where the address is."""
+    def __init__(
+        self, directory: Path, address: str = "127.0.0.1", on_host: Sequence[str] = (), tls: TlsFiles | None = None
+    ) -> None:
+        """`on_host`: what a command begins with that runs where the address is. With `tls` it also serves TLS."""
         java = shutil.which("java")
         missing = [name for name in JARS if not (JAR_DIRECTORY / name).exists()]
         assert java and not missing, f"ZooKeeper can't be started: java={java}, missing jars {missing}"
@@ -37,7 +47,7 @@ class ZookeeperServer:
             "4lw.commands.whitelist=srvr\n"
             "maxClientCnxns=0\n"
             "minSessionTimeout=400\n"
-            "maxSessionTimeout=60000\n"
+            "maxSessionTimeout=60000\n" + ("" if tls is None else self._tls(tls))
         )
         (directory / "log4j.properties").write_text(
             "log4j.rootLogger=WARN, C\n"
@@ -45,7 +55,8 @@ class ZookeeperServer:
             "log4j.appender.C.layout=org.apache.log4j.PatternLayout\n"
             "log4j.appender.C.layout.ConversionPattern=%d %-5p %c{1} %m%n\n"
         )
-        classpath = ":".join([str(directory), *(str(JAR_DIRECTORY / name) for name in JARS)])
+        netty = [] if tls is None else [path.name for path in JAR_DIRECTORY.glob("netty-*.jar")]
+        classpath = ":".join([str(directory), *(str(JAR_DIRECTORY / name) for name in (*JARS, *netty))])
         # Nobody cuts its power, and a slow disk must not end sessions.
         options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"]
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -61,6 +72,22 @@ class ZookeeperServer:
     @property
     def hosts(self) -> str:
         return f"{self._address}:{self.port}"
+
+    @property
+    def tls_hosts(self) -> str:
+        return f"{self._address}:{self._tls_port}"
+
+    def _tls(self, files: TlsFiles) -> str:
+        self._tls_port = free_port()
+        return (
+            f"secureClientPort={self._tls_port}\n"
+            f"secureClientPortAddress={self._address}\n"
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"
+            f"ssl.keyStore.location={files.keystore}\n"
+            f"ssl.trustStore.location={files.truststore}\n"
+            # A client without a certificate is served too, and is nobody.
+            "ssl.clientAuth=want\n"
+        )
 
     def pause(self) -> None:
         os.kill(self._process.pid, signal.SIGSTOP)

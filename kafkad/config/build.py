@@ -20,12 +20,13 @@ from kafkad.config.entities.broker import (
     RuntimeConfig,
     Texts,
     TopicsConfig,
+    ZookeeperTls,
 )
 from kafkad.config.entities.log_defaults import log_config, topic_defaults
 from kafkad.config.listeners import Endpoint, InvalidListeners, Listener, Listeners, parse_endpoint, parse_listeners
 from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.resolve import Resolved, resolve
-from kafkad.config.rules import contradictions
+from kafkad.config.rules import contradictions, zookeeper_tls_versions
 from kafkad.config.table import BROKER_TABLE
 from kafkad.core.settings.rows import INT_MAX
 from kafkad.core.settings.values import Value, integer
@@ -192,9 +193,23 @@ def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | N
         zookeeper_connect=connect,
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=connection_ms if isinstance(connection_ms, int) else session_ms,
+        zookeeper_tls=_zookeeper_tls(values),
+        zookeeper_set_acl=values["zookeeper.set.acl"] is True,
         inter_broker_listener=inter_broker_listener(values, listeners),
         reserved_broker_max_id=integer(values, "reserved.broker.max.id"),
         suspect_refused_ms=integer(values, "kafkad.suspect.refused.ms"),
+    )
+
+
+def _zookeeper_tls(values: Values) -> ZookeeperTls | None:
+    if values["zookeeper.ssl.client.enable"] is not True:
+        return None
+    return ZookeeperTls(
+        keystore=_text(values, "zookeeper.ssl.keystore.location"),
+        keystore_password=_text(values, "zookeeper.ssl.keystore.password"),
+        truststore=_text(values, "zookeeper.ssl.truststore.location"),
+        checks_host_name=bool(_text(values, "zookeeper.ssl.endpoint.identification.algorithm")),
+        versions=zookeeper_tls_versions(values),
     )
 
 

@@ -13,7 +13,7 @@ from kafkad.core.settings.values import Value, integer
 def contradictions(values: Mapping[str, Value]) -> Iterator[ConfigProblem]:
     for rule in (
         *(_identity, _request_sizes, _connections, _listener_names, _log_dirs, _ages, _compaction, _dedupe_buffer),
-        *(_replication, _groups, _group_limits),
+        *(_replication, _groups, _group_limits, _zookeeper),
     ):
         for name, message in rule(values):
             yield ConfigProblem(name=name, message=message)
@@ -146,3 +146,33 @@ def _between(values: Mapping[str, Value], kind: str, rest: str) -> _Found:
 
 _LAST_CODEC = 4
 """The code of zstd; 0 is none."""
+
+
+TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
+
+
+def zookeeper_tls_versions(values: Mapping[str, Value]) -> tuple[str, ...]:
+    """The enabled ones, which are that of zookeeper.ssl.protocol unless they are named."""
+    return _words(values, "zookeeper.ssl.enabled.protocols") or (str(values["zookeeper.ssl.protocol"]),)
+
+
+def _zookeeper(values: Mapping[str, Value]) -> _Found:
+    if not values["zookeeper.connect"]:
+        return
+    has_tls, keystore = values["zookeeper.ssl.client.enable"] is True, "zookeeper.ssl.keystore.location"
+    if values["zookeeper.set.acl"] is True and not (has_tls and values[keystore]):
+        yield (
+            "zookeeper.set.acl",
+            f"needs zookeeper.ssl.client.enable and {keystore}: ZooKeeper must know who made a node",
+        )
+    if not has_tls:
+        return
+    for store in ("keystore", "truststore"):
+        kind = values[f"zookeeper.ssl.{store}.type"]
+        if isinstance(kind, str) and kind.upper() not in ("", "PEM"):
+            yield f"zookeeper.ssl.{store}.type", f"is {kind}, and only PEM can be read; see openssl pkcs12"
+    named = "zookeeper.ssl.enabled.protocols"
+    for version in zookeeper_tls_versions(values):
+        if version not in TLS_VERSIONS:
+            at = named if _words(values, named) else "zookeeper.ssl.protocol"
+            yield at, f"names {version}; there are {' and '.join(TLS_VERSIONS)}"

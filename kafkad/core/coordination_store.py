@@ -42,6 +42,10 @@ class NoChildrenForEphemerals(CoordinationError):
     """create: the parent is ephemeral."""
 
 
+class NotPermitted(CoordinationError):
+    """The node is protected, and not for this client."""
+
+
 class SessionSuspended(CoordinationError):
     """The connection is away; whether the operation was done is not known. Stop deciding until CONNECTED."""
 

@@ -19,7 +19,7 @@ packages_of() {
         ci) echo "ccache" ;;
         native-*) packages_of native && packages_of "${1#native-}" ;;
         unit) echo "git $java" ;;
-        daemon) echo "kcat make procps $java" ;;
+        daemon) echo "kcat make openssl procps $java" ;;
         chaos) echo "iproute2 nftables procps $java" ;;
         compat) echo "kcat $java" ;;
         spark) echo "$java" ;;

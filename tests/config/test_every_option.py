@@ -28,6 +28,12 @@ CODE = Path(kafkad.__file__).parent
 # Where kafkad says something else, and why: no KRaft roles, a local listener, no data under /tmp, no JMX.
 OWN_DEFAULTS = {"process.roles", "controller.listener.names", "node.id", "listeners", "log.dir", "metric.reporters"}
 
+SECURED = (
+    ("zookeeper.connect", "127.0.0.1:2182"),
+    ("zookeeper.ssl.client.enable", "true"),
+    ("zookeeper.ssl.keystore.location", "broker.pem"),
+)
+
 # What another value of an option is, where it needs others beside it or has a form of its own.
 OTHER_VALUES: dict[str, tuple[tuple[str, str], ...]] = {
     "listeners": (("listeners", "PLAINTEXT://127.0.0.1:1"),),
@@ -63,6 +69,19 @@ OTHER_VALUES: dict[str, tuple[tuple[str, str], ...]] = {
         ("zookeeper.connect", "127.0.0.1:2181"),
         ("zookeeper.connection.timeout.ms", "5"),
     ),
+    "zookeeper.set.acl": (*SECURED, ("zookeeper.set.acl", "true")),
+    "zookeeper.ssl.client.enable": SECURED,
+    **{
+        name: (*SECURED, (name, value))
+        for name, value in (
+            ("zookeeper.ssl.enabled.protocols", "TLSv1.2,TLSv1.3"),
+            ("zookeeper.ssl.endpoint.identification.algorithm", ""),
+            ("zookeeper.ssl.keystore.location", "another.pem"),
+            ("zookeeper.ssl.keystore.password", "secret"),
+            ("zookeeper.ssl.protocol", "TLSv1.3"),
+            ("zookeeper.ssl.truststore.location", "trusted.pem"),
+        )
+    },
     "kafkad.suspect.refused.ms": (
         ("zookeeper.connect", "127.0.0.1:2181"),
         ("kafkad.suspect.refused.ms", "5"),
@@ -80,7 +99,9 @@ QUOTAS = frozenset(
         "kafkad.quota.consumer.byte.rate.default",
     }
 )
-ONLY_REFUSE = frozenset({"broker.id.generation.enable"})
+ONLY_REFUSE = frozenset(
+    {"broker.id.generation.enable", "zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type"}
+)
 """What they say is done by the configuration itself, as the tests of those that it refuses show."""
 GROUP_LIMITS = {
     "group.consumer.min.session.timeout.ms": "1",

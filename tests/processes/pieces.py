@@ -160,6 +160,8 @@ class Pieces:
                 zookeeper_connect="played",
                 zookeeper_session_timeout_ms=1000,
                 zookeeper_connection_timeout_ms=1000,
+                zookeeper_tls=None,
+                zookeeper_set_acl=False,
                 inter_broker_listener="PLAINTEXT",
                 reserved_broker_max_id=1000,
                 suspect_refused_ms=0,

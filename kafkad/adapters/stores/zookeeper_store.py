@@ -6,6 +6,7 @@ flight when the connection broke have an unknown outcome: SessionSuspended or Se
 """
 
 import logging
+import ssl
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
@@ -27,8 +29,10 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from kafkad.adapters.links.event_queue import EventQueue
+from kafkad.adapters.stores.zookeeper_tls import TlsConnections
 from kafkad.core.coordination_store import (
     ANY_VERSION,
     BadVersion,
@@ -44,6 +48,7 @@ from kafkad.core.coordination_store import (
     NodeStat,
     NoNode,
     NotEmpty,
+    NotPermitted,
     Operation,
     Outcome,
     SessionChanged,
@@ -61,6 +66,7 @@ _ERRORS: tuple[tuple[type[KazooException], type[CoordinationError]], ...] = (
     (BadVersionError, BadVersion),
     (NotEmptyError, NotEmpty),
     (NoChildrenForEphemeralsError, NoChildrenForEphemerals),
+    (NoAuthError, NotPermitted),
 )
 _CONNECTION_ERRORS = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
 
@@ -74,6 +80,10 @@ _KINDS = {
 # What kazoo says of each attempt to connect is no news: the state of the session is, and is told by events.
 logging.getLogger("kazoo").setLevel(logging.ERROR)
 
+_OLD_CONSUMERS = "/consumers"
+_SECRETS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+"""Nobody else may even read what is below these."""
+
 # More requests than this in flight only grows kazoo's queue; the server answers in order anyway.
 _PIPELINE_DEPTH = 500
 
@@ -85,7 +95,8 @@ class ZookeeperUnreachable(Exception):
 class ZookeeperStore:
     """`close` ends the session and its ephemeral nodes; the session of a process that dies can be resumed.
 
-    `session` (id, password) resumes the session of a process before this one, as long as it has not expired.
+    `session` (id, password) resumes the session of a process before this one, as long as it has not expired. With
+    `protects` only who shows the identity of this client's certificate may change the nodes that it makes.
     """
 
     def __init__(
@@ -96,19 +107,25 @@ class ZookeeperStore:
         connect_timeout_s: float,
         operation_timeout_s: float = 30.0,
         session: tuple[int, bytes] | None = None,
+        tls: ssl.SSLContext | None = None,
+        protects: bool = False,
     ) -> None:
+        self._protects = protects
+        secured = None if tls is None else TlsConnections(tls)
         self._events: EventQueue[Event] = EventQueue()
         self._state = SessionState.SUSPENDED
         self._closed = False
         self._operation_timeout_s = operation_timeout_s
         try:
             warnings.filterwarnings("ignore", "No chroot path exists")
-            self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session)
+            handler = None if secured is None else secured.handler()
+            self._client = KazooClient(hosts=hosts, timeout=session_timeout_s, client_id=session, handler=handler)
             self._client.add_listener(self._state_changed)
             self._client.start(connect_timeout_s)
             self._make_root()
         except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
-            raise ZookeeperUnreachable(f"ZooKeeper at {hosts} does not answer: {error}") from error
+            why = error if secured is None or secured.refused is None else secured.refused
+            raise ZookeeperUnreachable(f"ZooKeeper at {hosts} does not answer: {why}") from error
         if session is not None and self._client.client_id[0] != session[0]:
             self._client.stop()
             self._client.close()
@@ -152,7 +169,8 @@ class ZookeeperStore:
         return sorted(names)
 
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
-        made = self._call(path, self._client.create_async, path, data, ephemeral=ephemeral, sequence=sequence)
+        options = {"acl": self._acl(path), "ephemeral": ephemeral, "sequence": sequence}
+        made = self._call(path, self._client.create_async, path, data, **options)
         return str(made)
 
     def set_data(self, path: str, data: bytes, version: int = ANY_VERSION) -> NodeStat:
@@ -203,15 +221,21 @@ class ZookeeperStore:
         root = self._client.chroot
         if root:
             self._client.chroot = ""
-            self._client.ensure_path(root)
+            self._client.ensure_path(root, self._acl(root))
             self._client.chroot = root
+
+    def _acl(self, path: str) -> list[ACL]:
+        """Whom ZooKeeper lets do what with a new node, as Apache Kafka's ZkData.defaultAcls has it."""
+        if not self._protects or path == _OLD_CONSUMERS:
+            return list(OPEN_ACL_UNSAFE)
+        return [*CREATOR_ALL_ACL, *(() if path.startswith(_SECRETS) else READ_ACL_UNSAFE)]
 
     def _send(self, operations: Sequence[Operation]) -> Any:
         request = self._client.transaction()
         for operation in operations:
             match operation:
                 case Create(path, data, ephemeral, sequence):
-                    request.create(path, data, ephemeral=ephemeral, sequence=sequence)
+                    request.create(path, data, self._acl(path), ephemeral=ephemeral, sequence=sequence)
                 case SetData(path, data, version):
                     request.set_data(path, data, version)
                 case Delete(path, version):

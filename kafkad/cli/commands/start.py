@@ -5,6 +5,7 @@ import sys
 import click
 
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable
+from kafkad.adapters.stores.zookeeper_tls import UnusableTlsFile
 from kafkad.cli.configuring import (
     WrongConfiguration,
     configures,
@@ -13,7 +14,9 @@ from kafkad.cli.configuring import (
     read_configuration,
 )
 from kafkad.config import load
+from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.processes.controller.cluster.broker_id import find_broker_id
+from kafkad.processes.controller.cluster.session import zookeeper_tls
 from kafkad.startup import start_broker
 
 
@@ -32,8 +35,10 @@ def start(file: str | None, overrides: tuple[str, ...]) -> None:
     path, pairs = file_or_default(file), parse_overrides(overrides)
     config = read_configuration(path, pairs)
     try:
+        if config.cluster is not None:
+            zookeeper_tls(config.cluster)
         found_id = find_broker_id(config)
-    except LogDirectoryUnusable as refusal:
+    except (LogDirectoryUnusable, StartRefused, UnusableTlsFile) as refusal:
         raise WrongConfiguration([str(refusal)]) from None
     if found_id is not None:
         config = read_configuration(path, pairs, found_id=found_id)

@@ -107,12 +107,26 @@ NO_NODE_ID = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperTls:
+    """Files are PEM. Without a truststore the system's authorities are trusted."""
+
+    keystore: str | None
+    keystore_password: str | None
+    truststore: str | None
+    checks_host_name: bool
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
     """The cluster that this broker joins; `zookeeper_connect` may end with the path of its root."""
 
     zookeeper_connect: str
     zookeeper_session_timeout_ms: int
     zookeeper_connection_timeout_ms: int
+    zookeeper_tls: ZookeeperTls | None
+    """None: connections are plain."""
+    zookeeper_set_acl: bool
     inter_broker_listener: str
     """The name of the listener that brokers use among themselves."""
     reserved_broker_max_id: int

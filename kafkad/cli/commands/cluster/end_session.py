@@ -10,10 +10,11 @@ import click
 
 from kafkad.adapters.files.log_directory import LogDirectoryUnusable, lock
 from kafkad.adapters.stores.session_file import FILE_NAME, SessionFile
-from kafkad.adapters.stores.zookeeper_store import ZookeeperStore, ZookeeperUnreachable
+from kafkad.adapters.stores.zookeeper_store import ZookeeperUnreachable
 from kafkad.cli.configuring import configuration_from_arguments, configures
 from kafkad.config.entities.broker import ClusterConfig
 from kafkad.core.coordination_store import CoordinationError, SessionLost
+from kafkad.processes.controller.cluster.session import opened_store
 
 CONNECT_S = 5.0
 """Nobody waits longer: a service that ends is started again after this."""
@@ -48,13 +49,7 @@ def _end(cluster: ClusterConfig, file: SessionFile) -> str:
     if session is None:
         return "There is no session to end."
     try:
-        ZookeeperStore(
-            cluster.zookeeper_connect,
-            # kazoo waits for a silent server as long as this, whatever the time to connect.
-            session_timeout_s=min(CONNECT_S, cluster.zookeeper_session_timeout_ms / 1000),
-            connect_timeout_s=min(CONNECT_S, cluster.zookeeper_connection_timeout_ms / 1000),
-            session=session,
-        ).close()
+        opened_store(cluster, session, within_s=CONNECT_S).close()
     except SessionLost:
         ending = f"Session {session[0]:#x} has ended by itself."
     except (ZookeeperUnreachable, CoordinationError) as error:

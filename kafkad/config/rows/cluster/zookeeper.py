@@ -1,6 +1,6 @@
 """Options of ZooKeeper."""
 
-from kafkad.config.rows.reasons import MIGRATION, NO_ZK
+from kafkad.config.rows.reasons import JVM_CIPHERS, MIGRATION, NO_ZK, UNCHECKED
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LIST, LOW, MEDIUM, PASSWORD, READ_ONLY, STRING, row
@@ -16,7 +16,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("zookeeper.max.in.flight.requests", INT, 10, Between(1), HIGH, READ_ONLY,
         "Requests to ZooKeeper that may be unanswered.", status=NO_ZK),
     row("zookeeper.set.acl", BOOLEAN, False, None, HIGH, READ_ONLY,
-        "Protects the nodes in ZooKeeper.", status=NO_ZK),
+        "Lets only brokers change the nodes that they make in ZooKeeper, by the identity of the keystore."),
     row("zookeeper.clientCnxnSocket", STRING, None, None, MEDIUM, READ_ONLY,
         "JVM class of the connection to ZooKeeper.", status=NO_ZK),
     row("zookeeper.metadata.migration.enable", BOOLEAN, False, None, HIGH, READ_ONLY,
@@ -24,30 +24,30 @@ SETTINGS: tuple[Setting, ...] = (
     row("zookeeper.metadata.migration.min.batch.size", INT, 200, Between(1), MEDIUM, READ_ONLY,
         "Smallest batch of that move.", status=NO_ZK, internal=True),
     row("zookeeper.ssl.cipher.suites", LIST, None, None, LOW, READ_ONLY,
-        "Cipher suites towards ZooKeeper.", status=NO_ZK),
+        "Cipher suites towards ZooKeeper.", status=JVM_CIPHERS),
     row("zookeeper.ssl.client.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY,
-        "Uses TLS towards ZooKeeper.", status=NO_ZK),
+        "Uses TLS towards ZooKeeper."),
     row("zookeeper.ssl.crl.enable", BOOLEAN, False, None, LOW, READ_ONLY,
-        "Checks revocation lists for ZooKeeper's certificate.", status=NO_ZK),
+        "Checks revocation lists for ZooKeeper's certificate.", status=UNCHECKED),
     row("zookeeper.ssl.enabled.protocols", LIST, None, None, LOW, READ_ONLY,
-        "TLS versions towards ZooKeeper.", status=NO_ZK),
+        "TLS versions towards ZooKeeper."),
     row("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", None, LOW, READ_ONLY,
-        "How ZooKeeper's name is checked against its certificate.", status=NO_ZK),
+        "How ZooKeeper's name is checked against its certificate; empty: not at all."),
     row("zookeeper.ssl.keystore.location", STRING, None, None, MEDIUM, READ_ONLY,
-        "File with the key and certificate shown to ZooKeeper.", status=NO_ZK),
+        "PEM file with the key and certificates shown to ZooKeeper."),
     row("zookeeper.ssl.keystore.password", PASSWORD, None, None, MEDIUM, READ_ONLY,
-        "Password of that file.", status=NO_ZK),
+        "Password of that file."),
     row("zookeeper.ssl.keystore.type", STRING, None, None, MEDIUM, READ_ONLY,
-        "Format of that file.", status=NO_ZK),
+        "Format of that file; only PEM can be read."),
     row("zookeeper.ssl.ocsp.enable", BOOLEAN, False, None, LOW, READ_ONLY,
-        "Asks for the revocation state of ZooKeeper's certificate.", status=NO_ZK),
+        "Asks for the revocation state of ZooKeeper's certificate.", status=UNCHECKED),
     row("zookeeper.ssl.protocol", STRING, "TLSv1.2", None, LOW, READ_ONLY,
-        "TLS version towards ZooKeeper.", status=NO_ZK),
+        "TLS version towards ZooKeeper."),
     row("zookeeper.ssl.truststore.location", STRING, None, None, MEDIUM, READ_ONLY,
-        "File with the certificates trusted for ZooKeeper.", status=NO_ZK),
+        "PEM file with the certificates trusted for ZooKeeper; unset: those of the system."),
     row("zookeeper.ssl.truststore.password", PASSWORD, None, None, MEDIUM, READ_ONLY,
         "Password of the file with the certificates trusted for ZooKeeper.", status=NO_ZK),
     row("zookeeper.ssl.truststore.type", STRING, None, None, MEDIUM, READ_ONLY,
-        "Format of the file with the certificates trusted for ZooKeeper.", status=NO_ZK),
+        "Format of the file with the certificates trusted for ZooKeeper; only PEM can be read."),
 )
 # fmt: on

@@ -24,13 +24,10 @@ class Term:
 
 
 def ensure_paths(store: CoordinationStore) -> None:
-    for path, outcome in zip(
-        nodes.PERSISTENT_PATHS,
-        store.pipelined([Create(path) for path in nodes.PERSISTENT_PATHS]),
-        strict=True,
-    ):
+    """Raises CoordinationError."""
+    for outcome in store.pipelined([Create(path) for path in nodes.PERSISTENT_PATHS]):
         if isinstance(outcome, Exception) and not isinstance(outcome, NodeExists):
-            raise AssertionError(f"{path} can't be made: {outcome!r}")
+            raise outcome
 
 
 def ensure_cluster_id(store: CoordinationStore, proposed: str) -> str:

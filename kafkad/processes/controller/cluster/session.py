@@ -5,19 +5,54 @@ of a controller process that was replaced is the session of the one before: the 
 """
 
 import logging
+import ssl
 import threading
 from collections.abc import Callable
+from math import inf
 from typing import TypeVar
 
 from kafkad.adapters.stores.session_file import SessionFile
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore, ZookeeperUnreachable
+from kafkad.adapters.stores.zookeeper_tls import UnusableTlsFile, tls_context
 from kafkad.config.entities.broker import ClusterConfig
-from kafkad.core.coordination_store import CoordinationError, SessionLost
+from kafkad.core.controller.startup.reconciliation import StartRefused
+from kafkad.core.coordination_store import CoordinationError, NotPermitted, SessionLost
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 RETRY_S = 1.0
+
+
+def opened_store(cluster: ClusterConfig, session: tuple[int, bytes] | None, *, within_s: float = inf) -> ZookeeperStore:
+    """Raises ZookeeperUnreachable, also if a file of TLS can't be used, and SessionLost if `session` is over."""
+    try:
+        tls = zookeeper_tls(cluster)
+    except UnusableTlsFile as error:
+        raise ZookeeperUnreachable(str(error)) from error
+    return ZookeeperStore(
+        cluster.zookeeper_connect,
+        # kazoo waits for a silent server as long as this, whatever the time to connect.
+        session_timeout_s=min(within_s, cluster.zookeeper_session_timeout_ms / 1000),
+        connect_timeout_s=min(within_s, cluster.zookeeper_connection_timeout_ms / 1000),
+        session=session,
+        tls=tls,
+        protects=cluster.zookeeper_set_acl,
+    )
+
+
+def zookeeper_tls(cluster: ClusterConfig) -> ssl.SSLContext | None:
+    """Raises UnusableTlsFile."""
+    tls = cluster.zookeeper_tls
+    if tls is None:
+        return None
+    return tls_context(
+        keystore=tls.keystore,
+        keystore_password=tls.keystore_password,
+        truststore=tls.truststore,
+        checks_host_name=tls.checks_host_name,
+        versions=tls.versions,
+    )
 
 
 class Stopped(Exception):
@@ -45,12 +80,16 @@ class Sessions:
     def begin(self, work: Callable[[ZookeeperStore], Result]) -> Result:
         """Do `work` in a new session, and in another one when that breaks meanwhile.
 
-        Raises `Stopped`, and what `work` raises otherwise: then the session is closed.
+        Raises `Stopped`, StartRefused where ZooKeeper permits nothing, and what `work` raises otherwise: then the
+        session is closed.
         """
         while True:
             store = self._open()
             try:
                 return work(store)
+            except NotPermitted as refused:
+                store.close()
+                raise StartRefused(f"ZooKeeper does not let this broker change its nodes: {refused}") from refused
             except CoordinationError as error:
                 store.close()
                 log.warning("ZooKeeper was away while the session began, which begins again: %s", error)
@@ -99,9 +138,4 @@ class Sessions:
         return found
 
     def _connect(self, session: tuple[int, bytes] | None) -> ZookeeperStore:
-        return ZookeeperStore(
-            self._cluster.zookeeper_connect,
-            session_timeout_s=self._cluster.zookeeper_session_timeout_ms / 1000,
-            connect_timeout_s=self._cluster.zookeeper_connection_timeout_ms / 1000,
-            session=session,
-        )
+        return opened_store(self._cluster, session)
