@@ -110,11 +110,12 @@ def _folders(wanted: Wanted) -> list[TableFolder]:
 
 
 def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
-    """Delete the files of runs that did not commit, and that are older: they may be under way. Returns their paths.
+    """Delete files that are older and belong to no table: of runs that did not commit (they may be under way), or
+    replaced by others. Returns their paths.
 
     What others write into the table is theirs, such as files that say which rows they have deleted.
     """
-    kept = set(sink.files())
+    kept = sink.kept(older_than_s)
     removed = []
     for name in folder.names(recursive=True):
         if name in kept or not (name.startswith(f"{UNFINISHED}/") or is_named_by_run(name.rpartition("/")[2])):

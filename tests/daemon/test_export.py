@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -150,7 +151,9 @@ def test_an_export_that_is_killed_at_any_moment_is_repeated(lake: Lake, source: 
             running.wait(WITHIN_S)
     lake.run("run", *options)
     assert values(lake.records("--format", table)) == sorted(lake.sent)
-    lake.run("maintain", "--format", table, "--older-than", "0")
+    for _ in range(2):
+        # The first one merges files, the second one deletes what they have replaced.
+        lake.run("maintain", "--format", table, "--older-than", "0")
     left = {str(path) for path in lake.out.rglob("*.parquet") if "_delta_log" not in path.parts}
     assert left == set(lake.run("files", "--format", table).splitlines())
 
@@ -164,6 +167,32 @@ def test_files_are_divided_by_the_hour(lake: Lake, table: str) -> None:
     lake.run("run", "--partition-by", "hour", "--format", table)
     found = {str(path.parent.relative_to(lake.out)) for path in lake.out.rglob("*.parquet")}
     assert found == {"date=1970-01-01/hour=00", "date=1970-01-01/hour=01", "date=1970-01-02/hour=00"}
+
+
+@pytest.mark.parametrize("partition_by", ["none", "hour"])
+def test_small_files_of_a_delta_table_are_merged(lake: Lake, partition_by: str) -> None:
+    options = ("--format", "delta")
+    producer = Producer({"bootstrap.servers": lake.bootstrap})
+    now_ms = time.time_ns() // 1_000_000
+    for number in range(12):
+        timestamp = now_ms - (number % 2) * 3_600_000
+        producer.produce(lake.topic, value=b"%d" % number, timestamp=timestamp, partition=number % PARTITIONS)
+        assert producer.flush(WITHIN_S) == 0
+        lake.sent.append(b"%d" % number)
+        if number % 4 == 3:
+            lake.run("run", *options, "--partition-by", partition_by)
+    before = json.loads(lake.run("maintain", *options, "--json"))
+    files = len(lake.run("files", *options).splitlines())
+    assert before["removed"] == [] and before["merged"] > before["into"] > 0
+    assert files == (PARTITIONS if partition_by == "none" else 2 * PARTITIONS)
+    assert values(lake.records(*options)) == sorted(lake.sent)
+    assert values(DeltaTable(str(lake.out)).to_pyarrow_table()) == sorted(lake.sent)
+    lake.run("verify", *options)
+    lake.produce(10)
+    lake.run("run", *options, "--partition-by", partition_by)
+    lake.run("verify", *options)
+    assert "files that belong to no table are removed" in lake.run("maintain", *options, "--older-than", "0")
+    lake.run("verify", *options)
 
 
 def test_an_iceberg_table_is_in_the_catalog_that_is_named(lake: Lake, tmp_path: Path) -> None:

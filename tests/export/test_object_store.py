@@ -15,7 +15,7 @@ from kafkad.export.preparation import prepare
 from kafkad.export.problems import AnotherExport, ExportFailed, StoreUnfit
 from kafkad.export.run import carry_out, remove_orphans
 from kafkad.export.sinks.parquet import ParquetSink
-from kafkad.export.sinks.sink import Sink
+from kafkad.export.sinks.sink import Merging, Sink
 from kafkad.export.tables import open_sink
 from kafkad.export.task import run_task
 from kafkad.export.wanted import Wanted
@@ -76,6 +76,8 @@ def test_two_runs_bring_each_record_once(kind: str, tmp_path: Path) -> None:
             file.write(b"left over")
     assert remove_orphans(folder, open_sink(wanted), 0) == orphans
     assert folder.names("data") == ["data/00000-0-deletes.parquet"]
+    assert open_sink(wanted).merge_small(Merging(1 << 20, "zstd")) == ((2, 1) if kind == "delta" else (0, 0))
+    assert open_sink(wanted).state([0]).offsets == {0: 9}
 
 
 @pytest.mark.parametrize("commits_before", [0, 1])

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kafkad.cli.configuring import WrongConfiguration
-from kafkad.cli.exporting.options import Duration, Size, names_table, names_tables, tables_of
+from kafkad.cli.exporting.options import Duration, Size, names_table, names_tables, tables_of, writes_files
 from kafkad.cli.options import json_option
 
 _OPTIONAL = ("pyarrow",)
@@ -71,16 +71,7 @@ Example:
     show_default=True,
     help="Folders by the records' timestamps, in UTC.",
 )
-@click.option(
-    "--target-file-size", type=Size(), default="256MiB", show_default=True, help="Files are about this large."
-)
-@click.option(
-    "--compression",
-    type=click.Choice(["zstd", "snappy", "lz4", "gzip", "none"]),
-    default="zstd",
-    show_default=True,
-    help="Of the files.",
-)
+@writes_files
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
@@ -204,11 +195,12 @@ def verify(**asked: Any) -> None:
     default=86_400.0,
     show_default=True,
     metavar="SECONDS",
-    help="Only files that were written before that: a run may be under way.",
+    help="Delete only what was written or replaced before that: a run may be under way.",
 )
+@writes_files
 @json_option
 def maintain(**asked: Any) -> None:
-    """Delete files that were written by runs which did not end."""
+    """Delete files of runs which did not end and files that were replaced; then merge small files (delta)."""
     _work().maintain(**asked)
 
 

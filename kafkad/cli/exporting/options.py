@@ -172,3 +172,18 @@ def names_table(command: Command) -> Command:
     for option in reversed(_TABLE_OPTIONS):
         command = option(command)
     return command
+
+
+def writes_files(command: Command) -> Command:
+    """`target_file_size` and `compression`."""
+    size = click.option(
+        "--target-file-size", type=Size(), default="256MiB", show_default=True, help="Files are about this large."
+    )
+    compression = click.option(
+        "--compression",
+        type=click.Choice(["zstd", "snappy", "lz4", "gzip", "none"]),
+        default="zstd",
+        show_default=True,
+        help="Of the files.",
+    )
+    return size(compression(command))

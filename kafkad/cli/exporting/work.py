@@ -26,7 +26,7 @@ from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
 from kafkad.export.run import RunTasks, Summary, carry_out, remove_orphans
-from kafkad.export.sinks.sink import Sink, TableState
+from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
 from kafkad.export.verification import verify as verify_table
@@ -138,16 +138,25 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         sys.exit(1)
 
 
-def maintain(*, older_than: float, as_json: bool, **asked: Any) -> None:
+def maintain(*, older_than: float, as_json: bool, target_file_size: int, compression: str, **asked: Any) -> None:
+    merging = Merging(target_file_size, compression)
+    removed = []
+    merged = []
     with _failing():
         wanted = wanted_of(**asked)
-        removed = remove_orphans(TableFolder(wanted.out), open_sink(wanted), older_than)
-        letters = TableFolder(folder_of_dead_letters(wanted.out))
-        removed += remove_orphans(letters, open_dead_letters(wanted), older_than)
+        for out, sink in (
+            (wanted.out, open_sink(wanted)),
+            (folder_of_dead_letters(wanted.out), open_dead_letters(wanted)),
+        ):
+            removed += remove_orphans(TableFolder(out), sink, older_than)
+            merged.append(sink.merge_small(merging))
+    before, after = (sum(each) for each in zip(*merged, strict=True))
     if as_json:
-        click.echo(json.dumps({"removed": removed}))
-    else:
-        click.echo(f"{len(removed)} files of runs that did not end are removed")
+        click.echo(json.dumps({"removed": removed, "merged": before, "into": after}))
+        return
+    click.echo(f"{len(removed)} files that belong to no table are removed")
+    if before:
+        click.echo(f"{before} files are merged into {after}")
 
 
 def files(*, dead_letters: bool, **asked: Any) -> None:

@@ -7,20 +7,23 @@ one of these app ids in between is then a conflict.
 
 import json
 import os
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Any
 from uuid import UUID
 
 from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
+from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import remove, rows
-from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
-from kafkad.export.values.columns import field_paths
-from kafkad.export.writing import DATE, END_US, FIRST_US, HOUR, NO_DATE, PARTITIONS, WrittenFile
+from kafkad.export.values.columns import field_paths, plain
+from kafkad.export.writing import DATE, END_US, FIRST_US, HOUR, NO_DATE, PARTITIONS, Layout, WrittenFile
 
 try:
     import pyarrow as pa
@@ -31,6 +34,9 @@ except ImportError as error:
     raise NotInstalled("delta", "deltalake") from error
 
 _IDENTITY = "kafkad.export"
+_HOUR_S = 3600
+_NEWEST_PLAIN_WRITER = 2
+"""Of Delta's protocol: newer ones have features that a commit has to mind."""
 
 
 class DeltaSink:
@@ -124,6 +130,68 @@ class DeltaSink:
         actions = pa.table(DeltaTable(self._folder.out).get_add_actions())
         return sorted(actions.column("path").to_pylist())
 
+    def kept(self, older_than_s: float) -> set[str]:
+        if not DeltaTable.is_deltatable(self._folder.out):
+            return set()
+        table = DeltaTable(self._folder.out)
+        replaced = _replaced(table, 0) - _replaced(table, ceil(older_than_s / _HOUR_S))
+        return {*self.files(), *replaced}
+
+    def merge_small(self, merging: Merging) -> Merged:
+        """Its library does not see that another merge has replaced the same files meanwhile, and has their rows twice
+        then. So this commit is made here, of the version behind one that has all of them.
+        """
+        if not DeltaTable.is_deltatable(self._folder.out) or not self._may_publish():
+            return Merged(0, 0)
+        table = self._table or DeltaTable(self._folder.out)
+        if not is_of_export(table):
+            raise ExportFailed(f"{self._folder.out} is a Delta table that no export has made")
+        groups = list(small_files(_known_files(table), merging.target_file_bytes))
+        if not groups or not _is_plain(table):
+            return Merged(0, 0)
+        self.check_store()
+        layout = self._layout(table, merging)
+        new: list[WrittenFile] = []
+        is_done = False
+        try:
+            for group in groups:
+                new.append(merge(self._folder, layout, group))
+            self._replace([file for group in groups for file in group], new, table)
+            is_done = True
+        finally:
+            if not is_done:
+                remove(self._folder, new)
+        return Merged(sum(map(len, groups)), len(new))
+
+    def _replace(self, replaced: Sequence[KnownFile], new: Iterable[WrittenFile], table: DeltaTable) -> None:
+        """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
+        content = _replacement(replaced, new)
+        paths = {file.path for file in replaced}
+        while not self._folder.publish(f"_delta_log/{table.version() + 1:020d}.json", content):
+            table = DeltaTable(self._folder.out)
+            if not _is_plain(table) or not paths <= {file.path for file in _known_files(table)}:
+                raise AnotherExport(f"{self._folder.out}: somebody else has replaced its files meanwhile")
+
+    def _may_publish(self) -> bool:
+        """Whether commits are decided by who creates a file, on a disk or in S3."""
+        if self._folder.is_local:
+            return True
+        return self._folder.out.startswith("s3://") and os.environ.get("AWS_S3_LOCKING_PROVIDER") != "dynamodb"
+
+    def _layout(self, table: DeltaTable, merging: Merging) -> Layout:
+        dates = table.metadata().partition_columns
+        columns = [field for field in pa.schema(table.schema().to_arrow()) if field.name not in dates]
+        return Layout(
+            out=self._folder.out,
+            topic=json.loads(table.metadata().configuration[_IDENTITY])["topic"],
+            run_id=new_run_id(),
+            schema=pa.schema([pa.field(field.name, plain(field.type)) for field in columns]),
+            partition_by=next(name for name, each in PARTITIONS.items() if each == dates),
+            # Each group is one file, however it compresses.
+            target_file_bytes=sys.maxsize,
+            compression=merging.compression,
+        )
+
     def _prepare(self, table: DeltaTable, state: TableState, commit: Commit) -> None:
         """What can't be in the same commit comes before it, and does no harm without it."""
         version = state.version
@@ -169,6 +237,48 @@ def _configuration(commit: Commit) -> dict[str, str]:
 
 def is_of_export(table: DeltaTable) -> bool:
     return _IDENTITY in table.metadata().configuration
+
+
+def _replaced(table: DeltaTable, hours: int) -> set[str]:
+    """The files that were a part of the table until so many hours ago, as far as its log knows them."""
+    return set(table.vacuum(hours, dry_run=True, enforce_retention_duration=False))
+
+
+def _is_plain(table: DeltaTable) -> bool:
+    """Whether a commit needs no more than what is written here: another engine may have enabled a feature."""
+    protocol = table.protocol()
+    return protocol.min_reader_version == 1 and protocol.min_writer_version <= _NEWEST_PLAIN_WRITER
+
+
+def _known_files(table: DeltaTable) -> Iterator[KnownFile]:
+    for row in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        first, last = row.get("min.partition"), row.get("max.partition")
+        if first is not None and first == last:
+            yield KnownFile(row["path"], row["size_bytes"], first, row["min.offset"], row["max.offset"])
+
+
+def _replacement(replaced: Iterable[KnownFile], new: Iterable[WrittenFile]) -> bytes:
+    """A commit with other files for the same rows."""
+    now_ms = time.time_ns() // 1_000_000
+    info = {"timestamp": now_ms, "operation": "OPTIMIZE", "operationParameters": {}, "engineInfo": "kafkad"}
+    actions: list[dict[str, Any]] = [{"commitInfo": info}]
+    for file in replaced:
+        actions.append({"remove": {"path": file.path, "deletionTimestamp": now_ms, "dataChange": False}})
+    for written in new:
+        added = _add_action(written)
+        actions.append(
+            {
+                "add": {
+                    "path": added.path,
+                    "partitionValues": added.partition_values,
+                    "size": added.size,
+                    "modificationTime": added.modification_time,
+                    "dataChange": False,
+                    "stats": added.stats,
+                }
+            }
+        )
+    return "".join(f"{json.dumps(action)}\n" for action in actions).encode()
 
 
 def app_id(cluster_id: str, topic_id: UUID, partition: int) -> str:

@@ -18,7 +18,7 @@ from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
 from kafkad.export.sinks.rewriting import changed_partitions, fitted, remove, rewrite
-from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths
 from kafkad.export.writing import PARTITIONS, WrittenFile
@@ -121,6 +121,12 @@ class IcebergSink:
             return []
         paths = [task.file.file_path for task in table.scan().plan_files()]
         return sorted(path.removeprefix("file://").removeprefix(f"{self._location}/") for path in paths)
+
+    def kept(self, older_than_s: float) -> set[str]:
+        return set(self.files())
+
+    def merge_small(self, merging: Merging) -> Merged:
+        return Merged(0, 0)
 
     def _load(self) -> Table | None:
         try:

@@ -19,7 +19,7 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite, rows
-from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.writing import WrittenFile
 
@@ -81,6 +81,12 @@ class ParquetSink:
         if manifests and manifests[-1].get("keeps") == KEEP_LATEST:
             manifests = manifests[-1:]
         return [each["path"] for manifest in manifests for each in manifest["files"]]
+
+    def kept(self, older_than_s: float) -> set[str]:
+        return set(self.files())
+
+    def merge_small(self, merging: Merging) -> Merged:
+        return Merged(0, 0)
 
     def _replaced(self, state: TableState, commit: Commit) -> list[WrittenFile]:
         """The files of the table with this commit."""

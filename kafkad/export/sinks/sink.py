@@ -59,6 +59,20 @@ class Commit(NamedTuple):
         return self.keeps == KEEP_LATEST and bool(state.offsets)
 
 
+class Merging(NamedTuple):
+    """What small files are merged into: files of about `target_file_bytes`. What is larger already stays."""
+
+    target_file_bytes: int
+    compression: str
+
+
+class Merged(NamedTuple):
+    """So many files were replaced by so many."""
+
+    before: int
+    after: int
+
+
 class Sink(Protocol):
     """A table in a folder. Everything raises `ExportFailed`."""
 
@@ -76,3 +90,13 @@ class Sink(Protocol):
 
     def files(self) -> list[str]:
         """The paths of all files of the table, below its folder."""
+
+    def kept(self, older_than_s: float) -> set[str]:
+        """The files of the table, and those that were replaced more recently: readers may be in the midst of them."""
+
+    def merge_small(self, merging: Merging) -> Merged:
+        """Replace small files of the table by larger ones with the same rows, in one commit that changes nothing else.
+
+        Where tables of this kind can't do that it does nothing. Raises `AnotherExport` if somebody else has replaced
+        files meanwhile.
+        """
