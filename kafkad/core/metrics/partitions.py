@@ -20,6 +20,17 @@ class PartitionReading(NamedTuple):
     in_sync: int = 1
 
 
+_NOWHERE = -1
+_FUTURE: Labels = (("is_future", "true"),)
+"""Of a log that is being copied to another directory (Apache Kafka's tag is `is-future`, which no label may be)."""
+
+
+class _LogOffsets(NamedTuple):
+    labels: Labels
+    start: int
+    end: int
+
+
 class _Led:
     """Counts of the partitions that this broker leads."""
 
@@ -67,7 +78,8 @@ def partition_families(
     sizes: dict[Labels, _Totals] = defaultdict(_Totals) if per_partition else totals
     led = _Led()
     hosted = offline = 0
-    offsets: list[tuple[Labels, PartitionSlot]] = []
+    offsets: list[_LogOffsets] = []
+    future_bytes: dict[Labels, int] = defaultdict(int)
     for partition in partitions:
         labels: Labels = (("topic", partition.topic),)
         totals[labels].add(partition)
@@ -75,15 +87,22 @@ def partition_families(
         if partition.slot.role == ROLE_LEADER:
             led.add(partition)
         offline += partition.slot.state == STATE_OFFLINE
+        slot = partition.slot
+        own: Labels = (*labels, ("partition", str(slot.partition))) if per_partition else labels
         if per_partition:
-            own: Labels = (*labels, ("partition", str(partition.slot.partition)))
             sizes[own].add(partition)
-            offsets.append((own, partition.slot))
+            offsets.append(_LogOffsets(own, slot.log_start, slot.leo_offset))
+        if slot.future_dir not in (_NOWHERE, slot.log_dir):
+            future = (*own, *_FUTURE)
+            future_bytes[future] += slot.future_bytes
+            if per_partition:
+                # What was deleted from the log's start may not be copied yet.
+                offsets.append(_LogOffsets(future, min(slot.log_start, slot.future_end), slot.future_end))
     yield from led.families()
     yield _gauge("PartitionCount", "Partitions that this broker hosts.", hosted)
     yield _gauge("OfflineReplicaCount", "Partitions in a log directory that is out of use.", offline)
     yield from _traffic(totals)
-    yield from _sizes(sizes)
+    yield from _sizes(sizes, future_bytes)
     if per_partition:
         yield from _offsets(offsets)
 
@@ -115,31 +134,23 @@ def _traffic(totals: dict[Labels, _Totals]) -> Iterator[MetricFamily]:
         )
 
 
-def _sizes(totals: dict[Labels, _Totals]) -> Iterator[MetricFamily]:
-    for mbean, field, text in (
-        ("Size", "size_bytes", "Bytes on disk."),
-        ("NumLogSegments", "segments", "Segment files."),
-    ):
-        samples = tuple(
-            Sample(labels=labels, value=getattr(topic, field)) for labels, topic in totals.items()
-        )
-        yield _log_gauge(mbean, text, samples)
+def _sizes(totals: dict[Labels, _Totals], future_bytes: dict[Labels, int]) -> Iterator[MetricFamily]:
+    sizes = {labels: topic.size_bytes for labels, topic in totals.items()}
+    yield _log_gauge("Size", "Bytes on disk.", {**sizes, **future_bytes}.items())
+    segments = {labels: topic.segments for labels, topic in totals.items()}
+    yield _log_gauge("NumLogSegments", "Segment files.", segments.items())
 
 
-def _offsets(slots: list[tuple[Labels, PartitionSlot]]) -> Iterator[MetricFamily]:
-    for mbean, field, text in (
-        ("LogStartOffset", "log_start", "First offset of the log."),
-        ("LogEndOffset", "leo_offset", "Offset of the next record."),
-    ):
-        samples = tuple(Sample(labels=labels, value=getattr(slot, field)) for labels, slot in slots)
-        yield _log_gauge(mbean, text, samples)
+def _offsets(logs: list[_LogOffsets]) -> Iterator[MetricFamily]:
+    yield _log_gauge("LogStartOffset", "First offset of the log.", [(log.labels, log.start) for log in logs])
+    yield _log_gauge("LogEndOffset", "Offset of the next record.", [(log.labels, log.end) for log in logs])
 
 
-def _log_gauge(mbean: str, text: str, samples: tuple[Sample, ...]) -> MetricFamily:
+def _log_gauge(mbean: str, text: str, rows: Iterable[tuple[Labels, int]]) -> MetricFamily:
     return MetricFamily(
         name=f"kafka_log_log_{mbean.lower()}",
         jmx_name=f"kafka.log:type=Log,name={mbean}",
         kind=MetricKind.GAUGE,
         help=text,
-        samples=samples,
+        samples=tuple(Sample(labels=labels, value=value) for labels, value in rows),
     )
