@@ -5,7 +5,8 @@ used before the owner has swapped it in. Damage anywhere raises `UncleanableLog`
 """
 
 import operator
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,7 +92,8 @@ class CleaningPass:
             if following <= self._first_dirty:
                 continue
             for window in self._windows(source, following):
-                upto = self._learn_window(window, transactions)
+                with _damage_named(source):
+                    upto = self._learn_window(window, transactions)
                 if upto:
                     self.end_offset = max(self.end_offset, int(window.last_offset[upto - 1]) + 1)
                 if upto < len(window):
@@ -125,7 +127,8 @@ class CleaningPass:
         for number, source in enumerate(group, first):
             for window in self._windows(source, self._end_of(number)):
                 before = segment.size
-                self._clean_window(window, segment, horizon_ms)
+                with _damage_named(source):
+                    self._clean_window(window, segment, horizon_ms)
                 yield window.end - window.position + segment.size - before
         retained, self._transactions.retained = self._transactions.retained, []
         return segment.finish(retained, self._destination.modified_ms(file_name(group[-1].base_offset, LOG)))
@@ -152,22 +155,28 @@ class CleaningPass:
         return following[0].base_offset if following else self._round_end
 
     def _windows(self, source: SourceSegment, end: int) -> Generator[BatchWindow, None, None]:
-        name = file_name(source.base_offset, LOG)
-        file = self._open_source(name)
+        file = self._open_source(file_name(source.base_offset, LOG))
         position = 0
         before = source.base_offset - 1
         while position < source.size:
-            try:
+            with _damage_named(source):
                 window = read_window(file.read_at, position, source.size, self._window_bytes)
                 first = int(window.headers["base_offset"][0])
                 last = int(window.last_offset[-1])
                 if first <= before or last >= end:
                     raise CorruptBatch(position, f"offsets {first} to {last}, expected {before + 1} to {end - 1}")
-                yield window
-            except CorruptBatch as error:
-                raise UncleanableLog(f"{name}, byte {error.position}: {error.reason}") from error
+            yield window
             before = last
             position = window.end
+
+
+@contextmanager
+def _damage_named(source: SourceSegment) -> Iterator[None]:
+    try:
+        yield
+    except CorruptBatch as error:
+        name = file_name(source.base_offset, LOG)
+        raise UncleanableLog(f"{name}, byte {error.position}: {error.reason}") from error
 
 
 def _checked_end(end: object, records: RecordColumns) -> int:

@@ -13,6 +13,7 @@ from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
 from kafkad.core.cleaning.record_filter import RecordFilter
 from kafkad.core.cleanup import FilterLimits, LogSummary, RewriteSegments
 from kafkad.core.controller.image import Partition, Topic
+from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.cleaned_files import CleanedFiles
@@ -55,8 +56,8 @@ class OwnedLog:
         """Whether it makes the swaps that it is asked for."""
         self.ended: list[int] = []
 
-    def append(self, *records: NewRecord) -> None:
-        data = build_batch(list(records), base_offset=self.log.log_end_offset)
+    def append(self, *records: NewRecord, codec: Codec = Codec.NONE) -> None:
+        data = build_batch(list(records), base_offset=self.log.log_end_offset, codec=codec)
         append_as_follower(self.log, memoryview(bytearray(data)), leader_epoch=0, now_ms=NOW)
 
     def write(self, count: int, *, keys: int = 5, size: int = 100) -> None:

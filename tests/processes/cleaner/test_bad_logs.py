@@ -5,16 +5,20 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from crc32c import crc32c
 
 from kafkad.core.cleaning.record_filter import LatestOfEachKey
 from kafkad.core.cleanup import FilterLimits
+from kafkad.core.columns import records
 from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.records import RecordColumns
+from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord
 from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.log.segments.removal import delete_records_before, remove_files
@@ -88,7 +92,12 @@ def _latest(owned: OwnedLog) -> Latest:
 
 
 def _assert_costs_only_itself(compacting: Compacting, bad: OwnedLog, other: OwnedLog, before: Latest) -> None:
-    assert _latest(bad) == before and not bad.left_over()
+    assert _latest(bad) == before
+    _assert_is_given_up(compacting, bad, other)
+
+
+def _assert_is_given_up(compacting: Compacting, bad: OwnedLog, other: OwnedLog) -> None:
+    assert not bad.left_over()
     assert bad.log.cleaned_offset < bad.log.segments.active.base_offset
     assert other.log.cleaned_offset == other.log.segments.active.base_offset
     (told,) = [row for row in compacting.compactor.rows({}) if row.failure]
@@ -145,13 +154,10 @@ def test_a_flipped_bit_is_named_by_file_and_byte(
     bad.write(400)
     compacting.compactor.plan(bad.planned())
     compacting.run()
-    first_dirty = bad.log.cleaned_offset
-    assert first_dirty > 0
+    assert bad.log.cleaned_offset > 0
     bad.write(50)
     other.write(20)
-    bases = [segment.base_offset for segment in bad.log.segments if segment.size]
-    base = max(base for base in bases if base < first_dirty) if part == "clean" else first_dirty
-    name = file_name(base, LOG)
+    name = file_name(_some_base(bad, part), LOG)
     with (bad.path / name).open("r+b") as file:
         file.seek(70)
         (byte,) = file.read(1)
@@ -163,6 +169,112 @@ def test_a_flipped_bit_is_named_by_file_and_byte(
     compacting.run()
     (line,) = _errors(caplog)
     assert line.startswith("bad-0 can't be compacted") and f"{name}, byte 0: " in line
+    _assert_costs_only_itself(compacting, bad, other, before)
+
+
+CRC_AT, ATTRIBUTES_AT, COUNT_AT = 17, 21, 57
+
+
+def _lie(batch: bytearray, at: int, content: bytes) -> None:
+    """The checksum is right all the same."""
+    batch[at : at + len(content)] = content
+    batch[CRC_AT:ATTRIBUTES_AT] = crc32c(batch[ATTRIBUTES_AT:]).to_bytes(4, "big")
+
+
+LIES: dict[str, Callable[[bytearray], None]] = {
+    **{
+        f"compressed by {codec.name}": partial(_lie, at=ATTRIBUTES_AT, content=codec.to_bytes(2, "big"))
+        for codec in Codec
+        if codec is not Codec.NONE
+    },
+    "compressed by nobody": partial(_lie, at=ATTRIBUTES_AT, content=bytes((0, 7))),
+    "no records": partial(_lie, at=COUNT_AT, content=bytes(4)),
+    "more records": partial(_lie, at=COUNT_AT, content=bytes((0, 0, 0, 2))),
+    "very many records": partial(_lie, at=COUNT_AT, content=bytes((127, 255, 255, 255))),
+    "less than no records": partial(_lie, at=COUNT_AT, content=bytes((255, 255, 255, 255))),
+}
+
+
+@pytest.mark.parametrize("part", ["clean", "dirty"])
+@pytest.mark.parametrize("lie", LIES)
+def test_a_batch_that_lies_costs_its_own_log_only(
+    compacting: Compacting, lie: str, part: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, other = compacting.log("bad"), compacting.log("other")
+    bad.write(400)
+    compacting.compactor.plan(bad.planned())
+    compacting.run()
+    bad.write(50)
+    other.write(20)
+    file = bad.path / file_name(_some_base(bad, part), LOG)
+    content = bytearray(file.read_bytes())
+    end = 12 + int.from_bytes(content[8:12], "big")
+    batch = content[:end]
+    LIES[lie](batch)
+    content[:end] = batch
+    file.write_bytes(content)
+    compacting.compactor.plan(bad.planned())
+    compacting.compactor.plan(other.planned())
+    compacting.run()
+    (line,) = _errors(caplog)
+    assert line.startswith("bad-0 can't be compacted") and f"{file.name}, byte 0: " in line
+    assert file.read_bytes() == content
+    _assert_is_given_up(compacting, bad, other)
+
+
+def _some_base(owned: OwnedLog, part: str) -> int:
+    """Of a segment in the clean or the dirty part of the log."""
+    first_dirty = owned.log.cleaned_offset
+    bases = [segment.base_offset for segment in owned.log.segments if segment.size]
+    return max(base for base in bases if base < first_dirty) if part == "clean" else first_dirty
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD, Codec.LZ4, Codec.SNAPPY])
+def test_a_batch_that_is_a_bomb_costs_its_own_log_only(
+    compacting: Compacting, codec: Codec, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(records, "MAX_DECOMPRESSED_BYTES", 1 << 20)
+    bad, other = compacting.log("bad"), compacting.log("other")
+    bad.write(400)
+    bad.append(NewRecord(NOW, b"key-0", bytes(5 << 20)), codec=codec)
+    bad.seal()
+    other.write(20)
+    compacting.compactor.plan(bad.planned())
+    compacting.compactor.plan(other.planned())
+    compacting.run()
+    (line,) = _errors(caplog)
+    assert line.startswith("bad-0 can't be compacted") and ".log, byte " in line
+    _assert_is_given_up(compacting, bad, other)
+
+
+@pytest.mark.parametrize("part", ["clean", "dirty"])
+def test_a_segment_that_cannot_be_read_costs_its_own_log_only(
+    compacting: Compacting, part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, other = compacting.log("bad"), compacting.log("other")
+    bad.write(400)
+    compacting.compactor.plan(bad.planned())
+    compacting.run()
+    bad.write(50)
+    other.write(20)
+    before = _latest(bad)
+    unreadable = f"/bad-0/{file_name(_some_base(bad, part), LOG)}"
+
+    def failing(read: Callable[..., Any]) -> Callable[..., Any]:
+        def fail(fd: int, *rest: Any) -> Any:
+            if os.readlink(f"/proc/self/fd/{fd}").endswith(unreadable):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return read(fd, *rest)
+
+        return fail
+
+    monkeypatch.setattr(os, "pread", failing(os.pread))
+    monkeypatch.setattr(os, "preadv", failing(os.preadv))
+    compacting.compactor.plan(bad.planned())
+    compacting.compactor.plan(other.planned())
+    compacting.run()
+    (line,) = _errors(caplog)
+    assert line.startswith("bad-0 can't be compacted") and unreadable in line and os.strerror(errno.EIO) in line
     _assert_costs_only_itself(compacting, bad, other, before)
 
 
