@@ -49,9 +49,11 @@ class OffsetGone(Exception):
 class SegmentReader:
     """The segments of one directory. `windows` and `aborted` raise `ExportFailed`, `OffsetGone`, `CorruptBatch`."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, shown_by: str | None = None) -> None:
+        """`shown_by`: another folder that shows the files of `directory`, whose name nobody needs to know."""
         self.directory = directory
-        self._store = CacheNeutralFiles(directory, FileCache(_OPEN_FILES, read_only=True))
+        self._folder = directory if shown_by is None else shown_by
+        self._store = CacheNeutralFiles(self._folder, FileCache(_OPEN_FILES, read_only=True))
 
     def bases(self) -> list[int]:
         """The first offsets of the segments that are there now.
@@ -70,7 +72,7 @@ class SegmentReader:
 
     def _names(self) -> list[str]:
         try:
-            return os.listdir(self.directory)
+            return os.listdir(self._folder)
         except OSError as error:
             raise ExportFailed(f"{self.directory} can't be read: {error.strerror}") from error
 
@@ -202,7 +204,7 @@ class SegmentReader:
 
     def _inode(self, base: int) -> int:
         try:
-            return os.stat(f"{self.directory}/{file_name(base, LOG)}").st_ino
+            return os.stat(f"{self._folder}/{file_name(base, LOG)}").st_ino
         except OSError:
             return -1
 

@@ -82,12 +82,10 @@ def read_pieces(source: Source, wanted: OffsetRange) -> Iterator[pa.RecordBatch 
 
 def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) -> Iterator[BatchWindow | Damaged]:
     directory = source.directories.get(wanted.partition)
-    kept = source.kept.get(wanted.partition)
-    if kept is not None and can_be_read(kept):
-        directory = kept
     start = wanted.start
     if directory is not None:
-        reader = SegmentReader(directory)
+        kept = source.kept.get(wanted.partition)
+        reader = SegmentReader(directory, kept if kept is not None and can_be_read(kept) else None)
         try:
             if source.is_committed:
                 committed.learn(reader.aborted(start, wanted.end))
