@@ -8,6 +8,7 @@ from kafkad.config import BrokerConfig, load
 from tests.simulation.admin import RecordDeleter, TopicMaker
 from tests.simulation.client import Client
 from tests.simulation.committed import CommittedReader
+from tests.simulation.compacted import COMPACTED
 from tests.simulation.consumer import Consumer
 from tests.simulation.offsets import OffsetKeeper
 from tests.simulation.producer import Delivery, Producer
@@ -18,7 +19,8 @@ from tests.simulation.transactions import Ledger, TransactionalProducer
 from tests.simulation.truth import Truth
 
 PLAIN, TRIMMED, RETAINED, LEDGER = "plain", "trimmed", "retained", "ledger"
-"""A topic that keeps all, one of which clients delete records, one that forgets by itself, one of transactions."""
+"""A topic that keeps all, one of which clients delete records, one that forgets by itself, one of transactions; beside
+them `COMPACTED`, one that keeps the newest of each key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ class Shape:
         )
 
     def all_partitions(self) -> list[Partition]:
-        topics = {PLAIN: self.partitions, TRIMMED: self.partitions, RETAINED: 1}
+        topics = {PLAIN: self.partitions, TRIMMED: self.partitions, RETAINED: 1, COMPACTED: 1}
         return [(topic, at) for topic, count in topics.items() for at in range(count)]
 
 
@@ -74,6 +76,7 @@ def draw_config(random: Random, shape: Shape, folder: Path, directories: list[Pa
         "num.network.threads": str(shape.networks),
         "num.io.threads": str(shape.workers),
         "log.cleaner.threads": "1",
+        "log.cleaner.backoff.ms": str(random.choice((10, 10, 200))),
         "transaction.state.log.num.partitions": "2",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
@@ -99,6 +102,18 @@ def draw_topics(random: Random, shape: Shape) -> dict[str, tuple[int, dict[str, 
         PLAIN: (shape.partitions, {**synced, **(small if random.random() < 0.7 else {})}),
         TRIMMED: (shape.partitions, small),
         RETAINED: (1, {**small, "retention.ms": str(random.choice((30, 1_000)))}),
+        COMPACTED: (1, {**synced, **_compacted(random, shape)}),
+    }
+
+
+def _compacted(random: Random, shape: Shape) -> dict[str, str]:
+    """Segments of a few batches, which are cleaned as soon as they are sealed."""
+    return {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": str(shape.segment_bytes),
+        "index.interval.bytes": "200",
+        "min.cleanable.dirty.ratio": "0.01",
+        "delete.retention.ms": str(random.choice((1_000, 86_400_000))),
     }
 
 
@@ -124,8 +139,13 @@ class Cast:
 def draw_cast(scheduler: Scheduler, port: Port, shape: Shape, truth: Truth, ledger: Ledger) -> Cast:
     random = scheduler.random
     truth.of((RETAINED, 0)).deleted_up_to = FOREVER
+    producers = [
+        _producer(scheduler, port, shape, truth, number, _some(random, shape))
+        for number in range(random.choice((1, 2, 3)))
+    ]
+    producers.append(_producer(scheduler, port, shape, truth, len(producers), [(COMPACTED, 0)]))
     return Cast(
-        producers=[_producer(scheduler, port, shape, truth, number) for number in range(random.choice((1, 2, 3)))],
+        producers=producers,
         consumers=[_consumer(scheduler, port, shape, truth, number) for number in range(random.choice((1, 2)))],
         admins=_admins(scheduler, port, shape, truth),
         transactors=[_transactor(scheduler, port, shape, ledger, number) for number in range(shape.transactors)],
@@ -174,14 +194,16 @@ def _some(random: Random, shape: Shape) -> list[Partition]:
     return random.sample(partitions, random.randint(1, len(partitions)))
 
 
-def _producer(scheduler: Scheduler, port: Port, shape: Shape, truth: Truth, number: int) -> Producer:
+def _producer(
+    scheduler: Scheduler, port: Port, shape: Shape, truth: Truth, number: int, partitions: list[Partition]
+) -> Producer:
     random = scheduler.random
     return Producer(
         scheduler,
         port,
         truth,
         number=number,
-        partitions=_some(random, shape),
+        partitions=partitions,
         batches=random.choice((10, 30)),
         delivery=random.choice((Delivery.EXACTLY_ONCE, *Delivery)),
         acks=random.choice((1, -1)),

@@ -192,6 +192,7 @@ class Auditor(Consumer):
 
     def found_start(self, partition: Partition, offset: int) -> None:
         super().found_start(partition, offset)
+        self._truth.of(partition).begin_last_look()
         self.starts[partition] = offset
 
     def has_read_everything(self) -> bool:

@@ -5,14 +5,15 @@ It can also lose its power, and with it what was not synced.
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
 from typing_extensions import Buffer
 
 from tests.simulation.page_cache import PageCache
-from tests.simulation.scheduler import Scheduler
+from tests.simulation.scheduler import Killed, Scheduler
 
 
 class Trouble(Enum):
@@ -35,6 +36,7 @@ class SimulatedDisk:
         self.troubles: dict[str, Trouble] = {}
         """By log directory."""
         self._cache: PageCache | None = None
+        self._is_of_the_dead = False
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
@@ -50,6 +52,15 @@ class SimulatedDisk:
     def remember_what_is_synced(self) -> None:
         """From now on, so that it can lose the rest."""
         self._cache = PageCache()
+
+    def end_of_a_life(self, *, close: Callable[[], None]) -> None:
+        """`close` runs what a process that was killed would have done on its way out: here nothing comes of it."""
+        self._is_of_the_dead = True
+        try:
+            with suppress(Killed):
+                close()
+        finally:
+            self._is_of_the_dead = False
 
     def lose_power(self) -> None:
         """Nobody has a file open any more."""
@@ -142,18 +153,27 @@ class SimulatedDisk:
 
     def replace(self, old: str, new: str) -> None:
         self._scheduler.joint("replaces a file")
+        if self._cache is not None:
+            self._cache.look_at(new)
         os.replace(old, new)
         if self._cache is not None:
             self._cache.replaced(new)
 
     def rename(self, old: str | Path, new: str | Path) -> None:
         self._scheduler.joint("renames")
+        if self._cache is not None:
+            self._cache.look_at(str(old))
+            self._cache.look_at(str(new))
         os.rename(old, new)
         if self._cache is not None:
             self._cache.renamed(str(old), str(new))
 
     def unlink(self, path: str) -> None:
+        if self._is_of_the_dead:
+            raise Killed
         self._scheduler.joint("unlinks")
+        if self._cache is not None:
+            self._cache.look_at(path)
         os.unlink(path)
         if self._cache is not None:
             self._cache.unlinked(path)

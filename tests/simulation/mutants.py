@@ -7,6 +7,9 @@ from typing import Any
 from kafkad.adapters.files.segment_files import SegmentFile
 from kafkad.adapters.shared_memory.descriptor_ring import RingReader
 from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRegistry
+from kafkad.core.cleaning.record_filter import LatestOfEachKey
+from kafkad.core.columns.arrays import Flags
+from kafkad.core.columns.records import RecordColumns
 from kafkad.core.coordinator.runtime import Runtime, State
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.pending_flush import PendingFlush
@@ -14,6 +17,7 @@ from kafkad.core.log.producers.producer_state import ACCEPT, ProducerStates
 from kafkad.core.log.recovery.loading import LoadRequest
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.types import LOG_END, LogPosition
+from kafkad.processes.cleaner import rewriting
 from kafkad.processes.controller.topic_deletion import TopicDeletions
 from kafkad.processes.network.logs.readers import LogReaders
 from kafkad.processes.network.produce_requests import ProduceRequests
@@ -182,6 +186,15 @@ def _holds_nothing_back(self: PendingFlush, *_: object) -> None:
     """Acknowledges what is in the page cache only."""
 
 
+def _leaves_it_in_the_page_cache(*_: object) -> None:
+    """What was cleaned takes the place of its sources, and is on no disk."""
+
+
+def _keeps_values(self: LatestOfEachKey, records: RecordColumns, end_offset: int, now_ms: int) -> Flags:
+    """Whatever has a value stays, and no tombstone does: what was deleted is there again."""
+    return (records.offset >= end_offset) | (records.value_size >= 0)
+
+
 def _without_power(shape: Shape) -> Shape:
     return replace(rough(shape), loses_power=True)
 
@@ -230,6 +243,8 @@ MUTANTS = {
     "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing)),
     "leaves decisions undone": _mutant((Runtime, "load_step", _leaves_undone)),
     "believes the page cache": _mutant((PendingFlush, "hold_back", _holds_nothing_back), shape=_without_power),
+    "swaps in what is on no disk": _mutant((rewriting, "_sync", _leaves_it_in_the_page_cache), shape=_without_power),
+    "brings back what was deleted": _mutant((LatestOfEachKey, "retains", _keeps_values)),
     "does not answer for the dead": _mutant((ProduceRequests, "worker_lost", _forgets_the_dead)),
 }
 """Not among them: a broker without grace periods. Nobody who reads can tell, as every handle is checked by generation

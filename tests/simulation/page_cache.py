@@ -91,6 +91,13 @@ class PageCache:
             directory.seen(name, _File(Path(path).read_bytes()))
         self._files[fd] = directory.live[name]
 
+    def look_at(self, path: str) -> None:
+        """It is about to get another name, or to go: what it holds may be found again after a loss."""
+        if os.path.isfile(path):
+            directory, name = self._place(path)
+            if name not in directory.live:
+                directory.seen(name, _File(Path(path).read_bytes()))
+
     def closed(self, fd: int) -> None:
         self._files.pop(fd, None)
 

@@ -26,6 +26,7 @@ from kafkad.adapters.shared_memory.descriptor_ring import RingWriter
 from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
+from kafkad.processes.cleaner import compactor, hand_overs, rewriting
 from kafkad.processes.controller import startup
 from kafkad.processes.network import assembly as network_assembly
 from kafkad.processes.network.connections import connection, graceful_close
@@ -148,6 +149,7 @@ class Ports:
         self.published: Callable[[int], None] = lambda slot: None
         """Told of every slot that was written."""
         self._random = Random(scheduler.random.random())
+        self._real_rewrite_steps = rewriting.rewrite_steps
         self._belongings: dict[Strand, dict[object, Callable[[], None]]] = {}
 
     # What is given back when a life ends, however it does.
@@ -257,6 +259,12 @@ class Ports:
 
         return JointedStore
 
+    def _rewrite_steps(self, *args: Any) -> rewriting.Steps:
+        """A pass that its process leaves behind, as it is."""
+        steps = self._real_rewrite_steps(*args)
+        self.own(steps, lambda: self.disk.end_of_a_life(close=steps.close))
+        return steps
+
     def _uuid4(self) -> UUID:
         return UUID(bytes=self._random.randbytes(16), version=4)
 
@@ -283,6 +291,9 @@ class Ports:
             (resources, "PartitionTable", self._partition_table()),
             (helper_threads, "ThreadPoolExecutor", self._threads),
             (upkeep, "os", self._descriptor_owner()),
+            (compactor, "os", self._descriptor_owner()),
+            (hand_overs, "os", self._descriptor_owner()),
+            (rewriting, "rewrite_steps", self._rewrite_steps),
             (closing, "HelperThreads", AtOnce),
             (reading_threads, "os", self._descriptor_owner()),
             (page_cache_prefetch, "os", self._descriptor_owner()),

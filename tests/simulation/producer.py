@@ -11,6 +11,7 @@ from enum import Enum
 from kafkad.core.errors import ErrorCode
 from tests.simulation import requests
 from tests.simulation.client import Client
+from tests.simulation.compacted import COMPACTED
 from tests.simulation.requests import Partition
 from tests.simulation.scheduler import MS, Scheduler, Violated
 from tests.simulation.sockets import Port
@@ -171,6 +172,7 @@ class Producer(Client):
         random = self.scheduler.random
         numbers = range(lane.next_number, lane.next_number + random.choice((1, 1, 2, 5)))
         lane.next_number = numbers.stop
+        self._truth.of(lane.partition).made(self.number, numbers)
         is_idempotent = self.delivery is Delivery.EXACTLY_ONCE
         data = make_batch(
             self.number,
@@ -181,6 +183,7 @@ class Producer(Client):
             producer_id=self._producer_id,
             producer_epoch=0 if is_idempotent else -1,
             base_sequence=numbers.start if is_idempotent else -1,
+            is_keyed=lane.partition[0] == COMPACTED,
         )
         return Batch(numbers, data, self.scheduler.wall_ms)
 

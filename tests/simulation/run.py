@@ -14,6 +14,7 @@ from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker.shell import WorkerProcess
 from tests.simulation.broker import Broker
 from tests.simulation.casting import RETAINED, Cast, Shape, draw_cast, draw_config, draw_topics
+from tests.simulation.compacted import COMPACTED, CompactedTruth
 from tests.simulation.consumer import Auditor
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants
@@ -86,7 +87,7 @@ class Run:
         self.scheduler = Scheduler(seed)
         shape = replace(Shape.draw(self.scheduler.random), loses_power=seed % POWER_FAILS_EACH == 0)
         self.shape = mutation.shape(shape)
-        self.truth = Truth()
+        self.truth = Truth(CompactedTruth((COMPACTED, 0)))
         self.ledger = Ledger()
         self._folder = folder
         self._directories = [folder / f"disk-{at}" for at in range(self.shape.directories)]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from kafkad.core.log.records.record import NewRecord, build_batch, iter_records
+from kafkad.core.log.records.record import NewRecord, Record, build_batch, iter_records
 from kafkad.core.types import NO_PRODUCER_ID, NO_SEQUENCE
 from tests.simulation.requests import Partition
 from tests.simulation.scheduler import Violated
@@ -18,6 +18,9 @@ from tests.simulation.scheduler import Violated
 _VALUE = Struct(">iiiq")
 _HEADER = Struct(">qiibIhi")
 _CRC_FROM = 21
+_ORIGIN = "origin"
+"""The header that says where a record with a key is from, as a tombstone has no value."""
+_KEYS, _TOMBSTONE_EACH = 5, 7
 _LENGTH_AT, _HEADER_BYTES = 12, 61
 
 
@@ -34,6 +37,28 @@ def topic_mark(topic: str) -> int:
     return crc32c(topic.encode()) >> 1
 
 
+def key_of(number: int) -> bytes:
+    """The key of a record of this number, in a topic where they have any."""
+    return bytes((number % _KEYS,))
+
+
+def is_tombstone(number: int) -> bool:
+    return number % _TOMBSTONE_EACH == _TOMBSTONE_EACH - 1
+
+
+def _record(origin: Origin, wall_ms: int, padding: int, *, is_keyed: bool) -> NewRecord:
+    value = _VALUE.pack(*origin) + bytes(padding)
+    if not is_keyed:
+        return NewRecord(wall_ms, None, value)
+    key, headers = key_of(origin.number), ((_ORIGIN, _VALUE.pack(*origin)),)
+    return NewRecord(wall_ms, key, None if is_tombstone(origin.number) else value, headers)
+
+
+def origin_of(record: Record) -> Origin:
+    """Of a record with a key."""
+    return Origin(*_VALUE.unpack(dict(record.headers)[_ORIGIN] or b""))
+
+
 def make_batch(
     producer: int,
     partition: Partition,
@@ -45,12 +70,13 @@ def make_batch(
     producer_epoch: int = -1,
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
+    is_keyed: bool = False,
 ) -> bytes:
     mark = topic_mark(partition[0])
     return bytes(
         build_batch(
             [
-                NewRecord(wall_ms, None, _VALUE.pack(producer, mark, partition[1], number) + bytes(padding))
+                _record(Origin(producer, mark, partition[1], number), wall_ms, padding, is_keyed=is_keyed)
                 for number in numbers
             ],
             producer_id=producer_id,
@@ -116,6 +142,12 @@ class PartitionTruth:
                 raise Violated(
                     f"{self.name()}: record {number} of producer {producer} was acknowledged at {before} and {offset}"
                 )
+
+    def made(self, producer: int, numbers: range) -> None:
+        """They are about to be sent."""
+
+    def begin_last_look(self) -> None:
+        """Somebody reads it from its start, and nobody writes any more."""
 
     def starts_at(self, log_start: int, wall_ms: int) -> None:
         """The log begins there from now on; what went by itself must have been old enough."""
@@ -192,8 +224,9 @@ class PartitionTruth:
 class Truth:
     """All partitions."""
 
-    def __init__(self) -> None:
-        self._partitions: dict[Partition, PartitionTruth] = {}
+    def __init__(self, *special: PartitionTruth) -> None:
+        """`special`: of partitions with rules of their own."""
+        self._partitions = {each.partition: each for each in special}
         self.on_acknowledged: Callable[[Partition, int], None] = lambda partition, end: None
         """Called when somebody is told that everything below `end` of a partition is in its log."""
 
