@@ -19,10 +19,12 @@ from kafkad.core.columns import records
 from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.records import RecordColumns
 from kafkad.core.log.records.batch import Codec
-from kafkad.core.log.records.record import NewRecord
+from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.layout import LOG, file_name
 from kafkad.core.log.segments.removal import delete_records_before, remove_files
-from kafkad.processes.cleaner import time_limit
+from kafkad.processes.cleaner import compactor, time_limit
+from tests.core.cleaning.cleaned_log import CONFIG
 from tests.core.cleaning.naive import read_batches
 from tests.core.log.batches import NOW
 from tests.core.log.log_content import batch_offsets
@@ -357,6 +359,32 @@ def test_more_tombstones_than_the_map_holds_go_in_several_passes(tmp_path: Path)
         assert passes < 10
     assert passes == 3
     compacting.close()
+
+
+TOMBSTONES = 1_000_000
+
+
+def test_a_million_tombstones_stay_until_their_time_and_go(
+    compacting: Compacting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = compacting.log("t")
+    size = 10_000
+    like = build_batch([NewRecord(NOW, b"=batch=-%04d" % number, None) for number in range(size)])
+    for number in range(TOMBSTONES // size):
+        batch = bytearray(like.replace(b"=batch=", b"%7d" % number))
+        _lie(batch, 0, owned.log.log_end_offset.to_bytes(8, "big"))
+        append_as_follower(owned.log, memoryview(batch), leader_epoch=0, now_ms=NOW)
+    kept = []
+    for wall_ms in (NOW, NOW + CONFIG.delete_retention_ms + 1):
+        owned.write(1)
+        monkeypatch.setattr(compactor, "wall_clock_ms", lambda wall_ms=wall_ms: wall_ms)
+        compacting.compactor.plan(owned.planned())
+        compacting.run()
+        assert owned.log.cleaned_offset == owned.log.segments.active.base_offset
+        (row,) = compacting.compactor.rows({})
+        assert row.last is not None
+        kept.append(row.last.records_written)
+    assert kept == [TOMBSTONES + 1, 1]
 
 
 def test_a_record_larger_than_the_buffers_is_compacted(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.segments.removal import delete_records_before
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import NO_GRANT
-from kafkad.wire.processes.descriptors import SegmentsWanted
+from kafkad.wire.processes.descriptors import CleanupOrdered, SegmentsWanted
 from tests.core.cleaning.naive import read_batches
 from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
 from tests.processes.worker.played_cleaner import CLEANER, NOW, Cleaner, log_of
@@ -156,6 +156,65 @@ def test_another_policy_in_mid_pass_ends_it(pieces: Pieces, cleaner: Cleaner) ->
     cleaner.until_swap(steps)
     assert not cleaner.swapped()
     assert read(client, 0) == ["a1", "a2"]
+
+
+@pytest.mark.parametrize(("deletes", "stays"), [(False, ["b1", "a2", "c1"]), (True, ["a2", "c1"])])
+def test_another_policy_and_back_in_mid_pass_brings_nothing_back(
+    pieces: Pieces, cleaner: Cleaner, deletes: bool, stays: list[str]
+) -> None:
+    """What was deleted meanwhile may still be in what was written."""
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1")
+    write(pieces, client, "a2", "c1")
+    steps = cleaner.steps(cleaner.ask(4), 4)
+    cleaner.until_written(steps)
+    pieces.publish(TopicConfigChanged(TOPIC, {"cleanup.policy": "delete"}))
+    pieces.run_until_known()
+    if deletes:
+        owned = pieces.worker.partitions.by_slot[pieces.slot()]
+        order = CleanupOrdered(owned.slot, owned.short_id, False, 0, 4, "a test")
+        pieces.worker.questions.answer(CLEANER, order)
+        pieces.settle()
+        assert pieces.published().log_start == 2
+    pieces.publish(TopicConfigChanged(TOPIC, {"cleanup.policy": "compact"}))
+    pieces.run_until_known()
+    cleaner.until_swap(steps)
+    assert cleaner.swapped() is not deletes
+    pieces.settle()
+    assert read(client, pieces.published().log_start) == stays
+
+
+OUT_OF_ORDER = 45
+
+
+def test_a_producer_whose_last_batch_is_emptied_goes_on_after_a_loss_of_its_snapshots(
+    pieces: Pieces, cleaner: Cleaner
+) -> None:
+    client = pieces.connect()
+
+    def produced(sequence: int) -> tuple[int, int]:
+        data = build_batch(
+            [NewRecord(NOW, b"a", b"a%d" % sequence)], producer_id=7, producer_epoch=0, base_sequence=sequence
+        )
+        error, offset = read_produced(client.ask(produce({(TOPIC, 0): data})))[TOPIC, 0][:2]
+        return error, offset
+
+    assert [produced(0), produced(1)] == [(0, 0), (0, 1)]
+    write(pieces, client, "a9", "b1")
+    cleaner.run(4)
+    pieces.settle()
+    assert read_to(client, 4) == ["a9", "b1"]
+    folder = pieces.directory()
+    pieces.kill(WORKER)
+    for path in folder.glob("*.snapshot"):
+        path.unlink()
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    client = pieces.connect()
+    # Sent again, it is still known; and nothing is left out before the next.
+    assert produced(1) == (0, 1)
+    assert produced(3)[0] == OUT_OF_ORDER
+    assert produced(2) == (0, 4)
 
 
 def test_one_pass_at_a_time_is_granted_and_none_for_what_may_not_be_cleaned(pieces: Pieces, cleaner: Cleaner) -> None:
