@@ -14,7 +14,7 @@ from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
-from kafkad.core.coordination_store import Event
+from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_request, unauthorized, write_response
@@ -82,7 +82,9 @@ class HostEvents:
         self._published = opened.hosting.image
         self._elected: Elected | None = None
         self._metadata_publisher = MetadataPublisher(context.registry, send)
-        self._requests = HandedRequests(opened.hosting, self._read_configs, self._publish)
+        self._requests = HandedRequests(
+            opened.hosting, self._read_configs, self._publish, lambda: membership.is_connected
+        )
         directories = context.log_directories
         self._removals = ReplicaRemovals(context.table, directories, opened.leaving_slots)
         if context.incarnation == FIRST_INCARNATION:
@@ -238,6 +240,8 @@ class HostEvents:
         self._publish()
 
     def store_event(self, event: Event) -> None:
+        if event == SessionChanged(SessionState.CONNECTED):
+            self._requests.connected()
         if self._elected is not None:
             self._elected.store_event(event, self._now_ms)
 

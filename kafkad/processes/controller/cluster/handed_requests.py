@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
+from kafkad.core.coordination_store import CoordinationError
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
 from kafkad.processes.controller.cluster.ports import Answered, ControlRequest, ControlResponse
@@ -25,17 +26,22 @@ class _Waiting:
 
 
 class HandedRequests:
-    """`read_configs` reads the configurations of topics by name, and calls back in a later pass."""
+    """`read_configs` reads the configurations of topics by name, and calls back in a later pass.
+
+    `is_connected`: whether the store can be read. Once it can again, call `connected`.
+    """
 
     def __init__(
         self,
         hosting: Hosting,
         read_configs: Callable[[set[str], Callable[["Future[Configs]"], None]], None],
         publish: Callable[[], None],
+        is_connected: Callable[[], bool],
     ) -> None:
         self._hosting = hosting
         self._read_configs = read_configs
         self._publish = publish
+        self._is_connected = is_connected
         self._queue: deque[tuple[ControlRequest, Answered]] = deque()
         self._is_reading = False
         self._waiting: list[_Waiting] = []
@@ -65,11 +71,20 @@ class HandedRequests:
 
     def _read(self, future: "Future[Configs]") -> None:
         self._is_reading = False
-        if future.exception() is None:
+        error = future.exception()
+        if error is None:
             self._go_on(future.result())
-        else:
-            # The session is away: nothing can be carried out, and the controller sends it again on a new connection.
-            self.give_up()
+        elif not isinstance(error, CoordinationError):
+            raise error
+        elif self._is_connected():
+            self._go_on({})
+
+    def connected(self) -> None:
+        """What could not be read while the session was suspended is read now.
+
+        Unanswered, the controller would wait for its whole timeout, and nobody would lead or follow meanwhile.
+        """
+        self._go_on({})
 
     def give_up(self) -> None:
         """Drop what waits, unanswered: the session is over, and its controller tells the next one everything again."""
