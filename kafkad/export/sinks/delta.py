@@ -152,14 +152,18 @@ class DeltaSink:
         self.check_store()
         layout = self._layout(table, merging)
         new: list[WrittenFile] = []
-        is_done = False
+        is_unused = True
         try:
             for group in groups:
                 new.append(merge(self._folder, layout, group))
+            # Whatever goes wrong in the commit, it may have been made: the next `maintain` knows.
+            is_unused = False
             self._replace([file for group in groups for file in group], new, table)
-            is_done = True
+        except AnotherExport:
+            is_unused = True
+            raise
         finally:
-            if not is_done:
+            if is_unused:
                 remove(self._folder, new)
         return Merged(sum(map(len, groups)), len(new))
 

@@ -1,6 +1,8 @@
 """Tables: one commit has files and end offsets, and of two exports that race only one commits."""
 
+import errno
 import json
+import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -284,3 +286,23 @@ def test_of_two_merges_of_files_that_race_one_commits(tmp_path: Path, by_another
         ours.merge_small(MERGING)
     assert offsets_of(path) == [0, 1, 2]
     assert set(path.glob("*.parquet")) == there
+
+
+def test_a_merge_that_does_not_know_whether_it_committed_deletes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    with_commits(path, range(3))
+    sync = os.fsync
+
+    def failing(descriptor: int) -> None:
+        sync(descriptor)
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("_delta_log"):
+            raise OSError(errno.EIO, "of the disk")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(ExportFailed, match="of the disk"):
+        DELTA(path).merge_small(MERGING)
+    monkeypatch.undo()
+    assert offsets_of(path) == [0, 1, 2]
+    assert len(DELTA(path).files()) == 1, "it did commit"
