@@ -17,6 +17,7 @@ from kafkad.adapters.files.file_cache import FileCache
 from kafkad.adapters.files.segment_files import SegmentFile
 from kafkad.core.columns.window import BatchWindow, read_window
 from kafkad.core.log.records.batch import CorruptBatch
+from kafkad.core.log.records.old_formats import old_message_at
 from kafkad.core.log.segments.layout import LOG, OFFSET_INDEX, SWAP, TXN_INDEX, file_name, parse_file_name
 from kafkad.core.log.segments.transaction_index import unpack_entries
 from kafkad.core.ports import StorageFailed
@@ -226,7 +227,8 @@ class SegmentReader:
             try:
                 window = read_window(log.read_at, position, limit, WINDOW_BYTES)
             except CorruptBatch as error:
-                if not sets_aside or base_of_whole(log.read_at, error.position, size) is not None:
+                is_whole = base_of_whole(log.read_at, error.position, size) is not None
+                if not sets_aside or is_whole or old_message_at(log.read_at, error.position, size) is not None:
                     raise
                 if error.position > position:
                     window = read_window(log.read_at, position, error.position, error.position - position)
@@ -270,6 +272,14 @@ class SegmentReader:
                 raise OffsetGone(self.directory, offset) from error
             try:
                 yield file
+            except CorruptBatch as error:
+                old = old_message_at(file.read_at, error.position, file.size())
+                if old is None:
+                    raise
+                raise ExportFailed(
+                    f"{self.directory}/{name} has a message of magic {old.magic} at byte {error.position} (offset"
+                    f" {old.offset}): the format before Apache Kafka 0.11, which can't be exported"
+                ) from error
             finally:
                 file.unpin()
                 file.close()
