@@ -3,22 +3,26 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.records import offsets_at
+from kafkad.core.controller.topics.names import is_internal
 from kafkad.core.types import TopicPartition
 from kafkad.export.preparation import topic_facts
 from kafkad.export.problems import DataLost, ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts
+from kafkad.export.reading.log_directories import check_folders, facts_without_broker, topics_in
 from kafkad.export.reading.source import Source
 from kafkad.export.splitting import SMALLEST_BYTES, bytes_per_offset, divide, sizes_of
 from pyspark_kafkad.offsets import Partition
 
 _EARLIEST, _LATEST = -2, -1
+_TIMEOUT_S = 30.0
 _ENDING = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"})
 _OF_STREAMS = frozenset({"maxoffsetspertrigger", "startingtable"})
 _KNOWN = frozenset(
@@ -37,7 +41,10 @@ class ReadOptions:
     """Checked; names are in lower case, as Spark's options do not care."""
 
     values: Mapping[str, str]
-    bootstrap: str
+    bootstrap: str | None
+    """None: the log directories say what there is."""
+    folders: tuple[str, ...]
+    """Log directories, to read segment files; without one the broker is read."""
     min_partitions: int
     most_offsets: int | None
     """Of each batch of a stream."""
@@ -55,11 +62,13 @@ class ReadOptions:
                 raise ExportFailed(f"{name} is no option of {'streams' if is_stream else 'batches'}")
         if sum(name in values for name in _CHOOSING) != 1:
             raise ExportFailed("one of the options subscribe, subscribePattern and assign has to be set")
-        if "kafka.bootstrap.servers" not in values:
-            raise ExportFailed("the option kafka.bootstrap.servers has to be set")
+        folders = tuple(each.rstrip("/") or each for each in values.get("path", "").split(",") if each)
+        if "kafka.bootstrap.servers" not in values and not folders:
+            raise ExportFailed("the option kafka.bootstrap.servers has to be set, or path to the log directories")
         return cls(
             values=values,
-            bootstrap=values["kafka.bootstrap.servers"],
+            bootstrap=values.get("kafka.bootstrap.servers"),
+            folders=folders,
             min_partitions=_number(values, "minPartitions") or 0,
             most_offsets=_number(values, "maxOffsetsPerTrigger"),
             fails_on_loss=values.get("failondataloss", "true").lower() != "false",
@@ -69,21 +78,32 @@ class ReadOptions:
 
 def plan_read(options: ReadOptions) -> list[tuple[Source, OffsetRange]]:
     """What the tasks of a batch read. Raises `ExportFailed`."""
+    with connected(options) as client:
+        facts, rows = look_up(client, options)
+        starts = places(client, options.values, "starting", rows, facts, "earliest")
+        ends = places(client, options.values, "ending", rows, facts, "latest")
+        wanted = [_checked(row, starts[row], ends[row], facts[row[0]], options) for row in rows]
+        return divide_read(client, options, wanted, facts)
+
+
+@contextmanager
+def connected(options: ReadOptions) -> Iterator[BrokerClient | None]:
+    """To the broker that is asked; None where log directories say what there is. Raises `ExportFailed`."""
+    if options.bootstrap is None:
+        check_folders(options.folders)
+        yield None
+        return
     try:
-        with BrokerClient(options.bootstrap, 30.0) as client:
-            facts, rows = look_up(client, options)
-            starts = places(client, options.values, "starting", rows, facts, "earliest")
-            ends = places(client, options.values, "ending", rows, facts, "latest")
-            wanted = [_checked(row, starts[row], ends[row], facts[row[0]], options) for row in rows]
-            return divide_read(client, options, wanted, facts)
+        with BrokerClient(options.bootstrap, _TIMEOUT_S) as client:
+            yield client
     except BrokerCallFailed as failed:
         raise not_answered(failed) from failed
 
 
-def look_up(client: BrokerClient, options: ReadOptions) -> tuple[dict[str, TopicFacts], list[Partition]]:
-    """The topics as they are now, and the partitions that are chosen. Raises `BrokerCallFailed`."""
-    chosen = _chosen(client, options.values)
-    facts = {topic: topic_facts(client, topic, is_committed=options.is_committed) for topic in chosen}
+def look_up(client: BrokerClient | None, options: ReadOptions) -> tuple[dict[str, TopicFacts], list[Partition]]:
+    """The topics as they are now, and the partitions that are chosen. Raises `BrokerCallFailed`, `ExportFailed`."""
+    chosen = _chosen(client, options)
+    facts = {topic: _facts(client, options, topic) for topic in chosen}
     rows = [(topic, each) for topic, partitions in chosen.items() for each in partitions or facts[topic].bounds]
     for topic, partition in rows:
         if partition not in facts[topic].bounds:
@@ -91,8 +111,14 @@ def look_up(client: BrokerClient, options: ReadOptions) -> tuple[dict[str, Topic
     return facts, rows
 
 
+def _facts(client: BrokerClient | None, options: ReadOptions, topic: str) -> TopicFacts:
+    if client is None:
+        return facts_without_broker(options.folders, topic, is_committed=options.is_committed)
+    return topic_facts(client, topic, is_committed=options.is_committed)
+
+
 def divide_read(
-    client: BrokerClient,
+    client: BrokerClient | None,
     options: ReadOptions,
     wanted: Sequence[tuple[str, OffsetRange]],
     facts: Mapping[str, TopicFacts],
@@ -105,7 +131,7 @@ def divide_read(
     total = sum(each.end - each.start for ranges in by_topic.values() for each in ranges)
     found = []
     for topic, ranges in by_topic.items():
-        paths = {each.partition: _directory(options.values.get("path", ""), topic, each.partition) for each in ranges}
+        paths = {each.partition: _directory(options.folders, topic, each.partition) for each in ranges}
         source = Source(
             topic=topic,
             bootstrap=options.bootstrap,
@@ -113,7 +139,7 @@ def divide_read(
             is_committed=options.is_committed,
             skips_lost=not options.fails_on_loss,
         )
-        average = {} if source.directories else bytes_per_offset(client, topic, facts[topic].bounds)
+        average = {} if client is None or source.directories else bytes_per_offset(client, topic, facts[topic].bounds)
         share = -(-options.min_partitions * sum(each.end - each.start for each in ranges) // total)
         smallest = 1 if options.min_partitions else SMALLEST_BYTES
         pieces = divide(source, ranges, sizes_of(source, ranges, average), share, smallest_bytes=smallest)
@@ -130,8 +156,9 @@ def _number(values: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _chosen(client: BrokerClient, values: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
+def _chosen(client: BrokerClient | None, options: ReadOptions) -> dict[str, tuple[int, ...]]:
     """The topics, and of each the partitions that are named; none: all."""
+    values = options.values
     if "subscribe" in values:
         return {name.strip(): () for name in values["subscribe"].split(",") if name.strip()}
     if "assign" in values:
@@ -140,11 +167,15 @@ def _chosen(client: BrokerClient, values: Mapping[str, str]) -> dict[str, tuple[
         pattern = re.compile(values["subscribepattern"])
     except re.error as error:
         raise ExportFailed(f"subscribePattern: {error}") from error
-    return {each.name: () for each in client.topics() if not each.is_internal and pattern.fullmatch(each.name)}
+    if client is None:
+        names = [each for each in topics_in(options.folders) if not is_internal(each)]
+    else:
+        names = [each.name for each in client.topics() if not each.is_internal]
+    return {each: () for each in names if pattern.fullmatch(each)}
 
 
 def places(
-    client: BrokerClient,
+    client: BrokerClient | None,
     values: Mapping[str, str],
     side: str,
     rows: list[Partition],
@@ -155,6 +186,8 @@ def places(
     is_start = side == "starting"
     by_time = values.get(f"{side}offsetsbytimestamp")
     if f"{side}timestamp" in values or by_time is not None:
+        if client is None:
+            raise ExportFailed("only a broker knows the offsets at a time: kafka.bootstrap.servers has to be set")
         times = _times(values, side, by_time, rows)
         found: dict[Partition, int] = {}
         for topic in facts:
@@ -209,15 +242,15 @@ def _checked(
     return topic, OffsetRange(partition, start, max(start, min(end, bounds.end)))
 
 
-def _directory(path: str, topic: str, partition: int) -> str | None:
-    """Where the partition lies in one of the log directories; None without `path`: from the broker."""
-    if not path:
+def _directory(folders: Sequence[str], topic: str, partition: int) -> str | None:
+    """Where the partition lies in one of the log directories; None without them: from the broker."""
+    if not folders:
         return None
     name = str(TopicPartition(topic, partition))
-    for folder in path.split(","):
-        if os.path.isdir(found := f"{folder.rstrip('/')}/{name}"):
+    for folder in folders:
+        if os.path.isdir(found := f"{folder}/{name}"):
             return found
-    raise ExportFailed(f"{name} is not in {path}")
+    raise ExportFailed(f"{name} is not in {', '.join(folders)}")
 
 
 def _json(text: str, option: str) -> dict[str, Any]:

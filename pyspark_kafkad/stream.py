@@ -16,17 +16,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from kafkad.client.broker_client import BrokerClient
-from kafkad.client.connection import BrokerCallFailed
-from kafkad.export.problems import not_answered
 from kafkad.export.ranges import Bounds
 from pyspark_kafkad.offsets import Offsets, Partition, Spelled, next_end, ranges_between, read_offsets, spelled, up_to
-from pyspark_kafkad.options import ReadOptions, divide_read, look_up, places
+from pyspark_kafkad.options import ReadOptions, connected, divide_read, look_up, places
 from pyspark_kafkad.pieces import TopicRange, check_columns, read_piece
 from pyspark_kafkad.table_ends import ends_of_table
 
 _PAUSE_S = 0.1
-_TIMEOUT_S = 30.0
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -38,21 +34,18 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = list(columns)
         self._asked_s = 0.0
         self._known: Offsets = {}
-        """The newest ends that a broker has told."""
+        """The newest ends that are known."""
         self._target: Offsets | None = None
         """Where a query with `Trigger.AvailableNow` ends."""
 
     def initialOffset(self) -> Spelled:
         values = self._options.values
-        try:
-            with self._client() as client:
-                facts, rows = look_up(client, self._options)
-                start = places(client, values, "starting", rows, facts, "latest")
-                if "startingtable" in values:
-                    of_table = ends_of_table(values["startingtable"], facts)
-                    start = {row: of_table.get(row, facts[row[0]].bounds[row[1]].earliest) for row in rows}
-        except BrokerCallFailed as failed:
-            raise not_answered(failed) from failed
+        with connected(self._options) as client:
+            facts, rows = look_up(client, self._options)
+            start = places(client, values, "starting", rows, facts, "latest")
+        if "startingtable" in values:
+            of_table = ends_of_table(values["startingtable"], facts)
+            start = {row: of_table.get(row, facts[row[0]].bounds[row[1]].earliest) for row in rows}
         return spelled(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -74,20 +67,17 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return spelled(self._known) if self._known else None
 
     def partitions(self, start: Spelled, end: Spelled) -> Sequence[InputPartition]:
-        try:
-            with self._client() as client:
-                facts, _ = look_up(client, self._options)
-                earliest = {
-                    (topic, partition): bounds.earliest
-                    for topic, each in facts.items()
-                    for partition, bounds in each.bounds.items()
-                }
-                wanted = ranges_between(
-                    read_offsets(start), read_offsets(end), earliest, fails_on_loss=self._options.fails_on_loss
-                )
-                planned = divide_read(client, self._options, wanted, facts)
-        except BrokerCallFailed as failed:
-            raise not_answered(failed) from failed
+        with connected(self._options) as client:
+            facts, _ = look_up(client, self._options)
+            earliest = {
+                (topic, partition): bounds.earliest
+                for topic, each in facts.items()
+                for partition, bounds in each.bounds.items()
+            }
+            wanted = ranges_between(
+                read_offsets(start), read_offsets(end), earliest, fails_on_loss=self._options.fails_on_loss
+            )
+            planned = divide_read(client, self._options, wanted, facts)
         return [TopicRange(source, each) for source, each in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -97,14 +87,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark asks without a pause while there is nothing new."""
         time.sleep(max(0.0, self._asked_s + _PAUSE_S - time.monotonic()))
         self._asked_s = time.monotonic()
-        try:
-            with self._client() as client:
-                facts, rows = look_up(client, self._options)
-        except BrokerCallFailed as failed:
-            raise not_answered(failed) from failed
+        with connected(self._options) as client:
+            facts, rows = look_up(client, self._options)
         found = {(topic, partition): facts[topic].bounds[partition] for topic, partition in rows}
         self._known = {row: each.end for row, each in found.items()}
         return found
-
-    def _client(self) -> BrokerClient:
-        return BrokerClient(self._options.bootstrap, _TIMEOUT_S)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,15 @@ def test_the_data_source_has_each_committed_record(load: Load, source: str) -> N
     first = next(row for row in rows if (row.partition, row.offset) == (0, 0))
     assert (first.key, first.value, first.topic, first.timestampType) == (None, None, TOPIC, 0)
     assert [tuple(each) for each in first.headers] == [("name", b"x"), ("none", None)]
+
+
+def test_log_directories_are_enough(broker: Kafkad, spark: SparkSession) -> None:
+    frame = {"path": str(broker.log_dir), "subscribePattern": TOPIC[:-1] + "."}
+    deadline_s = time.monotonic() + WITHIN_S
+    # The broker writes its checkpoint every few seconds.
+    while (count := spark.read.format("kafkad").options(**frame).load().count()) < COUNT:
+        assert time.monotonic() < deadline_s
+    assert count == COUNT
 
 
 @SOURCES

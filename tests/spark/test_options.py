@@ -1,0 +1,93 @@
+"""What a batch or a stream reads when nobody but the log directories is asked."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
+from kafkad.core.log.recovery.checkpoints import format_offsets as as_checkpoint
+from kafkad.core.types import TopicPartition
+from kafkad.export.problems import DataLost, ExportFailed
+from kafkad.export.ranges import OffsetRange
+from kafkad.export.reading.source import read_range
+from pyspark_kafkad.options import ReadOptions, plan_read
+from pyspark_kafkad.pieces import TopicRange
+from pyspark_kafkad.stream import TopicStreamReader
+from tests.export.reading.test_decoding import marker, written
+from tests.export.reading.test_log_directories import partition, plain
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """`t-0` has offsets 0 to 6, from 4 on in an open transaction; `t-1`, 0 to 2; and there is an internal topic."""
+    folder = tmp_path / "data"
+    log = (plain(0), written(1, 7), written(2, 8), marker(3, 7), written(4, 7), plain(5), marker(6, 8))
+    partition(folder, "t-0", *log)
+    partition(folder, "t-1", *map(plain, range(3)))
+    partition(folder, "__consumer_offsets-0", plain(0))
+    ends = {("t", 0): 7, ("t", 1): 3, ("__consumer_offsets", 0): 1}
+    (folder / HIGH_WATERMARKS).write_text(as_checkpoint({TopicPartition(*row): end for row, end in ends.items()}))
+    return folder
+
+
+def planned(folder: Path, **options: str) -> list[tuple[str, OffsetRange]]:
+    named = options if {"subscribePattern", "assign"} & options.keys() else {"subscribe": "t", **options}
+    return [(each.topic, piece) for each, piece in plan_read(ReadOptions.parse({"path": str(folder), **named}))]
+
+
+BOTH = [("t", OffsetRange(0, 0, 4)), ("t", OffsetRange(1, 0, 3))]
+
+
+def test_a_batch_goes_to_the_checkpoint_and_to_the_first_open_transaction(folder: Path) -> None:
+    assert planned(folder) == BOTH
+    uncommitted = planned(folder, **{"kafka.isolation.level": "read_uncommitted"})
+    assert uncommitted[0] == ("t", OffsetRange(0, 0, 7))
+    assert planned(folder, assign=json.dumps({"t": [1]})) == BOTH[1:]
+    assert planned(folder, subscribePattern=".*") == BOTH
+    ends = json.dumps({"t": {"0": 2, "1": -1}})
+    assert planned(folder, startingOffsets=json.dumps({"t": {"0": 1, "1": -1}}), endingOffsets=ends) == [
+        ("t", OffsetRange(0, 1, 2))
+    ]
+
+
+def test_what_was_planned_is_read_without_a_broker(folder: Path) -> None:
+    ((source, wanted),) = plan_read(
+        ReadOptions.parse({"path": f"{folder.parent},{folder}/", "assign": json.dumps({"t": [1]})})
+    )
+    assert source.bootstrap is None
+    batches = read_range(source, wanted)
+    assert [offset for each in batches for offset in each.column("offset").to_pylist()] == [0, 1, 2]
+
+
+def test_a_stream_begins_and_goes_on_by_the_checkpoint(folder: Path) -> None:
+    options = ReadOptions.parse({"path": str(folder), "subscribe": "t", "startingOffsets": "earliest"}, is_stream=True)
+    stream = TopicStreamReader(options, ["offset"])
+    begun = stream.initialOffset()
+    assert begun == {"t": {"0": 0, "1": 0}}
+    end = stream.latestOffset(begun, stream.getDefaultReadLimit())
+    assert end == stream.reportLatestOffset() == {"t": {"0": 4, "1": 3}}
+    pieces = stream.partitions(begun, end)
+    assert [each.wanted for each in pieces if isinstance(each, TopicRange)] == [piece for _, piece in BOTH]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingTimestamp": "0"}, "only a broker knows"),
+        ({"assign": json.dumps({"t": [2]})}, "there is no partition t-2"),
+        ({"assign": json.dumps({"other": [0]})}, "there is no partition of topic 'other'"),
+        ({"path": "/nowhere"}, "/nowhere is no log directory"),
+        ({"path": ""}, "kafka.bootstrap.servers has to be set, or path"),
+    ],
+)
+def test_what_log_directories_do_not_say_is_refused(folder: Path, options: dict[str, str], said: str) -> None:
+    with pytest.raises(ExportFailed, match=said):
+        planned(folder, **options)
+
+
+def test_what_is_beyond_the_checkpoint_is_data_loss(folder: Path) -> None:
+    ends = json.dumps({"t": {"0": 5, "1": 3}})
+    with pytest.raises(DataLost, match="failOnDataLoss=false"):
+        planned(folder, endingOffsets=ends)
+    assert planned(folder, endingOffsets=ends, failOnDataLoss="false") == BOTH
