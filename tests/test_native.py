@@ -1,6 +1,7 @@
 """What is compiled and what is not, and which of the two runs."""
 
 import ast
+import builtins
 import json
 import os
 import runpy
@@ -108,6 +109,21 @@ def test_classes_of_others_are_not_derived_in_compiled_modules() -> None:
             for base in node.bases
         }
         derived |= {(module, base) for base in bases & foreign}
+    assert derived == set()
+
+
+def test_builtin_classes_are_derived_only_where_the_compiler_can() -> None:
+    """It refuses the whole build for any other, such as OSError."""
+    possible = {"object", "BaseException", "Exception", "LookupError", "IndexError"}
+    possible |= {"Warning", "UserWarning", "ValueError"}
+    derived = {
+        (module, node.name, ast.unparse(base))
+        for module in compiled_modules()
+        for node in ast.walk(ast.parse(file_of(module).read_text()))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if isinstance(getattr(builtins, ast.unparse(base), None), type) and ast.unparse(base) not in possible
+    }
     assert derived == set()
 
 

@@ -14,7 +14,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
-class UnusableTlsFile(OSError):
+class UnusableTlsFile(Exception):
     """A file with keys or certificates can't be read; the message names it."""
 
 
