@@ -139,7 +139,7 @@ def tell(brokers: Mapping[int, Part], port: int, folder: Path) -> None:
         f"  bootstrap   {servers}",
         f"  data, logs  {folder}",
         f"  try         echo hello | kcat -P -b {servers} -t demo && kcat -C -b {servers} -t demo -e",
-        f"  break it    kill -9 -- -{first}      (all of broker 1; it comes back after {AGAIN_S:.0f} s)",
+        f"  break it    kill -9 -{first}         (all of broker 1; it comes back after {AGAIN_S:.0f} s)",
         f"  watch       kcat -L -b {servers}      (leaders and in-sync replicas)",
     ]
     print("\n".join(lines), flush=True)
