@@ -50,7 +50,7 @@ def test_root_gets_what_all_chosen_tests_need_once(tmp_path: Path) -> None:
     code, said, called = run(tmp_path, 0, HAS_GIT, "unit,compat", "daemon")
     assert (code, called) == (
         0,
-        ["install -y -qq --no-install-recommends default-jdk-headless maven zookeeper kcat make procps"],
+        ["install -y -qq --no-install-recommends default-jdk-headless maven zookeeper kcat make openssl procps"],
     )
     assert said.startswith("kafkad: installing default-jdk-headless ")
 
