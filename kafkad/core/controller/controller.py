@@ -5,7 +5,7 @@ between, `startup` completes what the store has. Changes for the other processes
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID
 
 from kafkad.core.controller import deltas
@@ -36,27 +36,14 @@ from kafkad.core.controller.store.storing import stored_or_refused
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.names import CollisionIndex
+from kafkad.core.controller.topics.pending_deletion import OFFLINE, PendingDeletion
 from kafkad.core.controller.topics.placement import NOT_HERE, Placement
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.errors import KafkaError
 from kafkad.core.types import TopicPartition
 
-OFFLINE = -1
-"""Stands for "some partition in an offline directory": such a deletion ends only when the directory is back."""
 _PARTITIONS_FINISHED_AT_ONCE = 500
 """This many take about 20 ms; the nodes of one topic are removed together."""
-
-
-@dataclass(slots=True)
-class PendingDeletion:
-    """A topic that is deleted for clients; `remaining` are the partitions whose directories are still there.
-
-    `slots`: partition by slot, for a deletion that began in this incarnation of the broker.
-    """
-
-    partitions: int
-    remaining: set[int]
-    slots: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +84,11 @@ class Controller:
         self.prefer_log_dir = placement.prefer
         self.cordon = placement.cordon
         self._outbox: list[deltas.MetadataDelta] = []
+
+    @property
+    def id(self) -> int:
+        """The broker that is the controller."""
+        return self.settings.broker_id
 
     @property
     def slots_ever_used(self) -> int:
@@ -268,6 +260,10 @@ class Controller:
     def _set_config(self, path: str, entity: str, configs: dict[str, str]) -> None:
         with stored_or_refused():
             self._tree.set_config(path, entity, configs)
+
+    def without_support(self, _levels: Mapping[str, int]) -> list[int]:
+        """The brokers that do not support these feature levels."""
+        return []
 
     def set_features(self, levels: dict[str, int]) -> None:
         """Set the feature levels of the cluster."""

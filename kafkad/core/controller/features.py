@@ -24,6 +24,13 @@ class Levels(NamedTuple):
 SUPPORTED: Mapping[str, Levels] = {GROUP_VERSION: Levels(0, 1, 1), TRANSACTION_VERSION: Levels(0, 2, 2)}
 
 
+# Brokers of Apache Kafka on ZooKeeper refuse a lowest level of 0 in a registration.
+REGISTERED: Mapping[str, tuple[int, int]] = {
+    name: (max(levels.lowest, 1), levels.highest) for name, levels in SUPPORTED.items()
+}
+"""The levels that this version registers in a cluster, where the controller finalizes none that a broker lacks."""
+
+
 class UpgradeType(IntEnum):
     """The numbers of the protocol."""
 
@@ -44,6 +51,15 @@ class FeatureUpdate(NamedTuple):
 def first_levels() -> dict[str, int]:
     """The levels of a new cluster."""
     return {name: levels.first for name, levels in SUPPORTED.items() if levels.first}
+
+
+def lacking(registered: Mapping[str, tuple[int, int]], levels: Mapping[str, int]) -> list[str]:
+    """The finalized features that a broker with these registered levels has not, or not at this level."""
+    return [
+        name
+        for name, level in levels.items()
+        if not (at := registered.get(name, (0, -1)))[0] <= level <= at[1]
+    ]
 
 
 def updated(current: Mapping[str, int], updates: Sequence[FeatureUpdate], broker_id: int) -> dict[str, int]:

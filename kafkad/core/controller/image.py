@@ -18,6 +18,7 @@ NO_LOG_DIR = -1
 """The partition's log directory is offline, or it is being moved to none."""
 NO_SLOT = -1
 NO_CONTROLLER = -1
+NO_FEATURES_EPOCH = -1
 DEFAULT_BROKER = ""
 """Name of the configuration that holds for every broker (Kafka: the empty resource name)."""
 
@@ -65,12 +66,16 @@ class Listener(Struct, frozen=True, array_like=True, kw_only=True):
 
 
 class Broker(Struct, frozen=True, array_like=True, kw_only=True):
-    """A live broker; `epoch` is the creation id of its registration."""
+    """A live broker; `epoch` is the creation id of its registration.
+
+    `features`: the lowest and highest level of each feature that it has registered; only the controller looks at it.
+    """
 
     id: int
     epoch: int
     listeners: tuple[Listener, ...]
     rack: str | None
+    features: dict[str, tuple[int, int]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +93,7 @@ class MetadataImage:
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     features: Mapping[str, int] = field(default_factory=dict)
-    features_epoch: int = -1
+    features_epoch: int = NO_FEATURES_EPOCH
     controller_id: int = NO_CONTROLLER
     """The active controller of a cluster; a single broker is its own."""
 

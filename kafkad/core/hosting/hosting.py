@@ -7,6 +7,7 @@ of Apache Kafka 3.9 in ZooKeeper mode. Nothing here is stored: after a start the
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from uuid import UUID
 
 from msgspec import structs
@@ -270,6 +271,19 @@ class Hosting:
         """`broker` is an id as text, or empty for the default of all."""
         if self.image.broker_configs.get(broker, {}) != configs:
             self._publish((deltas.BrokerConfigChanged(broker, dict(configs)),))
+
+    def begin_with(self, features: Mapping[str, int], epoch: int, group_configs: Mapping[str, dict[str, str]]) -> None:
+        """Before the first version is published: the finalized features, how often they were changed, and groups."""
+        self.image = replace(self.image, features=features, features_epoch=epoch, group_configs=group_configs)
+
+    def group_config_changed(self, group_id: str, configs: Mapping[str, str]) -> None:
+        if self.image.group_configs.get(group_id, {}) != configs:
+            self._publish((deltas.GroupConfigChanged(group_id, dict(configs)),))
+
+    def features_changed(self, levels: Mapping[str, int], epoch: int) -> None:
+        """The levels of the cluster, and how often they were changed."""
+        if (self.image.features, self.image.features_epoch) != (levels, epoch):
+            self._publish((deltas.FeaturesChanged(dict(levels), epoch),))
 
     def directory_failed(self, log_dir: int) -> None:
         """The log directory is offline: LeaderAndIsr is answered with the error from which the controller elects."""

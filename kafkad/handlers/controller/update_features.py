@@ -18,7 +18,11 @@ def handle(body: memoryview, context: RequestContext, view: ControllerView) -> A
     updates = [FeatureUpdate(each.feature, each.max_version_level, _type(each)) for each in request.feature_updates]
     controller = view.controller
     try:
-        levels = updated(controller.image.features, updates, controller.settings.broker_id)
+        levels = updated(controller.image.features, updates, controller.id)
+        without = controller.without_support(levels)
+        if without:
+            what = f"brokers {', '.join(map(str, without))} do not support these versions of features."
+            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, what)
         if not getattr(request, "validate_only", False) and levels != controller.image.features:
             controller.set_features(levels)
     except KafkaError as error:

@@ -4,15 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from kafkad.core.controller import deltas
-from kafkad.core.controller.controller import Controller, PendingDeletion
+from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.elected.announcements import Announcer, Request, Rows
 from kafkad.core.controller.electorate import Electorate
+from kafkad.core.controller.features import lacking
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
 from kafkad.core.controller.partition_rows import in_state
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.store.storing import stored_or_refused
 from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.pending_deletion import PendingDeletion
 from kafkad.core.controller.topics.placement import Placement, SlotTable
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import TopicPartition
@@ -50,6 +52,10 @@ class AnnouncingController(Controller):
         self._removed: dict[TopicPartition, dict[int, int]] = {}
         """Replicas that reassignments have removed in this term: the leader epoch in StopReplica by broker."""
 
+    @property
+    def id(self) -> int:
+        return self._announcer.controller_id
+
     def take_requests(self) -> list[tuple[int, Request]]:
         """(broker, request) in the order in which each broker is to get them; empties the list."""
         self._announce()
@@ -69,6 +75,10 @@ class AnnouncingController(Controller):
                             self._tell([(self.image.topics[name], partitions)], is_new=False)
                     case _:
                         continue
+
+    def without_support(self, levels: Mapping[str, int]) -> list[int]:
+        brokers = self._announcer.brokers
+        return sorted(each for each, broker in brokers.items() if lacking(broker.features, levels))
 
     def _tell(self, rows: Rows, *, is_new: bool) -> None:
         self._requests += self._announcer.roles(rows, is_new=is_new)

@@ -1,9 +1,10 @@
 """How a term begins: the controller loads everything, elects where leaders are gone, and tells all brokers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
-from msgspec import structs
+from msgspec import MsgspecError, structs
 
 from kafkad.core.controller.elected.announcements import Announcer
 from kafkad.core.controller.elected.announcing import NOWHERE
@@ -64,6 +65,7 @@ def controller_failover(
         group_configs=stored.group_configs,
         controller_id=announcer.controller_id,
     )
+    image = _with_features(image, tree, odd)
     controller = ElectedController(settings=settings, tree=tree, election=election, image=image, announcer=announcer)
     controller.unreadable_topics = frozenset(odd.topics)
     controller.begin()
@@ -73,6 +75,17 @@ def controller_failover(
     while controller.has_unfinished_deletions:
         controller.finish_deletions()
     return controller
+
+
+def _with_features(image: MetadataImage, tree: MetadataTree, odd: UnreadableNodes) -> MetadataImage:
+    """A new cluster has none finalized, so that Apache Kafka's brokers on ZooKeeper, which support none, can join."""
+    try:
+        known = tree.load_features()
+    except (MsgspecError, RecursionError) as error:
+        odd.reasons[nodes.FEATURES] = str(error)
+        return image
+    levels, epoch = ({}, tree.set_features({})) if known is None else known
+    return replace(image, features=levels, features_epoch=epoch)
 
 
 def _deleted_topic(name: str, node: Node | None) -> Topic:

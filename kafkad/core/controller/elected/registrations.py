@@ -40,7 +40,8 @@ def _broker(name: str, data: bytes, epoch: int, listener: str) -> Broker:
     listeners = tuple(_listener(text, node.listener_security_protocol_map) for text in node.endpoints)
     if not any(each.name == listener for each in listeners):
         raise ValueError(f"it has no listener {listener}")
-    return Broker(id=int(name), epoch=epoch, listeners=listeners, rack=node.rack)
+    features = {feature: (at.min_version, at.max_version) for feature, at in (node.features or {}).items()}
+    return Broker(id=int(name), epoch=epoch, listeners=listeners, rack=node.rack, features=features)
 
 
 def _listener(text: str, protocols: Mapping[str, str]) -> Listener:

@@ -7,7 +7,7 @@ that came back. The shell carries out what `Started` lists before it lets client
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from kafkad.core.controller.controller import OFFLINE, Controller, PendingDeletion
+from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.features import first_levels
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, MetadataImage, Partition, Topic
@@ -19,6 +19,7 @@ from kafkad.core.controller.startup.term import Term
 from kafkad.core.controller.store.stored_metadata import PartitionState, StoredMetadata, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment
+from kafkad.core.controller.topics.pending_deletion import OFFLINE, PendingDeletion
 from kafkad.core.controller.topics.placement import NOT_HERE, Place, Placement, SlotTable
 from kafkad.core.coordination_store import CoordinationStore
 from kafkad.core.election import LeaderElectionStrategy

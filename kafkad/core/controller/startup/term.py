@@ -7,6 +7,7 @@ fences all writes of its previous incarnation.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafkad.core.controller.features import REGISTERED
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import Check, CoordinationStore, Create, Delete, NodeExists, NodeStat, SetData
@@ -102,6 +103,7 @@ def _epoch(data: bytes) -> int:
 def _registration(listeners: Mapping[str, Listener], rack: str | None, now_ms: int) -> nodes.BrokerNode:
     plain = next((each for each in listeners.values() if each.security_protocol == PLAINTEXT), None)
     return nodes.BrokerNode(
+        features={name: nodes.SupportedLevels(*levels) for name, levels in REGISTERED.items()},
         listener_security_protocol_map={each.name: each.security_protocol for each in listeners.values()},
         endpoints=tuple(f"{each.name}://{_in_url(each.host)}:{each.port}" for each in listeners.values()),
         rack=rack,

@@ -146,12 +146,20 @@ class ReadEndpoints(Struct, frozen=True):
     endpoints: tuple[str, ...] = ()
 
 
+class SupportedLevels(Struct, frozen=True):
+    """Of a feature, in a registration."""
+
+    min_version: int
+    max_version: int
+
+
 class ReadRegistration(Struct, frozen=True):
     """What the controller reads of a registration."""
 
     endpoints: tuple[str, ...]
     listener_security_protocol_map: dict[str, str] = {}
     rack: str | None = None
+    features: dict[str, SupportedLevels] | None = None
 
 
 class ClusterIdNode(Struct, frozen=True, kw_only=True):
@@ -177,12 +185,15 @@ class ProducerIdBlockNode(Struct, frozen=True, kw_only=True):
     block_end: str
 
 
+FEATURES_ENABLED = 1
+
+
 class FeatureNode(Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """The finalized level of each feature; `status` 1: enabled."""
+    """The finalized level of each feature, which count with `status` 1 only."""
 
     features: dict[str, int] = field(default_factory=dict)
     version: int = 2
-    status: int = 1
+    status: int = FEATURES_ENABLED
 
 
 class DeletionNode(Struct, frozen=True, kw_only=True):
@@ -194,7 +205,7 @@ class DeletionNode(Struct, frozen=True, kw_only=True):
 class BrokerNode(Struct, frozen=True, kw_only=True, omit_defaults=False):
     """A registration; `host` and `port` are those of the first PLAINTEXT listener, for old readers."""
 
-    features: dict[str, object] = field(default_factory=dict)
+    features: dict[str, SupportedLevels] = field(default_factory=dict)
     listener_security_protocol_map: dict[str, str]
     endpoints: tuple[str, ...]
     rack: str | None = None
@@ -218,6 +229,12 @@ decode_controller = json.Decoder(ReadController).decode
 decode_block = json.Decoder(ProducerIdBlockNode).decode
 decode_features = json.Decoder(FeatureNode).decode
 decode_deletion = json.Decoder(DeletionNode).decode
+
+
+def read_features(data: bytes) -> dict[str, int]:
+    """The finalized levels; none while features are disabled."""
+    node = decode_features(data)
+    return node.features if node.status == FEATURES_ENABLED else {}
 
 
 def read_topic(data: bytes) -> TopicNode:

@@ -166,7 +166,7 @@ class MetadataTree:
     def load_features(self) -> tuple[dict[str, int], int] | None:
         """The feature levels of the cluster, and how often they were changed; None in a new cluster."""
         (node,) = self._store.get_many([nodes.FEATURES])
-        return None if node is None else (nodes.decode_features(node.data).features, node.version)
+        return None if node is None else (nodes.read_features(node.data), node.version)
 
     def set_features(self, levels: Mapping[str, int]) -> int:
         """Returns how often the levels have been changed."""

@@ -25,6 +25,7 @@ from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.registrations import live_brokers
+from kafkad.core.controller.features import lacking
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
@@ -38,7 +39,7 @@ from kafkad.core.types import TopicPartition
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
-from kafkad.processes.controller.cluster.tree_reader import Configs
+from kafkad.processes.controller.cluster.tree_reader import Configs, finalized_features
 from kafkad.processes.controller.startup import new_id, settings_of
 from kafkad.processes.controller.tables import LiveTables
 from kafkad.processes.runtime.child import ChildContext
@@ -194,6 +195,11 @@ class ElectableController:
     def _brokers(self, store: ZookeeperStore) -> tuple[dict[int, Broker], frozenset[int]]:
         """Those that are registered, and who of them is gone."""
         brokers, odd = live_brokers(store, self._listener)
+        levels, _ = finalized_features(store)
+        for broker in [each for each in brokers.values() if lacking(each.features, levels)]:
+            del brokers[broker.id]
+            unsupported = ", ".join(lacking(broker.features, levels))
+            odd[str(broker.id)] = f"it does not support the finalized features: {unsupported}"
         self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
         self._refusing &= {(each.id, each.epoch) for each in brokers.values()}
         self._registered = brokers

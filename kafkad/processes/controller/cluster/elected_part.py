@@ -43,6 +43,7 @@ from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.controller.events import Send
 from kafkad.processes.runtime.broker_connections import Destination
 from kafkad.processes.runtime.event_loop import EventLoop
+from kafkad.wire import api_table
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
@@ -151,7 +152,7 @@ class ElectedPart:
             self._run()
         return None
 
-    def _left(self, outcome: Outcome, applied: Callable[[], None] | None = None) -> None:
+    def _left(self, outcome: Outcome, applied: Callable[[], object] | None = None) -> None:
         """Send the requests; `applied` is called when this broker has applied those to itself."""
         self._registered = outcome.registered
         wanted = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
@@ -168,7 +169,7 @@ class ElectedPart:
             applied()
 
     def _answered_here(
-        self, broker: int, request: Request, then: Callable[[], None] | None, response: ControlResponse
+        self, broker: int, request: Request, then: Callable[[], object] | None, response: ControlResponse
     ) -> None:
         self._answered(broker, request, response)
         if then is not None:
@@ -215,11 +216,12 @@ class ElectedPart:
         body = result[1] if result is not None else None
         if result is None or body is None:
             self._passing_on.pass_on(peer, request)
-        else:
-            self._left(result[0], partial(self._reply, peer, request.token, body))
-
-    def _reply(self, peer: ProcessKey, token: int, body: bytes) -> None:
-        self._send(peer, pack_message(AdminReply(token, body)))
+            return
+        reply: Callable[[], object] = partial(self._send, peer, pack_message(AdminReply(request.token, body)))
+        if request.context.api_key == api_table.UPDATE_FEATURES:
+            # Who asks this broker next is told the new levels; the others hear of them by their watches.
+            reply = partial(self._membership.read_features, reply)
+        self._left(result[0], reply)
 
     def heard(self, peer: ProcessKey, message: ControllerMessage, now_ms: int) -> bool:
         match message:
@@ -255,10 +257,7 @@ class ElectedPart:
             errors = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             self._send(peer, pack_message(AutoCreated(token, errors)))
             return
-        self._left(result[0], partial(self._say_created, peer, token, created))
-
-    def _say_created(self, peer: ProcessKey, token: int, errors: dict[str, int]) -> None:
-        self._send(peer, pack_message(AutoCreated(token, errors)))
+        self._left(result[0], partial(self._send, peer, pack_message(AutoCreated(token, created))))
 
     def _alter_here(
         self, request: AlterPartitionRequest, answered: Callable[[AlterPartitionResponse | None], None]

@@ -215,15 +215,21 @@ class HostEvents:
     def _read_configs(self, names: set[str], read: Callable[["Future[Configs]"], None]) -> None:
         self._membership.read(lambda store: topic_configs(store, names), read)
 
-    def configs_changed(self, topics: Configs, brokers: Configs) -> None:
+    def configs_changed(self, topics: Configs, brokers: Configs, groups: Configs) -> None:
         """Configurations were changed by some broker."""
         for name, configs in topics.items():
             self._hosting.topic_config_changed(name, configs)
         for broker, configs in brokers.items():
             self._hosting.broker_config_changed(broker, configs)
+        for group_id, configs in groups.items():
+            self._hosting.group_config_changed(group_id, configs)
         self._publish()
         if self._elected is not None:
             self._elected.configs_changed(topics, brokers)
+
+    def features_changed(self, levels: Mapping[str, int], epoch: int) -> None:
+        self._hosting.features_changed(levels, epoch)
+        self._publish()
 
     def registered(self) -> None:
         """The broker has a new registration, whose requests alone are taken."""

@@ -5,8 +5,9 @@ follow, as often as it takes. One is registered when the node's owner is the ses
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Protocol, TypeVar
 
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
@@ -17,7 +18,7 @@ from kafkad.core.coordination_store import CoordinationError, Event, SessionChan
 from kafkad.processes.controller.cluster.opening import OpenedHost, register
 from kafkad.processes.controller.cluster.session import Sessions, Stopped
 from kafkad.processes.controller.cluster.store_thread import StoreThread
-from kafkad.processes.controller.cluster.tree_reader import Configs
+from kafkad.processes.controller.cluster.tree_reader import Configs, finalized_features
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.event_loop import EventLoop
 
@@ -30,7 +31,8 @@ class Member(Protocol):
 
     def registered(self) -> None: ...
     def session_lost(self) -> None: ...
-    def configs_changed(self, topics: Configs, brokers: Configs) -> None: ...
+    def configs_changed(self, topics: Configs, brokers: Configs, groups: Configs) -> None: ...
+    def features_changed(self, levels: Mapping[str, int], epoch: int) -> None: ...
     def store_event(self, event: Event) -> None: ...
 
 
@@ -84,6 +86,21 @@ class Membership:
         store = self._store
         self._store_thread.submit(lambda: work(store), done)
 
+    def read_features(self, then: Callable[[], object] | None = None) -> None:
+        """Follow the finalized features of the store; `then` is called afterwards, even if they could not be read."""
+        self.read(finalized_features, partial(self._features_read, then))
+
+    def _features_read(
+        self, then: Callable[[], object] | None, future: "Future[tuple[dict[str, int], int]]"
+    ) -> None:
+        error = future.exception()
+        if error is None and self.member is not None:
+            self.member.features_changed(*future.result())
+        elif error is not None and not isinstance(error, CoordinationError):
+            raise error
+        if then is not None:
+            then()
+
     def tell_of_failed_directory(self) -> None:
         """The controller then asks which partitions are offline."""
         data = b'{"version":1,"broker":%d,"event":1}' % self._context.config.node_id
@@ -107,6 +124,7 @@ class Membership:
             log.info("broker %d is registered, its epoch is %d", self.broker.id, self.broker.epoch)
             if self.member is not None:
                 self.member.registered()
+            self.read_features()
         elif isinstance(error, StartRefused):
             self.refused = error
         elif not isinstance(error, CoordinationError | Stopped):
@@ -120,12 +138,15 @@ class Membership:
                 case SessionChanged(SessionState.CONNECTED) | WatchFired(path=nodes.CONFIG_CHANGES):
                     # After a break every watch is gone, and what was notified meanwhile is read now.
                     self.read(self._changes.read, self._changed)
+                    self.read_features()
+                case WatchFired(path=nodes.FEATURES):
+                    self.read_features()
                 case _:
                     pass
             if self.member is not None:
                 self.member.store_event(event)
 
-    def _changed(self, future: "Future[tuple[Configs, Configs]]") -> None:
+    def _changed(self, future: "Future[tuple[Configs, Configs, Configs]]") -> None:
         error = future.exception()
         if error is None and self.member is not None:
             self.member.configs_changed(*future.result())

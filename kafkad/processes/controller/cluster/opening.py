@@ -34,6 +34,8 @@ from kafkad.processes.controller.cluster.tree_reader import (
     ConfigChanges,
     broker_configs,
     elected,
+    finalized_features,
+    group_configs,
     partition_states,
     read_topics,
 )
@@ -112,6 +114,7 @@ def _opened(
         ),
         inherited=taken.inherited if taken is not None else None,
     )
+    started.hosting.begin_with(*finalized_features(store), group_configs(store))
     _set_strays_aside(started, directories)
     if not is_first:
         _resume(context, store, started.hosting, topics)

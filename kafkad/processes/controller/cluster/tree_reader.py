@@ -8,7 +8,9 @@ from typing import TypeVar
 
 from msgspec import MsgspecError
 
-from kafkad.core.controller.image import NO_CONTROLLER
+from kafkad.core.controller.features import REGISTERED, lacking
+from kafkad.core.controller.image import NO_CONTROLLER, NO_FEATURES_EPOCH
+from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.stored_metadata import PartitionState, stored_state
 from kafkad.core.coordination_store import CoordinationStore
@@ -67,6 +69,23 @@ def partition_states(
     return states
 
 
+def finalized_features(store: CoordinationStore) -> tuple[dict[str, int], int]:
+    """The levels, and how often they were changed, -1 while there are none; watches for the next change.
+
+    Raises StartRefused when this version does not support them.
+    """
+    stat = store.exists(nodes.FEATURES, watch=True)
+    (node,) = store.get_many([nodes.FEATURES])
+    levels = None if stat is None or node is None else _decoded(nodes.FEATURES, node.data, nodes.read_features)
+    if node is None or levels is None:
+        return {}, NO_FEATURES_EPOCH
+    unsupported = lacking(REGISTERED, levels)
+    if unsupported:
+        shown = ", ".join(f"{name}={levels[name]}" for name in unsupported)
+        raise StartRefused(f"the cluster has finalized features that this version does not support: {shown}")
+    return levels, node.version
+
+
 def topic_configs(store: CoordinationStore, names: Iterable[str]) -> Configs:
     wanted = list(names)
     found = _read(store, [nodes.topic_config_path(name) for name in wanted], nodes.decode_config)
@@ -81,6 +100,19 @@ def broker_configs(store: CoordinationStore) -> Configs:
     return {"" if name == nodes.DEFAULT_ENTITY else name: node.config for name, node in rows if node is not None}
 
 
+def group_configs(store: CoordinationStore, names: Iterable[str] | None = None) -> Configs:
+    """Of all groups that have any, or of these."""
+    wanted = _group_ids(store) if names is None else list(names)
+    found = _read(store, [nodes.group_config_path(name) for name in wanted], nodes.decode_config)
+    return {name: {} if node is None else node.config for name, node in zip(wanted, found, strict=True)}
+
+
+def _group_ids(store: CoordinationStore) -> list[str]:
+    at = [(f"{nodes.GROUP_CONFIGS}/{name}", name.encode()) for name in store.children(nodes.GROUP_CONFIGS)]
+    found = [_decoded(path, name, lambda data: nodes.group_of(data.decode())) for path, name in at]
+    return [group_id for group_id in found if group_id is not None]
+
+
 class ConfigChanges:
     """The notifications of /config/changes: which configurations are to be read again."""
 
@@ -91,8 +123,8 @@ class ConfigChanges:
         """From now on `WatchFired` tells of new ones; those that are there already need not be heeded."""
         self._seen = set(store.children(nodes.CONFIG_CHANGES, watch=True))
 
-    def read(self, store: CoordinationStore) -> tuple[Configs, Configs]:
-        """The configurations of topics and of brokers that have changed; watches on."""
+    def read(self, store: CoordinationStore) -> tuple[Configs, Configs, Configs]:
+        """The configurations of topics, of brokers and of groups that have changed; watches on."""
         names = store.children(nodes.CONFIG_CHANGES, watch=True)
         new = [name for name in names if name not in self._seen]
         self._seen = set(names)
@@ -102,7 +134,8 @@ class ConfigChanges:
         wanted = {name for kind, name in entities if kind == "brokers"}
         brokers = broker_configs(store) if wanted else {}
         keys = {"" if name == nodes.DEFAULT_ENTITY else name for name in wanted}
-        return topics, {key: brokers.get(key, {}) for key in keys}
+        groups = group_configs(store, {name for kind, name in entities if kind == "groups"})
+        return topics, {key: brokers.get(key, {}) for key in keys}, groups
 
 
 def _entity(note: nodes.ReadConfigChange) -> tuple[str, str]:

@@ -1,0 +1,100 @@
+"""Features are finalized for a whole cluster: every broker supports them, and follows each change."""
+
+from datetime import timedelta
+
+import pytest
+from confluent_kafka import Consumer
+from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
+from kio.schema.update_features.v1.response import UpdateFeaturesResponse
+from kio.static.primitive import i8, i16, i32Timedelta
+
+from kafkad.client.connection import BrokerConnection
+from tests.daemon.cluster import WITHIN_S, Cluster
+
+STRANGER = (
+    b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":'
+    b'["PLAINTEXT://127.0.0.1:1"],"rack":null,"jmx_port":-1,"port":1,"host":"127.0.0.1","version":5,"timestamp":"1"}'
+)
+"""A broker of Apache Kafka on ZooKeeper, which has no features."""
+
+
+def finalized(cluster: Cluster, broker: int) -> dict[str, tuple[int, int]]:
+    """The level of each feature, and how often the features were changed."""
+    client = cluster.admin(broker)
+    try:
+        found = client.describe_features()
+    finally:
+        client.close()
+    return {
+        name: (int(each["finalized"][1]), int(each["finalized_epoch"]))
+        for name, each in found.items()
+        if "finalized" in each
+    }
+
+
+def updated(cluster: Cluster, broker: int, levels: dict[str, int]) -> str | None:
+    """Why it was refused, by any broker; None: it was not."""
+    asked = BrokerConnection("127.0.0.1", cluster.brokers[broker].port, WITHIN_S)
+    updates = tuple(
+        FeatureUpdateKey(feature=name, max_version_level=i16(level), upgrade_type=i8(1))
+        for name, level in levels.items()
+    )
+    timeout = i32Timedelta.parse(timedelta(seconds=30))
+    request = UpdateFeaturesRequest(timeout=timeout, feature_updates=updates, validate_only=False)
+    response = asked.call(request, UpdateFeaturesResponse)
+    asked.close()
+    return response.error_message
+
+
+def read_with_the_consumer_protocol(cluster: Cluster, broker: int, count: int) -> list[int]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.brokers[broker].bootstrap,
+            "group.id": f"g-{broker}",
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["t"])
+    found: list[int] = []
+    while len(found) < count:
+        messages = consumer.consume(1, WITHIN_S)
+        assert messages, f"only {len(found)} records within {WITHIN_S} s"
+        (message,) = messages
+        assert message.error() is None, message.error()
+        found.append(int(message.value() or b""))
+    consumer.close()
+    return sorted(found)
+
+
+@pytest.mark.timeout(600)
+def test_all_brokers_follow_what_is_finalized(cluster: Cluster) -> None:
+    assert [finalized(cluster, each) for each in (1, 2, 3)] == [{}, {}, {}]
+    cluster.zookeeper.create("/brokers/ids/7", STRANGER, ephemeral=True)
+    other = cluster.controller(1) % 3 + 1
+    # The controller hears of the new broker by a watch.
+    cluster.wait_until(lambda: 7 in cluster.known(cluster.controller(1)), "the controller knows broker 7")
+    refusal = updated(cluster, other, {"group.version": 1})
+    assert refusal is not None and "brokers 7 do not support" in refusal
+    cluster.zookeeper.delete("/brokers/ids/7")
+    cluster.wait_until(lambda: 7 not in cluster.known(cluster.controller(1)), "the controller forgot broker 7")
+    assert updated(cluster, other, {"group.version": 1, "transaction.version": 2}) is None
+    levels = {"group.version": (1, 1), "transaction.version": (2, 1)}
+    assert finalized(cluster, cluster.controller(1)) == levels
+    cluster.wait_until(lambda: all(finalized(cluster, each) == levels for each in (1, 2, 3)), "all know of it")
+    cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    cluster.produce(1, range(30))
+    assert read_with_the_consumer_protocol(cluster, 2, 30) == list(range(30))
+    cluster.brokers[2].stop()
+    cluster.brokers[2].start()
+    assert finalized(cluster, 2) == levels
+
+
+@pytest.mark.timeout(600)
+def test_a_broker_without_what_is_finalized_has_no_part(cluster: Cluster) -> None:
+    assert updated(cluster, 1, {"group.version": 1}) is None
+    cluster.zookeeper.create("/brokers/ids/7", STRANGER, ephemeral=True)
+    controller = cluster.brokers[cluster.controller(1)]
+    line = "/brokers/ids/7 in ZooKeeper is left out: it does not support the finalized features: group.version"
+    cluster.wait_until(lambda: line in controller.tail(), "the controller says that it leaves broker 7 out")
+    assert cluster.known(1) == {1, 2, 3}
