@@ -8,6 +8,7 @@ import os
 import runpy
 import shutil
 import sys
+import sysconfig
 from configparser import ConfigParser
 from contextlib import redirect_stdout
 from io import StringIO
@@ -86,7 +87,6 @@ class Build(build_ext):
             self._remove_stale(HERE)
             RECORD.write_text(json.dumps(self.noted))
 
-
     def _remove_stale(self, folder: Path) -> None:
         """Libraries of modules that are gone or are interpreted now."""
         wanted = {folder / self.get_ext_filename(extension.name) for extension in self.extensions}
@@ -94,9 +94,24 @@ class Build(build_ext):
             library.unlink()
 
 
+def is_compiled(states: dict[str, list[int]]) -> bool:
+    """Whether everything in the checkout is as it was when it was compiled; `states` are those of the modules."""
+    if not RECORD.exists() or json.loads(RECORD.read_text()) != states:
+        return False
+    # What is interpreted counts, too: the compiler has read its types.
+    read = [*(HERE / "kafkad").rglob("*.py"), *(HERE / "packaging" / "native").iterdir(), HERE / "setup.py"]
+    at = RECORD.stat().st_mtime_ns
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    return all(path.stat().st_mtime_ns < at for path in [*read, HERE / "setup.cfg"]) and all(
+        (HERE / file).with_suffix(suffix).exists() for file in states
+    )
+
+
 def setup_compiled() -> None:
     groups = modules_of_groups()
     Build.noted = {file: NATIVE["state_of"](HERE / file) for group in groups.values() for file in group}
+    if "--inplace" in sys.argv and is_compiled(Build.noted):
+        return
     setup(ext_modules=extensions(groups), cmdclass={"build_ext": Build})
 
 

@@ -8,6 +8,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from configparser import ConfigParser
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -249,6 +250,32 @@ def test_changed_or_removed_module_is_noticed(tmp_path: Path) -> None:
     record = {"module.py": native.state_of(module)}
     module.unlink()
     assert native.is_stale(record, tmp_path)
+
+
+def test_what_is_compiled_already_is_not_compiled_again(tmp_path: Path) -> None:
+    setup = runpy.run_path(str(CHECKOUT / "setup.py"))
+    is_compiled = setup["is_compiled"]
+    record = tmp_path / "kafkad" / "compiled.json"
+    is_compiled.__globals__.update(HERE=tmp_path, RECORD=record)
+    compiled, interpreted = tmp_path / "kafkad" / "compiled.py", tmp_path / "kafkad" / "interpreted.py"
+    rules = [tmp_path / "packaging" / "native" / "compile.sh", tmp_path / "setup.py", tmp_path / "setup.cfg"]
+    for path in (compiled, interpreted, *rules):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+        os.utime(path, ns=(1, 1))
+    states = {"kafkad/compiled.py": native.state_of(compiled)}
+    assert not is_compiled(states)
+    record.write_text(json.dumps(states))
+    assert not is_compiled(states)
+    compiled.with_suffix(sysconfig.get_config_var("EXT_SUFFIX")).write_text("")
+    assert is_compiled(states)
+    for path in (interpreted, *rules):
+        later = record.stat().st_mtime_ns
+        os.utime(path, ns=(later, later))
+        assert not is_compiled(states), path
+        os.utime(path, ns=(1, 1))
+    os.utime(compiled, ns=(2, 2))
+    assert not is_compiled({"kafkad/compiled.py": native.state_of(compiled)})
 
 
 @pytest.fixture
