@@ -20,6 +20,7 @@ from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import ProcessRegistry
 from kafkad.core.controller.image import Partition
+from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.relocation import CopyBytes, CopyFiles, FindCopied, Relocation, Step, complete_copy
 from kafkad.core.log.segments.layout import LOG, PARTITION_METADATA, directory_name, file_name
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
@@ -171,8 +172,10 @@ class Moves:
             self._go_on(self._copy, now_ms)
 
     def _next(self) -> OwnedPartition | None:
-        """Those that are not loaded yet have to wait."""
-        return next((owned for owned in self._wanted if owned.is_online and owned.log is not None), None)
+        """Those that are not loaded yet have to wait, and those of which a swap is begun: it is given up, or its files
+        take the place of what would have been copied.
+        """
+        return next((owned for owned in self._wanted if owned.is_online and _may_be_copied(owned.log)), None)
 
     def _begin(self) -> None:
         owned = self._next()
@@ -318,6 +321,10 @@ class Moves:
         self._threads.close(cancel=True)
         self._left.close()
         os.close(self.doorbell)
+
+
+def _may_be_copied(partition_log: PartitionLog | None) -> bool:
+    return partition_log is not None and partition_log.segments.begun_swap is None
 
 
 def _is_there(copy: _Copy) -> bool:
