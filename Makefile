@@ -6,7 +6,8 @@
 # make deb      kafkad_VERSION_amd64.deb for Debian 12
 # make dist     the wheel and the source distribution in dist/
 # make bench-cluster  the same of three brokers each, replicated writes and kills (BENCH="--quick --kinds kafkad")
-# make bench    kafkad and Apache Kafka in turn on the same work (BENCH="--quick --rows start idle" chooses)
+# make bench    kafkad and Apache Kafka in turn on the same work (BENCH="--quick --rows start idle" chooses;
+#               only by name: lake-… and compact-…, one for each kind of records and batches)
 
 VENV ?= .venv
 PORT ?= 9092

@@ -12,12 +12,13 @@ from bench.brokers.apache import ApacheKafka
 from bench.brokers.broker import RunningBroker
 from bench.brokers.daemon import InterpretedKafkad, Kafkad
 from bench.client_rows import ClientFailed
+from bench.compaction.data_sets import DataSets
 from bench.figures import Better, Figure
 from bench.host import floor
 from bench.life_rows import fresh_folder
 from bench.replies import Refused
 from bench.report import load, save, table
-from bench.rows import ON_FRESH, ON_RUNNING, TITLES
+from bench.rows import ON_DATA_SET, ON_FRESH, ON_RUNNING, TITLES
 from bench.scale import FULL, QUICK, Scale
 
 _RESULTS = Path(__file__).parent / "results"
@@ -30,16 +31,17 @@ def main() -> int:
     options = _options()
     scale = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory(prefix="kafkad-bench-", dir=options.folder) as folder:
+        data_sets = DataSets(Path(folder) / "data-sets")
         limits = floor(Path(folder), scale.scratch_gigabytes)
         for name in options.broker:
-            figures = measure(name, Path(folder) / name, scale, options.rows)
+            figures = measure(name, Path(folder) / name, data_sets, scale, options.rows)
             save(options.results / f"{name}.json", figures, limits)
     results = {name: load(options.results / f"{name}.json") for name in _KINDS}
     print(table({name: figures for name, figures in results.items() if figures}, limits))
     return 0
 
 
-def measure(name: str, folder: Path, scale: Scale, rows: list[str]) -> list[Figure]:
+def measure(name: str, folder: Path, data_sets: DataSets, scale: Scale, rows: list[str]) -> list[Figure]:
     """All the rows wanted, on a broker of this kind."""
     new_folder = fresh_folder(folder)
 
@@ -49,6 +51,8 @@ def measure(name: str, folder: Path, scale: Scale, rows: list[str]) -> list[Figu
     figures = []
     for row in (row for row in ON_FRESH if row in rows):
         figures += _run(name, row, partial(ON_FRESH[row], make, scale, TITLES[row]))
+    for row in (row for row in ON_DATA_SET if row in rows):
+        figures += _run(name, row, partial(ON_DATA_SET[row], make, data_sets, scale, TITLES[row]))
     on_running = [row for row in ON_RUNNING if row in rows]
     if on_running:
         with make() as broker:
@@ -77,8 +81,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--broker", nargs="+", choices=list(_KINDS), default=["apache", "kafkad"],
                         help="interpreted: kafkad with nothing compiled, after `make native`")  # fmt: skip
     parser.add_argument("--rows", nargs="+", choices=list(TITLES), metavar="ROW",
-                        default=[row for row in TITLES if not row.startswith("lake-")],
-                        help=f"some of: {', '.join(TITLES)}; lake-… want the extras spark and delta")  # fmt: skip
+                        default=[row for row in TITLES if not row.startswith(("lake-", "compact-"))],
+                        help=f"some of: {', '.join(TITLES)}; lake-… want the extras spark and delta; without this, "
+                        "all but lake-… and compact-…")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="less work in each row: a look, not a measurement")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="where the JSON goes")
     parser.add_argument("--folder", type=Path, default=None, help="where the brokers keep their data")

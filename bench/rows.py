@@ -5,13 +5,27 @@ from functools import partial
 
 from bench import client_rows, commit_rows, group_rows, lake_rows, life_rows, raw_rows, transaction_rows
 from bench.brokers.broker import RunningBroker
+from bench.compaction.data_sets import Content, DataSets
+from bench.compaction.rows import beside_compaction, compaction
 from bench.figures import Figure
 from bench.scale import Scale
 
 OnRunning = Callable[[RunningBroker, Scale, str], list[Figure]]
 OnFresh = Callable[[Callable[[], RunningBroker], Scale, str], list[Figure]]
+OnDataSet = Callable[[Callable[[], RunningBroker], DataSets, Scale, str], list[Figure]]
 
 _bulk = raw_rows.bulk
+_BATCHES = {"16k": 16_384, "1m": 1_000_000}
+_COMPACTED = {
+    f"compact-{size}-{codec}-{repeated}-{batches}": Content(
+        record_size=size, codec=codec, repeated_percent=repeated, batch_bytes=batch_bytes
+    )
+    for size in (100, 1_000)
+    for codec in ("none", "lz4", "zstd")
+    for repeated in (10, 90)
+    for batches, batch_bytes in _BATCHES.items()
+}
+_BESIDE = _COMPACTED["compact-1000-lz4-90-16k"]
 
 TITLES = {
     "start": "start to first successful produce",
@@ -43,6 +57,12 @@ TITLES = {
         for size in (100, 1_000)
         for codec in ("none", "lz4", "zstd")
     },
+    **{
+        name: f"compaction, {content.record_size} B records, {content.codec}, {content.repeated_percent} % of repeated "
+        f"keys, batches of {content.batch_bytes // 1_000} KB"
+        for name, content in _COMPACTED.items()
+    },
+    "compact-beside": "end to end, 200 messages/s, beside a compaction",
     "memory": "after the load",
     "partitions": "10,000 partitions",
     "partitions-killed": "10,000 partitions after kill -9",
@@ -52,6 +72,12 @@ ON_FRESH: Mapping[str, OnFresh] = {
     "start": life_rows.start_up,
     "partitions": life_rows.many_partitions,
     "partitions-killed": life_rows.after_a_crash,
+}
+
+# Logs that were written before are opened by a new broker.
+ON_DATA_SET: Mapping[str, OnDataSet] = {
+    **{name: partial(compaction, content=content) for name, content in _COMPACTED.items()},
+    "compact-beside": partial(beside_compaction, content=_BESIDE),
 }
 
 # One broker serves all of these in turn, as one would in its incarnation: warm, and never restarted in between.

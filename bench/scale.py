@@ -16,6 +16,7 @@ class Scale:
     latency_messages: int
     client_records: int
     lake_bytes: int
+    compaction_bytes: int
     commits: int
     paced_seconds: float
     joins: int
@@ -36,6 +37,7 @@ FULL = Scale(
     latency_messages=4_000,
     client_records=1_500_000,
     lake_bytes=_GIGABYTE // 4,
+    compaction_bytes=_GIGABYTE // 4,
     commits=100_000,
     paced_seconds=20,
     joins=10_000,
@@ -55,6 +57,7 @@ QUICK = Scale(
     latency_messages=600,
     client_records=200_000,
     lake_bytes=_GIGABYTE // 20,
+    compaction_bytes=_GIGABYTE // 20,
     commits=20_000,
     paced_seconds=5,
     joins=3_000,
