@@ -47,6 +47,8 @@ def stored_metadata(first: Path) -> StoredMetadata:
             shutil.copy(path, folder)
         store = EmbeddedStore(Path(folder) / FILE_NAME, session_id=_session())
         try:
+            # Of an adoption that was killed early on, some may be missing.
+            ensure_paths(store)
             return MetadataTree(store, Term(0, Check(nodes.CONTROLLER_EPOCH, 0))).load()
         finally:
             store.close()
