@@ -49,6 +49,7 @@ class LogDirsConfig:
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
     num_recovery_threads_per_data_dir: int
+    num_replica_alter_log_dirs_threads: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

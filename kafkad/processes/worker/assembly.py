@@ -195,6 +195,7 @@ class Assembly:
             [str(each.path) for each in context.log_directories],
             files,
             context.registry,
+            at_a_time=_moves_at_a_time(context),
             rate=partial(self._bytes_to_move, len(context.registry.role("worker"))),
             least_free=self._least_free_bytes,
             publish=shell.publish,
@@ -307,6 +308,14 @@ def _upkeep(
         removed=removed,
         is_short_of_room=lambda log_dir: log_dir in room.short,
     )
+
+
+def _moves_at_a_time(context: ChildContext) -> int:
+    """This worker's share of the broker's, and at least one."""
+    wanted = context.config.log_dirs.num_replica_alter_log_dirs_threads
+    in_all = len(context.log_directories) if wanted is None else max(wanted, 0)
+    share, left = divmod(in_all, len(context.registry.role("worker")))
+    return max(1, share + (context.key.index < left))
 
 
 def _files_removed(shell: Shell, networks: int, slots: list[int]) -> None:

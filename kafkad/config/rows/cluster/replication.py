@@ -1,6 +1,6 @@
 """Options of replication between brokers."""
 
-from kafkad.config.rows.reasons import ONE_MOVER, SINGLE
+from kafkad.config.rows.reasons import SINGLE
 from kafkad.core.settings.limits import Between, OneOf
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import CLUSTER_WIDE, HIGH, INT, LONG, LONG_MAX, MEDIUM, READ_ONLY, STRING, row
@@ -13,7 +13,8 @@ SETTINGS: tuple[Setting, ...] = (
     row("num.replica.fetchers", INT, 1, Between(1), HIGH, CLUSTER_WIDE,
         "Processes that fetch from each other broker."),
     row("num.replica.alter.log.dirs.threads", INT, None, None, HIGH, READ_ONLY,
-        "Threads that move replicas between directories.", status=ONE_MOVER),
+        "Replicas that are moved between directories at a time, at least one by each worker; unset: as many as "
+        "there are directories."),
     row("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,
         "Bytes per second for moving replicas between directories; each worker has its share."),
     row("leader.replication.throttled.rate", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,

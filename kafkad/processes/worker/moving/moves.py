@@ -1,8 +1,9 @@
 """Which partitions of this worker are being moved to another log directory, and how far is each?
 
-One at a time is copied, by a thread, in pieces that `replica.alter.log.dirs.io.max.bytes.per.second` spaces out. What
-is left at the end this loop copies itself; then the log goes on in the new directory, under a new generation. The old
-directory loses its name when no reader can be about to open it, and only then the controller hears of the move.
+Some at a time are copied, by threads (`num.replica.alter.log.dirs.threads`), in pieces that
+`replica.alter.log.dirs.io.max.bytes.per.second` spaces out. What is left at the end this loop copies itself; then the
+log goes on in the new directory, under a new generation. The old directory loses its name when no reader can be about
+to open it, and only then the controller hears of the move.
 """
 
 import logging
@@ -25,6 +26,7 @@ from kafkad.core.log.relocation import CopyBytes, CopyFiles, FindCopied, Relocat
 from kafkad.core.log.segments.layout import LOG, PARTITION_METADATA, directory_name, file_name
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.room import least_free_bytes
+from kafkad.processes.worker.moving.copy_rate import CopyRate
 from kafkad.processes.worker.moving.left_directories import LeftDirectories
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, PartitionMoved
@@ -33,14 +35,12 @@ log = logging.getLogger(__name__)
 
 AT_A_TIME = 8 << 20
 """Bytes that are copied before the next decision."""
-LOOK_AT_RATE_MS = 1_000
-"""The rate may change while the next piece waits because of it."""
 
 
 class _Copy:
-    """The partition that is being copied."""
+    """A partition that is being copied."""
 
-    __slots__ = ("folder", "owned", "relocation", "running", "source", "step", "target")
+    __slots__ = ("due_ms", "folder", "owned", "relocation", "running", "source", "step", "target")
 
     def __init__(self, owned: OwnedPartition, source: str, folder: Path, relocation: Relocation) -> None:
         self.owned = owned
@@ -50,11 +50,13 @@ class _Copy:
         self.relocation = relocation
         self.running: Future[dict[str, int]] | None = None
         self.step: Step | None = None
+        self.due_ms = 0
 
 
 class Moves:
-    """`rate` is the most bytes a second of this worker, `least_free` kafkad.log.dirs.min.free.bytes. `moved` gets a
-    partition whose slot has to be written at once, `tell` goes to the controller, `files_removed` to the readers.
+    """`at_a_time` partitions are copied. `rate` is the most bytes a second of this worker, `least_free`
+    kafkad.log.dirs.min.free.bytes. `moved` gets a partition whose slot has to be written at once, `tell` goes to the
+    controller, `files_removed` to the readers.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Moves:
         files: FileCache,
         registry: ProcessRegistry,
         *,
+        at_a_time: int,
         rate: Callable[[], int],
         least_free: Callable[[], int | None],
         publish: Callable[[OwnedPartition], None],
@@ -81,12 +84,11 @@ class Moves:
         self._files_removed = files_removed
         self._wanted: dict[OwnedPartition, bool] = {}
         """In the order in which they came; whether an earlier incarnation may have begun."""
-        self._copy: _Copy | None = None
-        self._due_ms = 0
-        self._copied_bytes = self._copied_ms = 0
-        """By the last step, and when."""
+        self._at_a_time = at_a_time
+        self._copies: dict[OwnedPartition, _Copy] = {}
+        self._copy_rate = CopyRate()
         self._left = LeftDirectories(registry, self._is_left)
-        self._threads = HelperThreads(1, "move")
+        self._threads = HelperThreads(at_a_time, "move")
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         """Readable when a piece was copied."""
 
@@ -148,8 +150,7 @@ class Moves:
         self._wanted.pop(owned, None)
         target, owned.future_dir = owned.future_dir, -1
         owned.future_end = owned.future_bytes = 0
-        if self._copy is not None and self._copy.owned is owned:
-            self._copy = None
+        self._copies.pop(owned, None)
         if removes and target >= 0 and target != owned.log_dir:
             self._left.remove(future_directory(self._log_dirs[target], owned.name, owned.topic_id), owned)
 
@@ -158,18 +159,21 @@ class Moves:
     @property
     def next_deadline_ms(self) -> int | None:
         deadlines = [] if self._left.next_look_ms is None else [self._left.next_look_ms]
-        if self._copy is not None and self._copy.running is None:
-            deadlines.append(self._due_ms)
-        elif self._copy is None and self._next() is not None:
+        deadlines += [copy.due_ms for copy in self._copies.values() if copy.running is None]
+        if len(self._copies) < self._at_a_time and self._next() is not None:
             deadlines.append(0)
         return min(deadlines, default=None)
 
     def work(self, now_ms: int) -> None:
         self._left.look(now_ms)
-        if self._copy is None and self._wanted:
+        for _ in range(self._at_a_time - len(self._copies)):
             self._begin()
-        if self._copy is not None and self._copy.running is None and now_ms >= self._due_ms:
-            self._go_on(self._copy, now_ms)
+        for copy in list(self._copies.values()):
+            if copy.running is None and now_ms >= copy.due_ms:
+                self._go_on(copy, now_ms)
+                if copy.step is None:
+                    # It was the rest of a log, which this loop copies itself: another one's waits for the next pass.
+                    break
 
     def _next(self) -> OwnedPartition | None:
         """Those that are not loaded yet have to wait, and those of which a swap is begun: it is given up, or its files
@@ -198,8 +202,7 @@ class Moves:
         except (StorageFailed, FileNotFoundError) as error:
             self._give_up(owned, error)
             return
-        self._copy = _Copy(owned, str(self._live(owned.log_dir, owned)), folder, relocation)
-        self._due_ms = 0
+        self._copies[owned] = _Copy(owned, str(self._live(owned.log_dir, owned)), folder, relocation)
         log.info("%s is being moved to %s", owned.name, target)
 
     def _check_room(self, target: str, relocation: Relocation) -> None:
@@ -214,10 +217,8 @@ class Moves:
             self.failed(owned)
             return
         rate = self._rate()
-        due_ms = self._copied_ms + self._copied_bytes * 1000 // rate if rate > 0 else now_ms + LOOK_AT_RATE_MS
-        if now_ms < due_ms:
-            # The rate may have changed by then.
-            self._due_ms = min(due_ms, now_ms + LOOK_AT_RATE_MS)
+        copy.due_ms = self._copy_rate.due_ms(rate, now_ms)
+        if now_ms < copy.due_ms:
             return
         if not copy.relocation.is_valid:
             # The log was truncated: what was copied may not be in it any more.
@@ -231,7 +232,7 @@ class Moves:
             copy.running.add_done_callback(self._ring)
 
     def _begin_anew(self, copy: _Copy) -> None:
-        self._copy = None
+        del self._copies[copy.owned]
         self._want(copy.owned, copy.target)
 
     def _ring(self, _done: object) -> None:
@@ -239,16 +240,19 @@ class Moves:
         os.eventfd_write(self.doorbell, 1)
 
     def rung(self, _events: int) -> None:
-        """A piece was copied, perhaps for a move that has ended meanwhile."""
+        """Pieces were copied, perhaps for moves that have ended meanwhile."""
         os.eventfd_read(self.doorbell)
-        copy = self._copy
-        if copy is None or copy.running is None or not copy.running.done():
-            return
-        running, copy.running = copy.running, None
+        for copy in list(self._copies.values()):
+            running = copy.running
+            if running is not None and running.done():
+                copy.running = None
+                self._stepped(copy, running)
+
+    def _stepped(self, copy: _Copy, running: Future[dict[str, int]]) -> None:
         error = running.exception()
         if isinstance(error, FileNotFoundError) and not isinstance(copy.step, FindCopied) and not _is_there(copy):
             # Retention has removed the segment meanwhile.
-            self._due_ms = 0
+            copy.due_ms = 0
         elif isinstance(error, StorageFailed | FileNotFoundError):
             self._give_up(copy.owned, error)
         elif error is not None:
@@ -260,7 +264,7 @@ class Moves:
 
     def _found(self, copy: _Copy, copied: dict[str, int]) -> None:
         copy.relocation.found(copied)
-        self._due_ms = 0
+        copy.due_ms = 0
         try:
             self._check_room(self._log_dirs[copy.target], copy.relocation)
         except StorageFailed as error:
@@ -273,9 +277,8 @@ class Moves:
         owned, relocation = copy.owned, copy.relocation
         before = relocation.size_bytes
         relocation.done(step)
-        self._copied_bytes = max(0, relocation.size_bytes - before)
-        self._copied_ms = monotonic_ms()
-        self._due_ms = 0
+        self._copy_rate.copied(max(0, relocation.size_bytes - before), self._rate(), monotonic_ms())
+        copy.due_ms = 0
         owned.future_end, owned.future_bytes = relocation.end_offset, relocation.size_bytes
         if owned.log is not None:
             self._touched(owned)
@@ -291,7 +294,7 @@ class Moves:
         except (StorageFailed, FileNotFoundError) as error:
             self._give_up(owned, error)
             return
-        self._copy = None
+        del self._copies[owned]
         up_to = copy.relocation.synced_up_to
         partition_log.go_on_in(SegmentFiles(live, self._files), synced_up_to=up_to, now_ms=wall_clock_ms())
         owned.log_dir = copy.target

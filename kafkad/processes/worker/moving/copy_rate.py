@@ -1,0 +1,27 @@
+"""When may more be copied, so that all copies of a worker together keep a rate?
+
+What was copied is paid back with time, at the rate that holds then: it may change while somebody waits.
+"""
+
+LOOK_AT_RATE_MS = 1_000
+"""The rate may change while the next piece waits because of it."""
+
+
+class CopyRate:
+    """Bytes that were copied and are not paid back yet."""
+
+    __slots__ = ("_at_ms", "_owed_bytes")
+
+    def __init__(self) -> None:
+        self._owed_bytes = self._at_ms = 0
+
+    def copied(self, size: int, rate: int, now_ms: int) -> None:
+        paid_bytes = max(0, now_ms - self._at_ms) * rate // 1000
+        self._owed_bytes = max(0, self._owed_bytes - paid_bytes) + size
+        self._at_ms = now_ms
+
+    def due_ms(self, rate: int, now_ms: int) -> int:
+        """When to ask again; at once if it is not after `now_ms`."""
+        if rate <= 0:
+            return now_ms + LOOK_AT_RATE_MS
+        return min(self._at_ms + self._owed_bytes * 1000 // rate, now_ms + LOOK_AT_RATE_MS)
