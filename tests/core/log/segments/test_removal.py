@@ -1,11 +1,13 @@
 """Retention, DeleteRecords and truncation."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
 import pytest
 
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.batch import read_header
 from kafkad.core.log.segments.removal import (
@@ -215,6 +217,54 @@ def test_a_crash_at_any_step_of_a_truncation_leaves_a_prefix_of_the_log(target: 
         again = load(store, recovery_point=0)
         assert again.log_end_offset >= target - 1
         assert batch_offsets(store, 1000) == [(n, n + 1) for n in range(0, again.log_end_offset, 2)]
+
+
+REMOVALS: dict[str, tuple[int, Callable[[PartitionLog], list[UnlinkFiles]]]] = {
+    "DeleteRecords": (51, lambda log: delete_records_before(log, 51)),
+    "DeleteRecords of all": (80, lambda log: delete_records_before(log, 80)),
+    "retention": (48, lambda log: delete_segments(log, log.segments.base_offsets[1], NOW)),
+    "retention of all": (80, lambda log: delete_segments(log, 10**9, NOW)),
+}
+
+
+@pytest.mark.parametrize("loses_power", [False, True])
+@pytest.mark.parametrize("removal", REMOVALS)
+def test_a_crash_at_any_step_of_a_removal_leaves_all_that_was_to_stay(removal: str, loses_power: bool) -> None:
+    new_start, remove = REMOVALS[removal]
+
+    def ready() -> tuple[FakeStore, PartitionLog]:
+        store = FakeStore()
+        log = filled(store)
+        log.flush()
+        store.sync_directory()
+        return store, log
+
+    def removed(log: PartitionLog) -> None:
+        for effect in remove(log):
+            remove_files(log, effect)
+
+    store, log = ready()
+    before = store.changes
+    removed(log)
+    steps = store.changes - before
+    assert steps > 10
+    for step in range(1, steps + 1):
+        store, log = ready()
+        store.crash_at = store.changes + step
+        with pytest.raises(Crashed):
+            removed(log)
+        if loses_power:
+            store.lose_power(Random(step))
+        else:
+            store.kill()
+        # The new start may be in the checkpoint by then or not.
+        for log_start in (0, min(new_start, log.log_start_offset)):
+            again = load(store, recovery_point=80, log_start_offset=log_start)
+            first = again.segments[0].base_offset
+            assert first <= new_start
+            assert batch_offsets(store, 80) == [(n, n + 1) for n in range(first, 80, 2)]
+            assert (again.log_start_offset, again.log_end_offset) == (max(first, log_start), 80)
+            assert not [name for name in store.names() if name.endswith(".deleted")]
 
 
 def test_very_many_segments_are_removed_some_at_a_time() -> None:
