@@ -1,7 +1,7 @@
 """One directory under Apache Kafka and kafkad in turn: each serves the same records, offsets, times and look-ups.
 
-After a clean stop, after a kill, and where Apache Kafka's cleaner was killed in the middle of its work. All in one
-test: it is the starts of the brokers that take time.
+After a clean stop, after a kill, where Apache Kafka's cleaner was killed in the middle of its work, and where kafkad's
+has compacted what both have written. All in one test: it is the starts of the brokers that take time.
 """
 
 import json
@@ -24,6 +24,7 @@ from kafkad.client.broker_client import BrokerClient
 from kafkad.core.log.recovery.checkpoints import LOG_START_OFFSETS
 from kafkad.core.types import TopicPartition
 from tests.compat import written_logs
+from tests.compat.compacted_logs import cleaned, compact, wait_for_compaction
 from tests.compat.served_logs import Partition, ServedPartition, differences, served
 from tests.tools.log_dump import complaints, insane_indexes
 
@@ -45,18 +46,9 @@ _CLEANER = {
 _KAFKAD = _SETTINGS | {"log.cleaner.enable": "false"}
 """What it serves must not change between two looks."""
 _HALF = ("half-compacted", 0)
-_COMPACTED = ("half-compacted-0", "compacted-0")
+_COMPACTED = written_logs.COMPACTED
 _THEIRS, _OURS = 0, 10
 """The hours from which on the records of each broker are."""
-
-
-def _wait_for_compaction(broker: RunningBroker, topic: str) -> None:
-    active = max(int(path.stem) for path in (broker.log_dir / f"{topic}-0").glob("*.log"))
-    eventually(
-        lambda: _cleaned(broker, topic) >= active,
-        within=_WITHIN_S,
-        what=f"the cleaner reaches offset {active} of {topic}",
-    )
 
 
 def _trim(broker: RunningBroker, offset: int) -> None:
@@ -69,17 +61,13 @@ def _trim(broker: RunningBroker, offset: int) -> None:
     )
 
 
-def _cleaned(broker: RunningBroker, topic: str) -> int:
-    return read_offsets(broker.log_dir, "cleaner-offset-checkpoint").get(TopicPartition(topic, 0), 0)
-
-
 def _stop_in_mid_compaction(apache: ApacheKafka) -> None:
     """Kill it while there is a `.cleaned` file; a round of the cleaner that nobody saw is followed by another."""
     half, hour = apache.log_dir / "half-compacted-0", _THEIRS
     while True:
         written_logs.write_to_be_compacted(apache, "theirs", hour)
         active = max(int(path.stem) for path in half.glob("*.log"))
-        while _cleaned(apache, "half-compacted") < active:
+        while cleaned(apache, "half-compacted") < active:
             if any(name.endswith(".cleaned") for name in os.listdir(half)):
                 os.kill(apache.pid, signal.SIGSTOP)
                 if any(half.glob("*.cleaned")):
@@ -106,7 +94,8 @@ def _write_and_kill_in_mid_compaction(apache: ApacheKafka) -> Contents:
     written_logs.create_all(apache)
     written_logs.write_all(apache, "theirs", _THEIRS)
     _trim(apache, 43)
-    _wait_for_compaction(apache, "compacted")
+    for topic in ("compacted", "compacted-transactions"):
+        wait_for_compaction(apache, topic)
     stays = written_logs.leave_open(apache, "theirs", _THEIRS + 4)
     contents = served(apache, [at for at in written_logs.PARTITIONS if at != _HALF])
     _stop_in_mid_compaction(apache)
@@ -119,7 +108,7 @@ def _assert_nothing_to_complain_about(log_dir: Path) -> None:
     directories = [log_dir / f"{topic}-{partition}" for topic, partition in written_logs.PARTITIONS]
     kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     found = [path for each in directories for path in sorted(each.iterdir()) if path.suffix in kinds]
-    whole = [path for path in found if path.parent.name not in _COMPACTED]
+    whole = [path for path in found if path.parent.name.removesuffix("-0") not in _COMPACTED]
     assert complaints(whole) == []
     # Compaction leaves gaps between offsets, which the tool mentions.
     compacted = [path for path in found if path not in whole]
@@ -179,6 +168,7 @@ def test_one_directory_is_the_same_under_apache_kafka_and_kafkad(tmp_path: Path)
             assert differences(kafkad, theirs) == []
             written_logs.write_all(kafkad, "ours", _OURS)
             _trim(kafkad, 123)
+            compact(kafkad, _COMPACTED)
             stays = written_logs.leave_open(kafkad, "ours", _OURS + 4)
             ours = served(kafkad, written_logs.PARTITIONS)
             # Nothing is written meanwhile: the copy is what a kill would leave.

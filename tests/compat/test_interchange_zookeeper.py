@@ -1,4 +1,6 @@
-"""A directory of Apache Kafka 3.9 in ZooKeeper mode goes to kafkad and back, with the configs of its topics."""
+"""A directory of Apache Kafka 3.9 in ZooKeeper mode goes to kafkad, which compacts some of it, and back, with the
+configs of its topics.
+"""
 
 import json
 from contextlib import ExitStack
@@ -13,6 +15,7 @@ from bench.brokers.zookeeper import ZookeeperServer
 from kafkad.cli.commands.adopt import adopt
 from kafkad.client.broker_client import BrokerClient
 from tests.compat import written_logs
+from tests.compat.compacted_logs import compact
 from tests.compat.served_logs import differences, served
 
 _WITHIN_S = 120.0
@@ -50,6 +53,8 @@ def test_a_directory_goes_from_zookeeper_mode_to_kafkad_and_back(tmp_path: Path)
                 assert client.topic_configs(list(written_logs.TOPICS)) == written_logs.TOPICS
             assert differences(kafkad, theirs) == []
             written_logs.write_all(kafkad, "ours", 10)
+            written_logs.write_to_be_compacted(kafkad, "ours", 10)
+            compact(kafkad, written_logs.COMPACTED)
             ours = served(kafkad, written_logs.PARTITIONS)
             assert kafkad.stop() == 0
 

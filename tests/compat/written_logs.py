@@ -26,7 +26,9 @@ TOPICS: dict[str, dict[str, str]] = {
     "trimmed": _SMALL,
     "compacted": _COMPACTED,
     "half-compacted": _COMPACTED,
+    "compacted-transactions": _COMPACTED | {"segment.bytes": str(1 << 20)},
 }
+COMPACTED = tuple(name for name, config in TOPICS.items() if config.get("cleanup.policy") == "compact")
 PARTITIONS = tuple((name, 0) for name in TOPICS)
 
 
@@ -84,11 +86,22 @@ def _produce(producer: Producer, topic: str, name: str, hour: int, number: int, 
 
 
 def _write_transactions(broker: RunningBroker, name: str, hour: int) -> None:
-    """The markers have the time of now: before and after each of them a segment ends."""
+    """The markers have the time of now: before the first of them a segment ends."""
     ends = _transactional(broker, f"{name}-ends")
     for at, commits in enumerate((True, False, True, False)):
         ends.begin_transaction()
         _produce(ends, "transactions", name, hour + at, at)
+        # Its key does not come again: in a log whose first segment was emptied, Apache Kafka finds nothing by time.
+        ends.produce(
+            "compacted-transactions",
+            b"stays",
+            f"{name} {hour + at}".encode(),
+            0,
+            _delivered,
+            timestamp=_FIRST_MS + (hour + at) * _HOUR_MS,
+        )
+        # Two of them fill a segment: by their times none would end behind a marker.
+        _produce(ends, "compacted-transactions", name, hour + at, at, value_bytes=80_000)
         assert ends.flush(_WITHIN_S) == 0
         if commits:
             ends.commit_transaction(_WITHIN_S)
