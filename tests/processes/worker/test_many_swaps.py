@@ -1,4 +1,6 @@
-"""A log whose segments are replaced a thousand times while clients read it: from its start, and by time."""
+"""A log whose segments are replaced a thousand times while clients read it: from its start, in both isolation levels,
+with a fetch session and without, and by time.
+"""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -9,6 +11,7 @@ from kafkad.core.log.records.record import NewRecord, build_batch
 from tests.core.cleaning.naive import read_batches
 from tests.processes.pieces import TOPIC, Client, Pieces
 from tests.processes.worker.played_cleaner import NOW, Cleaner, log_of
+from tests.simulation import requests
 from tests.tools.raw_requests import fetch, list_offsets, produce, read_fetched, read_produced
 
 SWAPS = 1000
@@ -45,11 +48,14 @@ class _Reader:
     def begin(self) -> None:
         self.client.send(fetch({(TOPIC, 0): self._offset}))
 
-    def end(self) -> None:
-        """Nothing is served that was not written, and at the end of the log the latest of each key has been there."""
+    def _records(self) -> bytes:
         answer = read_fetched(self.client.reply())[TOPIC, 0]
         assert answer.error == 0
-        for batch in read_batches(answer.records):
+        return answer.records
+
+    def end(self) -> None:
+        """Nothing is served that was not written, and at the end of the log the latest of each key has been there."""
+        for batch in read_batches(self._records()):
             for row in batch.rows:
                 if row.offset >= self._offset:
                     value = self._written.values[row.offset]
@@ -63,6 +69,41 @@ class _Reader:
             self.rounds += 1
             self._offset = 0
             self._seen.clear()
+
+
+class _ReaderInSession(_Reader):
+    """Reads what is committed, in one fetch session all the time."""
+
+    def __init__(self, client: Client, written: _Written) -> None:
+        super().__init__(client, written)
+        self._session = self._epoch = 0
+
+    def begin(self) -> None:
+        self.client.send(
+            requests.fetch(
+                {(TOPIC, 0): self._offset},
+                1,
+                max_wait_ms=0,
+                min_bytes=1,
+                max_bytes=1 << 20,
+                session=self._session,
+                epoch=self._epoch,
+                committed=True,
+            )
+        )
+        self._epoch += 1
+
+    def _records(self) -> bytes:
+        reply = requests.read_fetched(self.client.reply())
+        assert reply.error == 0
+        assert self._session in (0, reply.session)
+        self._session = reply.session
+        if (TOPIC, 0) not in reply.partitions:
+            # It has nothing to tell.
+            return b""
+        answer = reply.partitions[TOPIC, 0]
+        assert (answer.error, answer.aborted) == (0, ())
+        return answer.records
 
 
 def _search_by_time(client: Client, written: _Written, offset: int) -> None:
@@ -87,7 +128,7 @@ def test_readers_work_through_a_thousand_swaps(pieces: Pieces, cleaner: Cleaner)
     random = Random(1)
     written = _Written()
     writer, by_time = pieces.connect(), pieces.connect()
-    readers = [_Reader(pieces.connect(), written) for _ in range(2)]
+    readers = [kind(pieces.connect(), written) for kind in (_Reader, _Reader, _ReaderInSession)]
     partition_log = log_of(pieces)
 
     def read() -> None:
