@@ -280,8 +280,9 @@ def test_a_segment_that_cannot_be_read_costs_its_own_log_only(
     _assert_costs_only_itself(compacting, bad, other, before)
 
 
+@pytest.mark.parametrize("kind", ["log", "timeindex"])
 def test_what_was_written_is_removed_when_the_disk_fills(
-    compacting: Compacting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    compacting: Compacting, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad, other = compacting.log("bad"), compacting.log("other")
     bad.write(400)
@@ -291,7 +292,7 @@ def test_what_was_written_is_removed_when_the_disk_fills(
 
     def full(fd: int, buffers: Any, position: int) -> int:
         target = os.readlink(f"/proc/self/fd/{fd}")
-        if "/bad-0/" in target and target.endswith(".timeindex.cleaned"):
+        if "/bad-0/" in target and target.endswith(f".{kind}.cleaned"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return true_write(fd, buffers, position)
 
