@@ -2,10 +2,12 @@
 
 import os
 import shutil
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
+from kafkad.adapters.stores.embedded_store import FILE_NAME
 from kafkad.cli.adoption.handing_over import stored_metadata
 from kafkad.core.controller.store.stored_metadata import StoredTopic
 from tests.cli.test_adopt import content, log_dir, run
@@ -13,31 +15,50 @@ from tests.cli.test_adopt import content, log_dir, run
 __all__ = ["log_dir"]
 
 KILLED = 9
+CONNECT, REPLACE, UNLINK = sqlite3.connect, os.replace, os.unlink
+
+
+class Mortal:
+    """A process that ends before the change after so many."""
+
+    def __init__(self, changes: int) -> None:
+        self._left = changes
+
+    def before_change(self) -> None:
+        if not self._left:
+            os._exit(KILLED)
+        self._left -= 1
+
+    def connect(self, path: str, **options: Any) -> sqlite3.Connection:
+        """To a store whose commits are changes."""
+        mortal = self
+
+        class Connection(sqlite3.Connection):
+            def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+                if sql == "COMMIT":
+                    mortal.before_change()
+                return super().execute(sql, *parameters)
+
+        return CONNECT(path, factory=Connection, **options)
+
+    def replace(self, source: str, target: str) -> None:
+        self.before_change()
+        REPLACE(source, target)
+
+    def unlink(self, path: str, **options: Any) -> None:
+        self.before_change()
+        UNLINK(path, **options)
 
 
 def adopt_until(folder: Path, changes: int) -> bool:
-    """In a process of its own, which ends before the change after so many; whether it came to its end."""
+    """In a process of its own; whether it came to its end."""
     child = os.fork()
     if not child:
-        left = changes
-
-        def die(change: object) -> object:
-            def changed(*args: object, **kwargs: object) -> object:
-                nonlocal left
-                if not left:
-                    os._exit(KILLED)
-                left -= 1
-                assert callable(change)
-                return change(*args, **kwargs)
-
-            return changed
-
-        EmbeddedStore._commit = die(EmbeddedStore._commit)  # type: ignore[method-assign,assignment]
-        os.replace = die(os.replace)  # type: ignore[assignment]
-        os.unlink = die(os.unlink)  # type: ignore[assignment]
+        mortal = Mortal(changes)
+        sqlite3.connect = mortal.connect  # type: ignore[assignment]
+        os.replace, os.unlink = mortal.replace, mortal.unlink  # type: ignore[assignment]
         os._exit(run("--yes", folder).exit_code)
-    status = os.waitpid(child, 0)[1]
-    code = os.waitstatus_to_exitcode(status)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert code in (0, KILLED)
     return code == 0
 
