@@ -52,22 +52,20 @@ class RegularLogs:
     def open(self, slot: int, published: PartitionSlot, place: Place) -> FileSlice | None:
         if slot in self.gone:
             return None
-        return FileSlice(100 + slot, place.position, place.length, lambda: self.released.append(place))
+        return FileSlice(
+            100 + slot, place.position, place.length, lambda: self.released.append(place), slot, published.generation
+        )
 
 
 class World:
     """Topic one with partitions in slots 0 to 2, topic two in slot 3; each has offsets 100 to 110 and epoch 5."""
 
-    def __init__(
-        self, throttle: LeaderThrottle | None = None, selector: RackAwareSelector | None = None
-    ) -> None:
+    def __init__(self, throttle: LeaderThrottle | None = None, selector: RackAwareSelector | None = None) -> None:
         self.slots = Slots()
         self.logs = RegularLogs()
         self.bound: list[int] = []
         replicas = [(1, 2, 3)] * 4
-        routing = Routing(
-            [TopicRoute("one", TOPIC, [0, 1, 2, -1], replicas=replicas), TopicRoute("two", SECOND, [3])]
-        )
+        routing = Routing([TopicRoute("one", TOPIC, [0, 1, 2, -1], replicas=replicas), TopicRoute("two", SECOND, [3])])
         bound = self.bound
         self.evaluator = FetchEvaluator(
             routing, self.slots, self.logs, lambda _session, slot: bound.append(slot), 1, throttle, selector

@@ -1,8 +1,8 @@
 """The state of each hosted partition, which every process reads without asking the owner.
 
-One slot per partition: an aligned 8-byte index word and two halves with a checksum. The owner writes the half
-that is not valid, then flips the index with one store; so a writer killed at any point leaves the old half
-valid, and readers never wait for a writer. The slot is a cache: the log is the truth.
+One slot per partition: an aligned 8-byte index word, another one for truncations, and two halves with a checksum. The
+owner writes the half that is not valid, then flips the index with one store; so a writer killed at any point leaves the
+old half valid, and readers never wait for a writer. The slot is a cache: the log is the truth.
 """
 
 import struct
@@ -15,6 +15,7 @@ SLOTS = 1 << 20
 SLOT_BYTES = 512
 _HALF_OFFSETS = (64, 256)
 _WORDS_PER_SLOT = SLOT_BYTES // 8
+_TRUNCATION_WORD = 1
 
 OWNER_COLUMNS = 8
 NETWORK_COLUMNS = 24
@@ -75,6 +76,14 @@ class PartitionTable:
         # One aligned 8-byte store, after the half is whole. Where stores may pass each other (not on x86),
         # the reader's checksum catches it.
         self._words[index] = word
+
+    def truncate_in(self, slot: int, generation: int) -> None:
+        """Say, before `generation` is published, that the log's files get other bytes in it. Only the owner may."""
+        self._words[slot * _WORDS_PER_SLOT + _TRUNCATION_WORD] = generation
+
+    def truncated_in(self, slot: int) -> int:
+        """The generation of the last truncation, 0 if there was none: bytes of before are not sent any more."""
+        return self._words[slot * _WORDS_PER_SLOT + _TRUNCATION_WORD]
 
     def clear(self, slot: int) -> None:
         """Free the slot under a new generation, so that handles to the partition before never match again."""

@@ -154,7 +154,7 @@ class Assembly:
             ready=self._ready,
             lost=shell.connection_lost,
             release=arena.release,
-            prefetch=PageCachePrefetch(self._ready.add, self._cold_reads),
+            prefetch=PageCachePrefetch(self._ready.add, self._cold_reads, context.table.truncated_in),
             peer_log=self.peer_log,
             turns=self.turns,
             unread=unread,
@@ -211,9 +211,7 @@ class Assembly:
             fetch=self._fetch(context, throttle, workers, now_ms, view),
             controller=ControllerRequests(answers, clients.close),
             owners=owners,
-            coordinators=CoordinatorRequests(
-                answers, self.copy.routing, shell.ask_owner, clients.close, self.turns
-            ),
+            coordinators=CoordinatorRequests(answers, self.copy.routing, shell.ask_owner, clients.close, self.turns),
             throttle=throttle,
         )
 
@@ -226,9 +224,7 @@ class Assembly:
         share, most_partitions = -(-sessions // processes), MOST_PARTITIONS // processes
         watches = FetchWatches(context.table, workers)
         copy = self.copy
-        throttle_of_followers = LeaderThrottle(
-            self._leader_quota, config.node_id, lambda: copy.image, monotonic_ms
-        )
+        throttle_of_followers = LeaderThrottle(self._leader_quota, config.node_id, lambda: copy.image, monotonic_ms)
         return FetchRequests(
             watches=watches,
             evaluator=FetchEvaluator(
@@ -308,9 +304,7 @@ def _acceptor(context: ChildContext, loop: EventLoop, peer_log: PeerLog) -> Acce
 def _connection_counts(context: ChildContext) -> ConnectionCounts:
     registry = context.registry
     others = [key for key in registry.role("network") if key != context.key]
-    return ConnectionCounts(
-        context.shared.connections, context.key.index, partial(_live_indexes, registry, others)
-    )
+    return ConnectionCounts(context.shared.connections, context.key.index, partial(_live_indexes, registry, others))
 
 
 def _live_indexes(registry: ProcessRegistry, keys: Sequence[ProcessKey]) -> list[int]:

@@ -173,6 +173,7 @@ class Assembly:
             send=shell.send_to,
             touched=shell.touched,
             publish=shell.publish,
+            truncate_in=context.table.truncate_in,
             remove_later=shell.remove_later,
             failed=failed_partitions.failed,
             room=self.room,
@@ -255,9 +256,7 @@ class Assembly:
         )
         shards, write = self.coordinator_shards, self.marker_writer.write
         self.other_brokers = others = self._other_brokers(shell, context)
-        marker_channel = TxnMarkerChannel(
-            context.key, partitions, shards, write=write, send=shell.reach, others=others
-        )
+        marker_channel = TxnMarkerChannel(context.key, partitions, shards, write=write, send=shell.reach, others=others)
         transaction_verification = TransactionVerification(context.key, partitions, shards, shell.reach, others)
         lags = SharedAnswer(GroupLagsReader(shards, partitions, context.table).steps, shell.send_to)
         export_offsets = SharedAnswer(ExportOffsetsReader(shards, partitions).steps, shell.send_to)

@@ -26,16 +26,21 @@ _NO_PREFERRED_REPLICA = I32.pack(NO_REPLICA)
 class FileSlice:
     """`length` bytes of an open segment file from byte `position`; `release` gives the handle back.
 
-    `is_cached` is True once the bytes are known to be in the page cache.
+    They are those of the partition in `slot` as of `generation`, and other ones once it is truncated. `is_cached` is
+    True once the bytes are known to be in the page cache.
     """
 
-    __slots__ = ("fd", "is_cached", "length", "position", "release")
+    __slots__ = ("fd", "generation", "is_cached", "length", "position", "release", "slot")
 
-    def __init__(self, fd: int, position: int, length: int, release: Callable[[], None]) -> None:
+    def __init__(
+        self, fd: int, position: int, length: int, release: Callable[[], None], slot: int, generation: int
+    ) -> None:
         self.fd = fd
         self.position = position
         self.length = length
         self.release = release
+        self.slot = slot
+        self.generation = generation
         self.is_cached = False
 
 
@@ -147,9 +152,7 @@ def _pack_topic(out: "_Pieces", topic: str | bytes, partitions: int, *, flexible
     out.add(array_length(partitions, flexible=flexible))
 
 
-def _pack_partition(
-    out: "_Pieces", data: PartitionData, version: int, leader: tuple[int, int] | None
-) -> None:
+def _pack_partition(out: "_Pieces", data: PartitionData, version: int, leader: tuple[int, int] | None) -> None:
     flexible = version >= FLEXIBLE_FROM
     fixed = (data.partition, data.error, data.high_watermark, data.last_stable_offset)
     out.add(_PARTITION_V4.pack(*fixed) if version < 5 else _PARTITION_V5.pack(*fixed, data.log_start_offset))

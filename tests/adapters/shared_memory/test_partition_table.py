@@ -140,3 +140,11 @@ def test_traffic_is_counted_by_column_and_slot(table: PartitionTable) -> None:
     assert table.bytes_out(7) == sum(amounts)
     table.reset_traffic(7)
     assert (table.traffic(7, BYTES_IN), table.bytes_out(7), table.traffic(8, BYTES_IN)) == (0, 0, 1)
+
+
+def test_a_truncation_is_remembered_whatever_is_published(table: PartitionTable) -> None:
+    table.publish(3, OLD)
+    table.truncate_in(3, 8)
+    table.publish(3, NEW)
+    table.clear(3)
+    assert [table.truncated_in(slot) for slot in (2, 3, 4)] == [0, 8, 0]

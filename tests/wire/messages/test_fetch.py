@@ -29,7 +29,7 @@ def fd(tmp_path: Any) -> Iterator[int]:
 
 
 def records(fd: int, position: int, length: int) -> FileSlice:
-    return FileSlice(fd, position, length, lambda: None)
+    return FileSlice(fd, position, length, lambda: None, 0, 1)
 
 
 def sent(pieces: list[Piece]) -> bytes:

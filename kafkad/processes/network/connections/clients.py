@@ -111,7 +111,7 @@ class Clients:
                 return
             if events & _WRITE:
                 unsent = connection.out_bytes
-                connection.send(self.prefetch.is_cached)
+                connection.send(self.prefetch.is_cached, self.prefetch.check)
                 if connection.out_bytes != unsent:
                     connection.last_active_ms = self.now_ms
                 self._ready.add(connection)
@@ -200,7 +200,7 @@ class Clients:
     def _advance(self, connection: Connection, now_ns: int) -> None:
         connection.queue_ready_replies(self._block, now_ns)
         try:
-            connection.send(self.prefetch.is_cached)
+            connection.send(self.prefetch.is_cached, self.prefetch.check)
         except OSError as error:
             self.close(connection, reason_of(error))
             return

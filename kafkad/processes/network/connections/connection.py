@@ -137,9 +137,7 @@ class Connection:
             client = ClientIdentity(client.principal, client_id, client.address)
             if len(client_id) <= KEPT_CLIENT_ID:
                 self.client = client
-        return RequestContext(
-            client, self.context, header.api_key, header.version, header.correlation_id, now_ms
-        )
+        return RequestContext(client, self.context, header.api_key, header.version, header.correlation_id, now_ms)
 
     @property
     def is_quiet(self) -> bool:
@@ -224,30 +222,31 @@ class Connection:
             observe_total_time(block, reply.context.api_key, (now_ns - reply.received_ns) // 1000)
             out.extend(pieces)
 
-    def send(self, is_cached: Callable[["Connection", FileSlice], bool]) -> bool:
-        """Send as much as the socket takes; True when nothing is left.
+    def send(self, is_cached: Callable[["Connection", FileSlice], bool], check: Callable[[FileSlice], None]) -> bool:
+        """Send as much as the socket takes; True when nothing is left. Raises OSError when the peer is gone.
 
-        A file slice waits until `is_cached` has it in memory. If a file is shorter than when the reply was made, the
-        reply can't be completed and the connection ends (`ConnectionAbortedError`). Raises OSError when the peer is
-        gone.
+        A file slice waits until `is_cached` has it in memory. If `check` says that its bytes are gone, or the file is
+        shorter than when the reply was made, the connection ends (`ConnectionAbortedError`).
         """
         out = self.out
         while out and not self.is_prefetching:
             piece = out[0]
-            if isinstance(piece, FileSlice) and not piece.is_cached and not is_cached(self, piece):
-                return False
-            sent = self._send_file(piece) if isinstance(piece, FileSlice) else self._send_bytes(piece)
+            if isinstance(piece, FileSlice):
+                check(piece)
+                if not piece.is_cached and not is_cached(self, piece):
+                    return False
+            sent = self._send_file(piece) if isinstance(piece, FileSlice) else self._send_bytes(piece, check)
             if sent < 0:
                 return False
         return not out
 
-    def _send_bytes(self, piece: bytes | memoryview) -> int:
+    def _send_bytes(self, piece: bytes | memoryview, check: Callable[[FileSlice], None]) -> int:
         out = self.out
         if len(out) > 1:
             following = out[1]
             if not isinstance(following, FileSlice):
                 piece = self._join_bytes()
-            elif following.length <= JOINED_BYTES and (sent := self._send_records(piece, following)):
+            elif following.length <= JOINED_BYTES and (sent := self._send_records(piece, following, check)):
                 return sent
         more = _SEND_MORE if len(out) > 1 else socket.MSG_NOSIGNAL
         try:
@@ -262,11 +261,11 @@ class Connection:
             out[0] = memoryview(piece)[sent:]
         return sent
 
-    def _send_records(self, head: bytes | memoryview, records: FileSlice) -> int:
-        """Few records, with what stands before and behind them: two system calls instead of five, and nothing is kept.
-
+    def _send_records(self, head: bytes | memoryview, records: FileSlice, check: Callable[[FileSlice], None]) -> int:
+        """Few records, with what stands before and behind them: two system calls instead of five, and nothing is kept;
         0 when they have to be read from the disk.
         """
+        check(records)
         out = self.out
         content = read_cached(records.fd, records.position, records.length)
         if content is None:

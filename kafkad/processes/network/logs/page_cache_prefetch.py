@@ -1,8 +1,13 @@
-"""Threads make reads that the page cache does not have: one cold consumer must not delay all others.
+"""What must hold before a file slice is sent: its bytes are in the page cache, and they are still those of the reply.
+
+Threads make reads that the page cache does not have: one cold consumer must not delay all others.
 
 `sendfile` would wait for the disk in the middle of the loop. So before the first byte of a file slice is sent, its
 first and last page are read without waiting (RWF_NOWAIT). If one is missing, a thread reads the whole slice, and the
 connection goes on when that is done.
+
+A log that was truncated gets other bytes where the reply's were, so a reply from before ends with its connection. The
+owner of the log says so in its slot, and truncates when the passes of before are over.
 """
 
 import os
@@ -20,14 +25,27 @@ Probe = Callable[[int, int], bool]
 
 
 class PageCachePrefetch:
-    """The cold reads of one network process. `ready` is called with a connection that may go on sending."""
+    """The cold reads of one network process. `ready` is called with a connection that may go on sending.
+
+    `truncated_in` is the generation in which the log of a slot was truncated last.
+    """
 
     def __init__(
-        self, ready: Callable[[Connection], None], threads: ReadingThreads, probe: Probe = is_cached
+        self,
+        ready: Callable[[Connection], None],
+        threads: ReadingThreads,
+        truncated_in: Callable[[int], int],
+        probe: Probe = is_cached,
     ) -> None:
         self._ready = ready
         self._threads = threads
+        self._truncated_in = truncated_in
         self._probe = probe
+
+    def check(self, piece: FileSlice) -> None:
+        """Raises ConnectionAbortedError if the log is truncated since the reply was made, at any place."""
+        if self._truncated_in(piece.slot) > piece.generation:
+            raise ConnectionAbortedError("the log was truncated while records were sent")
 
     def is_cached(self, connection: Connection, piece: FileSlice) -> bool:
         """Whether `piece` can be sent now. If not, a thread reads it, and `connection` is marked as waiting for it."""

@@ -179,7 +179,7 @@ class LogReaders:
         except StorageFailed as error:
             self.unreadable(slot, published, error)
             return None
-        return FileSlice(fd, place.position, place.length, file.unpin)
+        return FileSlice(fd, place.position, place.length, file.unpin, slot, published.generation)
 
     def _was_replaced(self, slot: int, handle: LogHandle, published: PartitionSlot, place: Place) -> bool:
         """Whether the place may be in another file of the same name: it was found in an earlier pass of the loop, and
@@ -217,11 +217,7 @@ class LogReaders:
 
     def _handle(self, slot: int, published: PartitionSlot) -> LogHandle | None:
         handle = self._handles.get(slot)
-        if (
-            handle is None
-            or handle.generation != published.generation
-            or handle.topic_id != published.topic_id
-        ):
+        if handle is None or handle.generation != published.generation or handle.topic_id != published.topic_id:
             newest = LogManifest(generation=published.generation, segment_bases=(published.hw_segment,), epochs=())
             handle = self._put(slot, published, newest, is_whole=False)
         return handle

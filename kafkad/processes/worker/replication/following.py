@@ -83,6 +83,7 @@ class Following:
         send: Callable[[ProcessKey, bytes], object],
         touched: Callable[[OwnedPartition], None],
         publish: Callable[[OwnedPartition], None],
+        truncate_in: Callable[[int, int], None],
         remove_later: Callable[[OwnedPartition, UnlinkFiles], None],
         failed: Callable[[OwnedPartition, Failure], None],
         room: DiskRoom,
@@ -94,6 +95,8 @@ class Following:
         self._send = send
         self._touched = touched
         self._publish = publish
+        self._truncate_in = truncate_in
+        """Says in a slot that replies from before this generation must not go on."""
         self._remove_later = remove_later
         self._failed = failed
         self._room = room
@@ -239,8 +242,10 @@ class Following:
         if not truncation.removes_from(log):
             self._perform(pending)
             return
-        # Readers see the end and the high watermark of the log as it will be, in a new generation.
+        # Readers see the end and the high watermark of the log as it will be, in a new generation. Replies that are
+        # leaving end here: the file will have other bytes where theirs are.
         log.generation += 1
+        self._truncate_in(owned.slot, owned.generation_base + log.generation)
         owned.truncating_to = log.position_of(log.log_start_offset if truncation.is_anew else truncation.offset)
         self._publish(owned)
         pending.marks = self._registry.grace_marks()

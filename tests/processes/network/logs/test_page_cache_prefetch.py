@@ -19,6 +19,7 @@ from kafkad.wire.messages.fetch import FileSlice
 from tests.contexts import a_client, a_context
 
 WITHIN_S = 60
+SLOT = 7
 CONTENT = os.urandom(600_000)
 
 
@@ -66,15 +67,19 @@ def threads() -> Iterator[ReadingThreads]:
     threads.close()
 
 
+def _never_truncated(_slot: int) -> int:
+    return 0
+
+
 def _ring(threads: ReadingThreads) -> None:
     assert select.select([threads.doorbell], [], [], WITHIN_S)[0], f"no slice was read within {WITHIN_S} s"
     threads.rung(0)
 
 
 def test_slice_that_is_in_memory_is_sent_at_once(client: _Client, threads: ReadingThreads, segment: int) -> None:
-    prefetch = PageCachePrefetch(lambda _: None, threads, probe=lambda _fd, _position: True)
-    client.connection.out.append(FileSlice(segment, 100, 5000, lambda: None))
-    assert client.connection.send(prefetch.is_cached)
+    prefetch = PageCachePrefetch(lambda _: None, threads, _never_truncated, probe=lambda _fd, _position: True)
+    client.connection.out.append(FileSlice(segment, 100, 5000, lambda: None, SLOT, 1))
+    assert client.connection.send(prefetch.is_cached, prefetch.check)
     assert client.received(5000) == CONTENT[100:5100]
 
 
@@ -82,18 +87,18 @@ def test_slice_that_is_in_memory_is_sent_at_once(client: _Client, threads: Readi
 def test_few_records_leave_with_what_is_around_them_however_little_the_socket_takes(
     client: _Client, threads: ReadingThreads, segment: int, tail: bytes
 ) -> None:
-    prefetch = PageCachePrefetch(ready=lambda _: None, threads=threads)
+    prefetch = PageCachePrefetch(lambda _: None, threads, _never_truncated)
     connection, size = client.connection, JOINED_BYTES
     released: list[None] = []
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
     for at in range(20):
-        records = FileSlice(segment, at, size, lambda: released.append(None))
+        records = FileSlice(segment, at, size, lambda: released.append(None), SLOT, 1)
         connection.out.extend([b"head%02d" % at, records, *([tail] if tail else [])])
         connection.out_bytes += 6 + size + len(tail)
 
     got, wanted = b"", b"".join(b"head%02d" % at + CONTENT[at : at + size] + tail for at in range(20))
     while len(got) < len(wanted):
-        connection.send(prefetch.is_cached)
+        connection.send(prefetch.is_cached, prefetch.check)
         assert connection.out_bytes == len(wanted) - len(got) - _waiting(client)
         got += client.theirs.recv(1000)
 
@@ -111,17 +116,17 @@ def test_cold_slice_keeps_its_connection_waiting_and_nobody_else(
     client: _Client, threads: ReadingThreads, segment: int
 ) -> None:
     ready: list[Connection] = []
-    prefetch = PageCachePrefetch(ready.append, threads, probe=lambda _fd, _position: False)
+    prefetch = PageCachePrefetch(ready.append, threads, _never_truncated, probe=lambda _fd, _position: False)
     released: list[bool] = []
     client.connection.out.append(b"head")
-    client.connection.out.append(FileSlice(segment, 0, 50_000, lambda: released.append(True)))
-    assert not client.connection.send(prefetch.is_cached)
+    client.connection.out.append(FileSlice(segment, 0, 50_000, lambda: released.append(True), SLOT, 1))
+    assert not client.connection.send(prefetch.is_cached, prefetch.check)
     assert client.received(4) == b"head"
     assert client.connection.is_prefetching
-    assert not client.connection.send(prefetch.is_cached), "nothing is sent before the thread is done"
+    assert not client.connection.send(prefetch.is_cached, prefetch.check), "nothing is sent before the thread is done"
     _ring(threads)
     assert ready == [client.connection]
-    assert client.connection.send(prefetch.is_cached)
+    assert client.connection.send(prefetch.is_cached, prefetch.check)
     assert client.received(50_000) == CONTENT[:50_000]
     assert released == [True]
 
@@ -130,9 +135,9 @@ def test_connection_that_went_away_meanwhile_is_not_called(
     client: _Client, threads: ReadingThreads, segment: int
 ) -> None:
     ready: list[Connection] = []
-    prefetch = PageCachePrefetch(ready.append, threads, probe=lambda _fd, _position: False)
-    client.connection.out.append(FileSlice(segment, 0, len(CONTENT), lambda: None))
-    assert not client.connection.send(prefetch.is_cached)
+    prefetch = PageCachePrefetch(ready.append, threads, _never_truncated, probe=lambda _fd, _position: False)
+    client.connection.out.append(FileSlice(segment, 0, len(CONTENT), lambda: None, SLOT, 1))
+    assert not client.connection.send(prefetch.is_cached, prefetch.check)
     client.connection.drop()
     _ring(threads)
     assert ready == []
