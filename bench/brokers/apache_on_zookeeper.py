@@ -1,11 +1,11 @@
 """The last Apache Kafka that keeps its metadata in ZooKeeper: whose directories people have, and want to go back to."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from bench.brokers.broker import RunningBroker
-from bench.brokers.jars import kafka_on_zookeeper_libs
+from bench.brokers.jars import kafka_2_8_libs, kafka_on_zookeeper_libs
 from bench.brokers.readiness import knows_its_controller
 
 _LOG_CONFIG = (
@@ -23,13 +23,15 @@ class ApacheKafkaOnZookeeper(RunningBroker):
     clean_exits = frozenset({0, 143})
     flags: ClassVar[tuple[str, ...]] = ("-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     """Quick to start; a benchmark wants those of Kafka's scripts."""
+    libs: Callable[[], Path] = staticmethod(kafka_on_zookeeper_libs)
+    """Where its jars are."""
 
     def __init__(self, folder: Path, hosts: str, overrides: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, overrides)
         self._hosts = hosts
 
     def command(self) -> list[str]:
-        libs = ":".join(sorted(str(jar) for jar in kafka_on_zookeeper_libs().glob("*.jar")))
+        libs = ":".join(sorted(str(jar) for jar in self.libs().glob("*.jar")))
         log_config = f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}"
         java = ["java", *self.flags, "-Djava.awt.headless=true", log_config, "-cp", libs]
         return [*java, "kafka.Kafka", str(self.folder / "server.properties")]
@@ -52,3 +54,10 @@ class ApacheKafkaOnZookeeper(RunningBroker):
         } | self.overrides
         properties = "".join(f"{key}={value}\n" for key, value in settings.items())
         (self.folder / "server.properties").write_text(properties)
+
+
+class ApacheKafka28(ApacheKafkaOnZookeeper):
+    """The oldest one that shares a cluster with kafkad."""
+
+    name = "Apache Kafka 2.8"
+    libs: Callable[[], Path] = staticmethod(kafka_2_8_libs)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 KAFKA_VERSION = "4.3.0"
 ON_ZOOKEEPER_VERSION = "3.9.1"
+KAFKA_2_8_VERSION = "2.8.2"
 SPARK_KAFKA_VERSION = "4.2.0"
 _SPARK_KAFKA_PARTS = (
     *("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13"),
@@ -30,6 +31,11 @@ def kafka_libs() -> Path:
 def kafka_on_zookeeper_libs() -> Path:
     """The same of the last Apache Kafka with ZooKeeper; KAFKAD_KAFKA_ON_ZOOKEEPER_LIBS names another folder."""
     return _libs("KAFKAD_KAFKA_ON_ZOOKEEPER_LIBS", ON_ZOOKEEPER_VERSION, "pom-zookeeper.xml")
+
+
+def kafka_2_8_libs() -> Path:
+    """The same of the oldest Apache Kafka that shares a cluster with kafkad; KAFKAD_KAFKA_2_8_LIBS names another."""
+    return _libs("KAFKAD_KAFKA_2_8_LIBS", KAFKA_2_8_VERSION, "pom-zookeeper.xml")
 
 
 def spark_kafka_jars() -> list[Path]:

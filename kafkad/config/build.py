@@ -28,6 +28,7 @@ from kafkad.config.problems import ConfigProblem, InvalidConfiguration
 from kafkad.config.resolve import Resolved, resolve
 from kafkad.config.rules import contradictions, zookeeper_tls_versions
 from kafkad.config.table import BROKER_TABLE
+from kafkad.core.cluster.protocol_versions import protocol_versions
 from kafkad.core.settings.rows import INT_MAX
 from kafkad.core.settings.values import Value, integer
 
@@ -197,6 +198,7 @@ def _cluster(values: Values, listeners: Iterable[Listener]) -> ClusterConfig | N
         zookeeper_set_acl=values["zookeeper.set.acl"] is True,
         inter_broker_listener=inter_broker_listener(values, listeners),
         reserved_broker_max_id=integer(values, "reserved.broker.max.id"),
+        versions=protocol_versions(_text(values, "inter.broker.protocol.version") or ""),
         suspect_refused_ms=integer(values, "kafkad.suspect.refused.ms"),
     )
 

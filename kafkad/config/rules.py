@@ -7,6 +7,7 @@ brokers can share one file.
 from collections.abc import Iterator, Mapping
 
 from kafkad.config.problems import ConfigProblem
+from kafkad.core.cluster.protocol_versions import LEVELS, level_of
 from kafkad.core.settings.values import Value, integer
 
 
@@ -159,6 +160,9 @@ def zookeeper_tls_versions(values: Mapping[str, Value]) -> tuple[str, ...]:
 def _zookeeper(values: Mapping[str, Value]) -> _Found:
     if not values["zookeeper.connect"]:
         return
+    setting = values["inter.broker.protocol.version"]
+    if isinstance(setting, str) and level_of(setting) is None:
+        yield "inter.broker.protocol.version", f"is {setting}; brokers here can speak {LEVELS[0]} to {LEVELS[-1]}"
     has_tls, keystore = values["zookeeper.ssl.client.enable"] is True, "zookeeper.ssl.keystore.location"
     if values["zookeeper.set.acl"] is True and not (has_tls and values[keystore]):
         yield (

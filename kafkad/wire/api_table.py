@@ -4,7 +4,7 @@ ApiVersions, the router and the documentation are made from it; a version is in 
 complete. Ranges are those that Apache Kafka 4.3.0 answers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 PRODUCE = 0
@@ -158,9 +158,18 @@ CLUSTER_APIS: dict[int, Api] = {
 since Apache Kafka 0.9 sends it."""
 
 
+_PASSED_ON = {ALTER_PARTITION_REASSIGNMENTS: 0, UPDATE_FEATURES: 1}
+"""The newest versions that a controller on ZooKeeper knows, where a newer one exists: it may be another broker."""
+
+
 def serve_cluster() -> None:
     """This broker is one of a cluster: from now on it serves those too. Before the fork, so that all processes do."""
     APIS.update(CLUSTER_APIS)
+    APIS.update({key: replace(APIS[key], max_version=newest) for key, newest in _PASSED_ON.items()})
+
+
+def serves_cluster() -> bool:
+    return LEADER_AND_ISR in APIS
 
 
 def malformed(api_key: int, version: int, error: object) -> str:

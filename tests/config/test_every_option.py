@@ -57,6 +57,10 @@ OTHER_VALUES: dict[str, tuple[tuple[str, str], ...]] = {
         ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT"),
         ("inter.broker.listener.name", "INTERNAL"),
     ),
+    "inter.broker.protocol.version": (
+        ("zookeeper.connect", "127.0.0.1:2181"),
+        ("inter.broker.protocol.version", "2.8"),
+    ),
     "reserved.broker.max.id": (
         ("zookeeper.connect", "127.0.0.1:2181"),
         ("reserved.broker.max.id", "5"),

@@ -135,3 +135,20 @@ def test_group_protocol_that_is_not_offered_yet_is_named_when_somebody_asks_for_
     (notice,) = configured((name, "classic,share")).notices
     assert notice == f"share in {name} has no effect here: there are no share groups"
     assert configured((name, "classic,consumer,streams")).notices == configured((name, "classic")).notices == ()
+
+
+@pytest.mark.parametrize("version", ["2.7", "2.8-IV0", "4.0-IV0", "new", ""])
+def test_a_protocol_that_brokers_here_do_not_speak_is_refused_in_a_cluster(version: str) -> None:
+    setting = ("inter.broker.protocol.version", version)
+    (line,) = problems(("zookeeper.connect", "127.0.0.1:2181"), setting)
+    assert "brokers here can speak 2.8-IV1 to 3.9-IV0" in line
+    assert problems(setting) == []
+
+
+@pytest.mark.parametrize(("version", "fetch"), [("2.8", 12), ("3.1", 13), ("3.9-IV0", 17), ("3.5.2", 15)])
+def test_a_cluster_speaks_the_protocol_that_it_is_told(version: str, fetch: int) -> None:
+    cluster = configured(
+        ("zookeeper.connect", "127.0.0.1:2181"), ("inter.broker.protocol.version", version)
+    ).cluster
+    assert cluster is not None
+    assert cluster.versions.fetch == fetch

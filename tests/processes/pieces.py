@@ -22,6 +22,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessSt
 from kafkad.adapters.shared_memory.shared_region import SharedRegion
 from kafkad.config import load
 from kafkad.config.entities.broker import ClusterConfig
+from kafkad.core.cluster.protocol_versions import protocol_versions
 from kafkad.core.controller.deltas import Change, MetadataDelta, TopicCreated, TopicDeleted, apply, encode
 from kafkad.core.controller.image import Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.partition_slot import PartitionSlot
@@ -164,6 +165,7 @@ class Pieces:
                 zookeeper_set_acl=False,
                 inter_broker_listener="PLAINTEXT",
                 reserved_broker_max_id=1000,
+                versions=protocol_versions("3.9-IV0"),
                 suspect_refused_ms=0,
             )
             self.config = replace(self.config, cluster=cluster)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafkad.config.listeners import Endpoint, Listener
+from kafkad.core.cluster.protocol_versions import ProtocolVersions
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.settings.values import Value
 
@@ -132,6 +133,8 @@ class ClusterConfig:
     """The name of the listener that brokers use among themselves."""
     reserved_broker_max_id: int
     """Numbers that ZooKeeper hands out are greater."""
+    versions: ProtocolVersions
+    """Of what brokers ask each other, by `inter.broker.protocol.version`."""
     suspect_refused_ms: int
     """How long a host refuses connections until its broker counts as gone; 0: until its session ends."""
 

@@ -1,6 +1,6 @@
 """Options of the broker's identity and of its neighbours."""
 
-from kafkad.config.rows.reasons import OWN_FORMAT, SINGLE
+from kafkad.config.rows.reasons import SINGLE
 from kafkad.core.settings.limits import Between
 from kafkad.core.settings.option import Setting
 from kafkad.core.settings.rows import BOOLEAN, HIGH, INT, LONG, MEDIUM, READ_ONLY, STRING, row
@@ -16,7 +16,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("reserved.broker.max.id", INT, 1000, Between(0), MEDIUM, READ_ONLY,
         "Largest number that is kept for brokers with a configured id."),
     row("inter.broker.protocol.version", STRING, "3.9-IV0", None, MEDIUM, READ_ONLY,
-        "Protocol version that brokers speak among themselves.", status=OWN_FORMAT),
+        "Protocol version that brokers of a cluster speak among themselves, 2.8 to 3.9; the oldest one's."),
     row("controlled.shutdown.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
         "Moves leadership away before a stop."),
     row("controlled.shutdown.max.retries", INT, 3, None, MEDIUM, READ_ONLY,

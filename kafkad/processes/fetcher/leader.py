@@ -10,6 +10,7 @@ from functools import partial
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.arena import ANSWER_SLACK, Arena
+from kafkad.core.cluster.protocol_versions import ProtocolVersions
 from kafkad.core.connections.complaints import Complaints
 from kafkad.core.quotas.replication_quota import ReplicationQuota
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
@@ -17,7 +18,7 @@ from kafkad.core.replication.following.requests import FetchWanted, FollowOrder,
 from kafkad.processes.runtime.broker_connections import BrokerConnections, Destination, Request
 from kafkad.wire.api_table import FETCH, LIST_OFFSETS
 from kafkad.wire.messages.follower_fetch import (
-    LIST_OFFSETS_VERSION,
+    WITH_NAMES,
     FetchLimits,
     decode_fetch,
     decode_list_offsets,
@@ -44,10 +45,12 @@ class Leader:
         timeout_ms: int,
         backoff_ms: int,
         quota: ReplicationQuota,
+        versions: ProtocolVersions,
         deliver: Callable[[int, FollowOrder, int], None],
         changed: Callable[["Leader"], None],
     ) -> None:
-        self.fetcher = LeaderFetcher(backoff_ms, quota)
+        self.fetcher = LeaderFetcher(backoff_ms, quota, may_use_topic_ids=versions.fetch > WITH_NAMES)
+        self._versions = versions
         self.destination: Destination | None = None
         """None while its address is not known."""
         self.broker_epoch = -1
@@ -97,12 +100,14 @@ class Leader:
             self._list_offsets(wanted)
 
     def _fetch(self, wanted: FetchWanted) -> None:
-        version, body = encode_fetch(wanted, self._limits, self._broker_id, self.broker_epoch)
+        version, body = encode_fetch(
+            wanted, self._limits, self._broker_id, self.broker_epoch, self._versions.fetch
+        )
         self._send(FETCH, version, body, partial(self._fetched, version))
 
     def _list_offsets(self, wanted: list[OffsetWanted]) -> None:
         body = encode_list_offsets(wanted, self._broker_id)
-        self._send(LIST_OFFSETS, LIST_OFFSETS_VERSION, body, self._listed)
+        self._send(LIST_OFFSETS, self._versions.list_offsets, body, self._listed)
 
     def _send(self, api_key: int, version: int, body: bytes, on_reply: Callable[[memoryview], None]) -> None:
         assert self.destination is not None, "checked by the caller"

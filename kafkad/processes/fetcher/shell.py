@@ -166,6 +166,8 @@ class FetcherProcess:
             self._changed.pop(leader, None)
 
     def _new_leader(self) -> Leader:
+        cluster = self._context.config.cluster
+        assert cluster is not None, "there are fetchers in a cluster only"
         return Leader(
             self.connections,
             self._arena,
@@ -174,6 +176,7 @@ class FetcherProcess:
             timeout_ms=self._answer_timeout_ms,
             backoff_ms=self._backoff_ms,
             quota=self._quota,
+            versions=cluster.versions,
             deliver=self._deliver,
             changed=self._has_changed,
         )

@@ -284,6 +284,7 @@ class Assembly:
             context.config.node_id,
             cluster.inter_broker_listener,
             timeout_ms,
+            verifies=cluster.versions.verifies,
             brokers=lambda: self.partitions.image.brokers,
         )
 

@@ -11,6 +11,7 @@ from kafkad.core.cluster.control_requests import (
     AlterPartitionTopic,
     IsrMember,
 )
+from kafkad.core.errors import ErrorCode
 from kafkad.wire.cluster.schema import (
     Field,
     Message,
@@ -45,9 +46,21 @@ _PARTITION = (
     Field("leader_recovery_state", int8, 1),
     Field("partition_epoch", int32),
 )
+_BEFORE_TOPIC_IDS = {
+    ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INELIGIBLE_REPLICA: ErrorCode.OPERATION_NOT_ATTEMPTED,
+}
+"""Codes that the brokers of versions 0 and 1 do not know, as Apache Kafka 3.9 answers them."""
+
+
+def _known_code(altered: AlteredPartition) -> ErrorCode:
+    return _BEFORE_TOPIC_IDS.get(altered.error_code, altered.error_code)
+
+
 _ALTERED = (
     Field("partition_index", int32),
-    Field("error_code", error_code),
+    Field("error_code", error_code, until=1, value=_known_code),
+    Field("error_code", error_code, 2),
     Field("leader_id", int32),
     Field("leader_epoch", int32),
     Field("isr", array_of(int32)),

@@ -1,7 +1,7 @@
 """Fetch and ListOffsets as a follower sends them, by hand: records in an answer are located, never copied or read.
 
-Fetch 17 names topics by ids, 12 by names; ListOffsets is version 9. Reading any bytes gives a value or raises
-`MalformedRequest`.
+Fetch 13 to 17 name topics by ids, 12 by names; of ListOffsets 6 to 9 a follower uses what all of them have. Reading any
+bytes gives a value or raises `MalformedRequest`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,8 +30,10 @@ from kafkad.wire.primitives import (
     uvarint,
 )
 
-WITH_TOPIC_IDS, WITH_NAMES = 17, 12
-LIST_OFFSETS_VERSION = 9
+WITH_NAMES = 12
+"""The version of Fetch that names topics; those after it have their ids."""
+_REPLICA_STATE_FROM = 15
+"""The version of Fetch since which the replica is in a tagged field, with its epoch (KIP-903)."""
 
 _LIMITS = Struct(">iiibii")
 _ROW = Struct(">iiqiqi")
@@ -54,13 +56,16 @@ class FetchLimits(NamedTuple):
     partition_max_bytes: int
 
 
-def encode_fetch(wanted: FetchWanted, limits: FetchLimits, replica_id: int, broker_epoch: int) -> tuple[int, bytes]:
-    """(version, body)."""
-    version = WITH_TOPIC_IDS if wanted.uses_topic_ids else WITH_NAMES
+def encode_fetch(
+    wanted: FetchWanted, limits: FetchLimits, replica_id: int, broker_epoch: int, newest: int
+) -> tuple[int, bytes]:
+    """(version, body): version `newest`, which has topic ids, or the one with names."""
+    version = newest if wanted.uses_topic_ids else WITH_NAMES
+    has_state = version >= _REPLICA_STATE_FROM
     head = _LIMITS.pack(
         limits.max_wait_ms, limits.min_bytes, limits.max_bytes, 0, wanted.session_id, wanted.session_epoch
     )
-    parts = [head] if wanted.uses_topic_ids else [I32.pack(replica_id), head]
+    parts = [head] if has_state else [I32.pack(replica_id), head]
     topics = _by_topic(wanted.partitions)
     parts.append(uvarint(len(topics) + 1))
     for rows in topics:
@@ -79,8 +84,8 @@ def encode_fetch(wanted: FetchWanted, limits: FetchLimits, replica_id: int, brok
         parts.extend(I32.pack(row.name.partition) for row in rows)
         parts.append(EMPTY_TAGS)
     parts.append(compact_string(""))
-    # Tag 1 is the replica's id and epoch (KIP-903), twelve bytes and an empty section of tags.
-    parts.append(_REPLICA_STATE.pack(1, 1, 13, replica_id, broker_epoch, 0) if wanted.uses_topic_ids else EMPTY_TAGS)
+    # Tag 1 is the replica's id and epoch, twelve bytes and an empty section of tags.
+    parts.append(_REPLICA_STATE.pack(1, 1, 13, replica_id, broker_epoch, 0) if has_state else EMPTY_TAGS)
     return version, b"".join(parts)
 
 
@@ -109,7 +114,7 @@ def _decode_fetch(body: memoryview, version: int, at: int) -> Fetched:
     partitions: list[PartitionFetched] = []
     topic: bytes | str | None
     for _ in range(_checked(count - 1)):
-        if version == WITH_TOPIC_IDS:
+        if version > WITH_NAMES:
             raw, position = read_slice(body, position, 16)
             topic = bytes(raw)
         else:

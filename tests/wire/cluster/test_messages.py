@@ -351,3 +351,22 @@ def test_a_request_that_is_cut_off_is_malformed(message: Message[Any, Any], requ
     for length in range(len(body)):
         with pytest.raises(MalformedRequest):
             message.decode_request(memoryview(body)[:length], message.newest)
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "answered"),
+    [
+        (1, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED),
+        (2, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INELIGIBLE_REPLICA),
+        (0, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (2, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID),
+        (0, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH),
+    ],
+)
+def test_brokers_before_topic_ids_get_codes_that_they_know(version: int, code: ErrorCode, answered: ErrorCode) -> None:
+    """As Apache Kafka 3.9 answers AlterPartition 0 and 1."""
+    (topic,) = ALTER_PARTITION_RESPONSE.topics
+    refused = replace(topic, partitions=(replace(topic.partitions[0], error_code=code),))
+    body = ALTER_PARTITION.encode_response(replace(ALTER_PARTITION_RESPONSE, topics=(refused,)), version)
+    found = ALTER_PARTITION.decode_response(memoryview(body), version)
+    assert found.topics[0].partitions[0].error_code is answered

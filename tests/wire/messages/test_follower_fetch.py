@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from kafkad.core.cluster.protocol_versions import protocol_versions
 from kafkad.core.replication.following.requests import FetchWanted, OffsetWanted, PartitionToFetch
 from kafkad.core.types import TopicPartition
+from kafkad.wire.messages.fetch_request import read_request
 from kafkad.wire.messages.follower_fetch import (
-    LIST_OFFSETS_VERSION,
-    WITH_TOPIC_IDS,
+    WITH_NAMES,
     FetchLimits,
     decode_fetch,
     decode_list_offsets,
@@ -24,6 +25,7 @@ _FILE = Path(__file__).with_name("follower_fetch_recorded.jsonl")
 RECORDED: list[dict[str, Any]] = [json.loads(line) for line in _FILE.read_text().splitlines()]
 FETCHES = [row for row in RECORDED if row["api"] == "Fetch"]
 LISTS = [row for row in RECORDED if row["api"] == "ListOffsets"]
+NEWEST = protocol_versions("3.9").fetch
 LIMITS = FetchLimits(max_wait_ms=500, min_bytes=1, max_bytes=10_485_760, partition_max_bytes=1_048_576)
 FIRST, SECOND = bytes.fromhex("694b5a4b36c843529dd37e305aedda75"), bytes.fromhex("645057c9d2af497890d2b0421154fb30")
 
@@ -40,7 +42,7 @@ def _body(recorded: dict[str, Any]) -> bytes:
 def test_a_full_fetch_is_written_as_apache_kafka_writes_it() -> None:
     rows = [_row(FIRST, 0, epoch=1), _row(FIRST, 3, epoch=1), _row(SECOND, 1, epoch=0)]
     wanted = FetchWanted(uses_topic_ids=True, session_id=0, session_epoch=0, partitions=rows, forgotten=[])
-    assert encode_fetch(wanted, LIMITS, 3, 0x123) == (WITH_TOPIC_IDS, _body(FETCHES[0]))
+    assert encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST) == (NEWEST, _body(FETCHES[0]))
 
 
 def test_an_incremental_fetch_that_forgets_partitions_is_written_as_apache_kafka_writes_it() -> None:
@@ -48,13 +50,35 @@ def test_an_incremental_fetch_that_forgets_partitions_is_written_as_apache_kafka
     wanted = FetchWanted(
         uses_topic_ids=True, session_id=0x09A76BB0, session_epoch=1, partitions=[], forgotten=rows
     )
-    assert encode_fetch(wanted, LIMITS, 3, 0x123) == (WITH_TOPIC_IDS, _body(FETCHES[1]))
+    assert encode_fetch(wanted, LIMITS, 3, 0x123, NEWEST) == (NEWEST, _body(FETCHES[1]))
+
+
+@pytest.mark.parametrize("newest", range(WITH_NAMES, NEWEST + 1))
+def test_a_leader_reads_each_version_that_an_older_cluster_speaks(newest: int) -> None:
+    rows = [_row(FIRST, 0, epoch=1), _row(FIRST, 3, epoch=1, offset=7, last_epoch=0)]
+    uses_topic_ids = newest > WITH_NAMES
+    wanted = FetchWanted(
+        uses_topic_ids=uses_topic_ids,
+        session_id=5,
+        session_epoch=2,
+        partitions=rows,
+        forgotten=[_row(SECOND, 1, epoch=0)],
+    )
+    version, body = encode_fetch(wanted, LIMITS, 3, 0x123, newest)
+    request = read_request(memoryview(body), 0, version)
+    assert version == newest
+    assert (request.replica_id, request.replica_epoch) == (3, 0x123 if newest >= 15 else -1)
+    assert (request.session_id, request.session_epoch) == (5, 2)
+    name = FIRST if uses_topic_ids else "t"
+    assert [topic for topic, _ in request.topics] == [name]
+    assert [(each.partition, each.fetch_offset) for each in request.topics[0][1]] == [(0, 0), (3, 7)]
+    assert [list(indexes) for _, indexes in request.forgotten] == [[1]]
 
 
 @pytest.mark.parametrize("recorded", FETCHES)
 def test_answers_of_apache_kafka_are_read_and_records_are_where_they_say(recorded: dict[str, Any]) -> None:
     response = memoryview(bytes.fromhex(recorded["response_hex"]))
-    answer = decode_fetch(response[5:], WITH_TOPIC_IDS, 5)
+    answer = decode_fetch(response[5:], NEWEST, 5)
     assert answer.error == 0
     for row in answer.partitions:
         if row.records_length:
@@ -65,7 +89,7 @@ def test_a_diverging_epoch_is_read() -> None:
     found = [
         row
         for recorded in FETCHES
-        for row in decode_fetch(memoryview(bytes.fromhex(recorded["response_hex"]))[5:], WITH_TOPIC_IDS, 0).partitions
+        for row in decode_fetch(memoryview(bytes.fromhex(recorded["response_hex"]))[5:], NEWEST, 0).partitions
         if row.diverging_epoch >= 0
     ]
     assert [(row.diverging_epoch, row.diverging_end_offset) for row in found] == [(0, 5)]
@@ -74,7 +98,7 @@ def test_a_diverging_epoch_is_read() -> None:
 @pytest.mark.parametrize(("recorded", "timestamp", "offset"), list(zip(LISTS, (-1, -2), (35, 20), strict=True)))
 def test_list_offsets_is_written_and_read(recorded: dict[str, Any], timestamp: int, offset: int) -> None:
     wanted = [OffsetWanted((FIRST, 0), TopicPartition("dr", 0), 1, timestamp)]
-    assert recorded["v"] == LIST_OFFSETS_VERSION
+    assert recorded["v"] == protocol_versions("3.9").list_offsets
     assert encode_list_offsets(wanted, 2) == _body(recorded)
     (listed,) = decode_list_offsets(memoryview(bytes.fromhex(recorded["response_hex"]))[5:])
     assert listed == ("dr", 0, 0, offset)
@@ -88,6 +112,6 @@ def test_any_bytes_are_read_or_refused() -> None:
             damaged[random.randrange(len(damaged))] = random.randrange(256)
         view = memoryview(damaged)[: random.randint(0, len(damaged))]
         try:
-            decode_fetch(view, WITH_TOPIC_IDS, 0) if recorded["api"] == "Fetch" else decode_list_offsets(view)
+            decode_fetch(view, NEWEST, 0) if recorded["api"] == "Fetch" else decode_list_offsets(view)
         except MalformedRequest:
             continue

@@ -31,7 +31,7 @@ from kafkad.core.controller.reassignments import under_way
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import RECOVERED, TopicPartition
+from kafkad.core.types import NO_TOPIC_ID, RECOVERED, TopicPartition
 
 UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
 
@@ -186,13 +186,13 @@ class ElectedController(ReassigningController):
             return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         self._announce()
         states: dict[TopicPartition, PartitionState] = {}
-        refusals: dict[tuple[UUID, int], ErrorCode] = {}
+        refusals: _Refusals = {}
         for wanted in request.topics:
-            topic = self.image.topic_by_id(wanted.topic_id) or self.image.topics.get(wanted.topic_name)
+            topic = self._topic(wanted.topic_id, wanted.topic_name)
             for each in wanted.partitions:
                 code = self._check(request.broker_id, topic, each)
                 if code is not ErrorCode.NONE:
-                    refusals[wanted.topic_id, each.partition_index] = code
+                    refusals[wanted.topic_id, wanted.topic_name, each.partition_index] = code
                 elif topic is not None:
                     row = topic.partitions[each.partition_index]
                     before = state_of(row)
@@ -216,6 +216,10 @@ class ElectedController(ReassigningController):
         )
         self._end_reassignments(states)
         return response
+
+    def _topic(self, topic_id: UUID, name: str) -> Topic | None:
+        """A name is for requests without ids: a topic may have been made again under it."""
+        return self.image.topics.get(name) if topic_id == NO_TOPIC_ID else self.image.topic_by_id(topic_id)
 
     def _check(self, sender: int, topic: Topic | None, wanted: AlterPartitionPartition) -> ErrorCode:
         """The code of Apache Kafka 3.9; it does not look who sends."""
@@ -252,10 +256,10 @@ class ElectedController(ReassigningController):
         self._requests += self._announcer.metadata(rows)
 
     def _altered(
-        self, topic_id: UUID, name: str, index: int, refusals: Mapping[tuple[UUID, int], ErrorCode]
+        self, topic_id: UUID, name: str, index: int, refusals: "_Refusals"
     ) -> AlteredPartition:
-        code = refusals.get((topic_id, index))
-        topic = self.image.topic_by_id(topic_id) or self.image.topics.get(name)
+        code = refusals.get((topic_id, name, index))
+        topic = self._topic(topic_id, name)
         if code is not None or topic is None:
             return AlteredPartition(partition_index=index, error_code=code or ErrorCode.UNKNOWN_TOPIC_ID)
         row = topic.partitions[index]
@@ -268,6 +272,10 @@ class ElectedController(ReassigningController):
             leader_recovery_state=row.leader_recovery_state,
             partition_epoch=row.partition_epoch,
         )
+
+
+_Refusals = dict[tuple[UUID, str, int], ErrorCode]
+"""By topic, which an old request names and a newer one gives by its id."""
 
 
 def _isr_of(wanted: AlterPartitionPartition) -> tuple[int, ...]:

@@ -44,10 +44,14 @@ class Complaint(NamedTuple):
 
 
 class LeaderFetcher:
-    """A mutable object for one connection. At most one request to the leader is under way. Leaders share `quota`."""
+    """A mutable object for one connection. At most one request to the leader is under way. Leaders share `quota`.
 
-    def __init__(self, backoff_ms: int, quota: ReplicationQuota) -> None:
+    `may_use_topic_ids`: whether all brokers of the cluster know a Fetch with topic ids.
+    """
+
+    def __init__(self, backoff_ms: int, quota: ReplicationQuota, *, may_use_topic_ids: bool = True) -> None:
         self.backoff_ms = backoff_ms
+        self._may_use_topic_ids = may_use_topic_ids
         self._quota = quota
         self.complaints: list[Complaint] = []
         """Taken by the caller."""
@@ -129,7 +133,7 @@ class LeaderFetcher:
         if not wanted:
             return None
         self._is_waiting = True
-        uses_topic_ids = all(each.has_topic_id for each in wanted)
+        uses_topic_ids = self._may_use_topic_ids and all(each.has_topic_id for each in wanted)
         return self._session.next_request([each.row() for each in wanted], uses_topic_ids=uses_topic_ids)
 
     def _not_held_back(self, ready: list[FollowedPartition], now_ms: int) -> list[FollowedPartition]:

@@ -80,13 +80,13 @@ class ElectedPart:
         self._broker: Broker | None = None
         self._registered: Registered | None = None
         """None: not elected."""
-        self._brokers_told = BrokersTold(loop, str(host.broker_id), self._answered)
+        cluster, client_id = config.cluster, str(host.broker_id)
+        assert cluster is not None, "only a broker in a cluster is elected"
+        self._brokers_told = BrokersTold(loop, client_id, cluster.versions, self._answered)
         self._passing_on = PassingOn(loop, host, send)
-        self._isr_changes = IsrChanges(send, self._passing_on, self._alter_here)
+        self._isr_changes = IsrChanges(host, send, self._passing_on, self._alter_here, cluster.versions)
         self._controlled_shutdown: ControlledShutdown | None = None
-        assert config.cluster is not None, "only a broker in a cluster is elected"
-        suspect_ms = config.cluster.suspect_refused_ms
-        self._refusals = Refusals(loop, str(host.broker_id), suspect_ms, self._refuses, self._answers)
+        self._refusals = Refusals(loop, client_id, cluster.suspect_refused_ms, self._refuses, self._answers)
         self._leader_balance = LeaderBalance(config, self._balance_leaders)
 
     @property

@@ -360,3 +360,26 @@ def test_a_controlled_shutdown_is_refused_to_whom_it_does_not_concern(world: Wor
     assert shut_down(world, 4).error_code is ErrorCode.BROKER_NOT_AVAILABLE
     assert shut_down(world, 1, 100).error_code is ErrorCode.STALE_BROKER_EPOCH
     assert shut_down(world, 1, 101).error_code is ErrorCode.NONE
+
+
+def test_topics_that_are_named_are_refused_each_for_itself(world: World) -> None:
+    """AlterPartition 0 and 1 have names and no ids: partition 0 of one topic is not that of another."""
+    world.create((1, 2))
+    row = world.row()
+    wanted = AlterPartitionPartition(
+        partition_index=0,
+        leader_epoch=row.leader_epoch,
+        new_isr_with_epochs=(IsrMember(broker_id=1),),
+        partition_epoch=row.partition_epoch,
+    )
+    request = AlterPartitionRequest(
+        broker_id=1,
+        broker_epoch=101,
+        topics=tuple(AlterPartitionTopic(topic_name=name, partitions=(wanted,)) for name in ("gone", "t")),
+    )
+    answered = world.controller.alter_partitions(request).topics
+    assert [(topic.topic_name, topic.partitions[0].error_code) for topic in answered] == [
+        ("gone", ErrorCode.UNKNOWN_TOPIC_ID),
+        ("t", ErrorCode.NONE),
+    ]
+    assert world.row().isr == answered[1].partitions[0].isr == (1,)

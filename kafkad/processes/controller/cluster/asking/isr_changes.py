@@ -16,26 +16,34 @@ from kafkad.core.cluster.control_requests import (
     AlterPartitionTopic,
     IsrMember,
 )
+from kafkad.core.cluster.protocol_versions import ProtocolVersions
 from kafkad.core.controller.image import Broker
 from kafkad.core.errors import ErrorCode
+from kafkad.core.types import NO_TOPIC_ID
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
+from kafkad.processes.controller.cluster.ports import Host
 from kafkad.processes.controller.events import Send
 from kafkad.wire.api_table import ALTER_PARTITION as API_KEY
 from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
 from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeWanted, pack_message
 
 RETRY_MS = 50
-VERSION = 3
 Answered = Callable[[AlterPartitionResponse | None], None]
 AlterHere = Callable[[AlterPartitionRequest, Answered], bool]
 Key = tuple[bytes, int]
 
 
 class IsrChanges:
-    """`alter_here` takes the request if this broker is the controller; None as its answer: send it again."""
+    """`alter_here` takes the request if this broker is the controller; None as its answer: send it again. Its old
+    versions name topics, the new ones have ids, so it has both.
+    """
 
-    def __init__(self, send: Send, passing_on: PassingOn, alter_here: AlterHere) -> None:
+    def __init__(
+        self, host: Host, send: Send, passing_on: PassingOn, alter_here: AlterHere, versions: ProtocolVersions
+    ) -> None:
+        self._host = host
         self._send = send
+        self._version = versions.alter_partition
         self._passing_on = passing_on
         self._alter_here = alter_here
         self._broker: Broker | None = None
@@ -65,7 +73,12 @@ class IsrChanges:
         request = self._request(self._broker)
         if self._alter_here(request, self._answered):
             return
-        self._passing_on.ask(API_KEY, VERSION, ALTER_PARTITION, request, self._answered)
+        self._passing_on.ask(API_KEY, self._version, ALTER_PARTITION, request, self._answered)
+
+    def _name_of(self, topic_id: UUID) -> str:
+        """Nothing when it is gone."""
+        topic = self._host.image.topic_by_id(topic_id)
+        return "" if topic is None else topic.name
 
     def _request(self, broker: Broker) -> AlterPartitionRequest:
         topics: dict[bytes, list[AlterPartitionPartition]] = {}
@@ -82,7 +95,11 @@ class IsrChanges:
             broker_id=broker.id,
             broker_epoch=broker.epoch,
             topics=tuple(
-                AlterPartitionTopic(topic_id=UUID(bytes=topic_id), partitions=tuple(partitions))
+                AlterPartitionTopic(
+                    topic_name=self._name_of(UUID(bytes=topic_id)),
+                    topic_id=UUID(bytes=topic_id),
+                    partitions=tuple(partitions),
+                )
                 for topic_id, partitions in topics.items()
             ),
         )
@@ -91,9 +108,13 @@ class IsrChanges:
         sent, self._sent = self._sent, {}
         done: set[Key] = set()
         if response is not None and response.error_code is ErrorCode.NONE:
+            ids = {self._name_of(UUID(bytes=topic_id)): topic_id for topic_id, _ in sent}
             for topic in response.topics:
+                # A controller on this broker answers with ids, whatever version others get.
+                has_name = topic.topic_id == NO_TOPIC_ID
+                topic_id = ids.get(topic.topic_name, b"") if has_name else topic.topic_id.bytes
                 for answer in topic.partitions:
-                    key = (topic.topic_id.bytes, answer.partition_index)
+                    key = (topic_id, answer.partition_index)
                     if key in sent:
                         done.add(key)
                         self._tell(*sent[key], answer)

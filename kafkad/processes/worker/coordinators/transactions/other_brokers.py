@@ -50,7 +50,9 @@ def _transaction_of(item: _Verification) -> str:
 
 
 class OtherBrokers:
-    """`brokers` are those that live."""
+    """`brokers` are those that live. `verifies`: whether their coordinators know how to verify a transaction; otherwise
+    none is, as in Apache Kafka when the other broker is too old.
+    """
 
     def __init__(
         self,
@@ -59,11 +61,13 @@ class OtherBrokers:
         listener: str,
         timeout_ms: int,
         *,
+        verifies: bool,
         brokers: Callable[[], Mapping[int, Broker]],
     ) -> None:
         self.has_heard = False
         """An answer came, and nobody has worked on what follows from it."""
         self._listener = listener
+        self._verifies = verifies
         self._timeout_ms = timeout_ms
         self._brokers = brokers
         self._to_writers = BrokerConnections(loop, f"broker-{broker_id}-txn-marker-sender")
@@ -78,6 +82,9 @@ class OtherBrokers:
 
     def verify(self, broker: int, question: PartitionsToVerify, answered: Codes) -> None:
         """Ask the transaction coordinator on `broker`. Sent when the pass ends."""
+        if not self._verifies and not question.adds:
+            answered([ErrorCode.NONE] * len(question.partitions))
+            return
         self._verifications.add(broker, (question, answered))
 
     def metadata_changed(self) -> None:
