@@ -163,3 +163,21 @@ def test_a_broker_that_is_drained_has_no_partition(cluster: Cluster) -> None:
     cluster.produce(3, range(300, 600))
     refused = CliRunner().invoke(main, ["brokers", "drain", "9", "--bootstrap-server", cluster.brokers[2].bootstrap])
     assert (refused.exit_code, "there is no broker 9" in refused.stderr) == (1, True)
+
+
+@pytest.mark.timeout(600)
+def test_nodes_that_tools_of_old_write_are_carried_out_and_removed(cluster: Cluster) -> None:
+    """kafka-reassign-partitions.sh and kafka-preferred-replica-election.sh with --zookeeper, as up to Kafka 2.x."""
+    cluster.produce(3, range(300))
+    rows = [{"topic": "t", "partition": 0, "replicas": [3, 1]}, {"topic": "t", "partition": 7, "replicas": [3]}]
+    order = json.dumps({"version": 1, "partitions": rows})
+    cluster.zookeeper.create("/admin/reassign_partitions", order.encode())
+    cluster.wait_until(lambda: cluster.zookeeper.exists("/admin/reassign_partitions") is None, "it is carried out")
+    cluster.wait_until(lambda: replicas(cluster, 2) == [[3, 1], [2, 1], [1, 2]], "it is where the node says")
+
+    cluster.wait_until(lambda: cluster.leaders(2, "t")[0] == 1, "the leader of before leads on, as it is in the target")
+    order = json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0}]})
+    cluster.zookeeper.create("/admin/preferred_replica_election", order.encode())
+    cluster.wait_until(lambda: cluster.leaders(2, "t")[0] == 3, "the preferred replica leads")
+    assert cluster.zookeeper.exists("/admin/preferred_replica_election") is None
+    assert cluster.consume(2, "g", 300) == sorted(range(300))

@@ -25,6 +25,8 @@ CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 FEATURES = "/feature"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+REASSIGNMENT = "/admin/reassign_partitions"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DEFAULT_ENTITY = "<default>"
@@ -216,6 +218,30 @@ class BrokerNode(Struct, frozen=True, kw_only=True, omit_defaults=False):
     timestamp: str
 
 
+class ElectedPartition(Struct, frozen=True, kw_only=True):
+    topic: str
+    partition: int
+
+
+class ElectionOrder(Struct, frozen=True, kw_only=True):
+    """Written by tools: whose preferred replicas shall lead."""
+
+    partitions: tuple[ElectedPartition, ...]
+
+
+class ReassignedPartition(Struct, frozen=True, kw_only=True):
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
+class ReassignmentOrder(Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """Written by tools, and by the controller when a part of it is done."""
+
+    version: int = 1
+    partitions: tuple[ReassignedPartition, ...]
+
+
 encode = json.encode
 decode_topic = json.Decoder(TopicNode).decode
 decode_state = json.Decoder(StateNode).decode
@@ -228,6 +254,8 @@ decode_cluster_id = json.Decoder(ClusterIdNode).decode
 decode_controller = json.Decoder(ReadController).decode
 decode_block = json.Decoder(ProducerIdBlockNode).decode
 decode_features = json.Decoder(FeatureNode).decode
+decode_election_order = json.Decoder(ElectionOrder).decode
+decode_reassignment_order = json.Decoder(ReassignmentOrder).decode
 decode_deletion = json.Decoder(DeletionNode).decode
 
 

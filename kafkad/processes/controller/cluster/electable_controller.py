@@ -24,6 +24,7 @@ from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.controller.elected.node_orders import NodeOrders
 from kafkad.core.controller.elected.registrations import live_brokers
 from kafkad.core.controller.features import lacking
 from kafkad.core.controller.image import Broker, MetadataImage
@@ -81,6 +82,7 @@ class ElectableController:
         """By path what was said of a node."""
         self._controller: ElectedController | None = None
         self._tree: MetadataTree | None = None
+        self._orders: NodeOrders | None = None
         self._tables: LiveTables | None = None
         self._view: ControllerView | None = None
         self._registered: Mapping[int, Broker] = {}
@@ -89,7 +91,7 @@ class ElectableController:
 
     def resign(self) -> None:
         """Somebody else is elected, or may be."""
-        self._controller = self._tree = self._tables = self._view = None
+        self._controller = self._tree = self._tables = self._view = self._orders = None
 
     def run(self, store: ZookeeperStore, cluster_id: str, instead_of: int | None = None) -> Outcome:
         """Be elected if nobody is, or only the broker `instead_of`; watch who is."""
@@ -133,6 +135,8 @@ class ElectableController:
         tree.take_log_dir_events()
         self._say(_left_out(left_out.reasons))
         self._view = self._new_view(store, self._controller, self._tables)
+        self._orders = NodeOrders(self._controller, store, term, self._say)
+        self._orders.carry_out()
         log.info("broker %d is the controller now, its epoch is %d", self._broker_id, term.epoch)
         return self._outcome()
 
@@ -241,13 +245,15 @@ class ElectableController:
         return self._outcome()
 
     def tree_changed(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
-        """Another broker may have written a topic, or a deletion: then everything is read again, in a new term."""
+        """Somebody may have written a topic or a deletion: then a new term reads everything. Or a tool an order."""
         controller = self._controller
         if controller is None:
             return Outcome()
         topics, deletions = self._watch_tree(store)
         dying = controller.deletions.keys() | controller.unreadable_topics
         if topics <= controller.image.topics.keys() | dying and deletions <= dying:
+            assert self._orders is not None, "made with the controller"
+            self._orders.carry_out()
             return self._outcome()
         return self.run(store, cluster_id)
 
@@ -327,6 +333,8 @@ class ElectableController:
     def _outcome(self) -> Outcome:
         if self._controller is None:
             return Outcome()
+        if self._orders is not None:
+            self._orders.let_go()
         brokers = self._registered.values()
         addresses = {each.id: (each.epoch, at) for each in brokers if (at := self._address(each)) is not None}
         return Outcome(self._controller.take_requests(), addresses)

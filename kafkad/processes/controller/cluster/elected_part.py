@@ -112,7 +112,7 @@ class ElectedPart:
                 self._do(self._controller.brokers_changed)
             case WatchFired(path=nodes.LOG_DIR_EVENTS):
                 self._do(self._controller.directories_failed)
-            case WatchFired(path=nodes.TOPICS | nodes.DELETIONS):
+            case WatchFired(path=nodes.TOPICS | nodes.DELETIONS | nodes.REASSIGNMENT | nodes.PREFERRED_ELECTION):
                 cluster_id = self._host.image.cluster_id
                 self._do(lambda store: self._controller.tree_changed(store, cluster_id))
 

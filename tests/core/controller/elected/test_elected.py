@@ -82,9 +82,10 @@ class World:
         return self.controller.take_requests()
 
     def alter(self, isr: tuple[int, ...], **changed: int) -> ErrorCode:
-        row = self.row()
+        index = changed.get("index", 0)
+        row = self.row(index)
         wanted = AlterPartitionPartition(
-            partition_index=0,
+            partition_index=index,
             leader_epoch=changed.get("leader_epoch", row.leader_epoch),
             new_isr_with_epochs=tuple(IsrMember(broker_id=each) for each in isr),
             partition_epoch=changed.get("partition_epoch", row.partition_epoch),

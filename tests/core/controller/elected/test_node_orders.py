@@ -1,0 +1,111 @@
+"""Nodes that old tools write: carried out by the controller, and removed when that is done."""
+
+import json
+
+import pytest
+
+from kafkad.core.controller.elected.node_orders import NodeOrders
+from kafkad.core.controller.store import nodes
+from kafkad.core.controller.topics.assignment import Assignment
+from kafkad.core.coordination_store import BadVersion
+from kafkad.core.types import TopicPartition
+from tests.core.controller.elected.test_elected import World, brokers
+
+
+class Ordered:
+    """A world with four brokers, and what its tools have written."""
+
+    def __init__(self) -> None:
+        self.world = World(1, 2, 3, 4)
+        self.world.create((1, 2), (2, 1), (3, 1))
+        self.said: dict[str, str] = {}
+        self.new_term()
+
+    def new_term(self) -> None:
+        self.orders = NodeOrders(self.world.controller, self.world.store, self.world.term, self.said.update)
+
+    def reassign(self, targets: dict[int, Assignment]) -> None:
+        rows = [{"topic": "t", "partition": index, "replicas": list(to)} for index, to in targets.items()]
+        self.world.store.create(nodes.REASSIGNMENT, json.dumps({"version": 1, "partitions": rows}).encode())
+        self.orders.carry_out()
+
+    def left(self) -> dict[int, list[int]] | None:
+        """What the tool finds there; None: no node."""
+        (node,) = self.world.store.get_many([nodes.REASSIGNMENT])
+        if node is None:
+            return None
+        rows = json.loads(node.data)
+        assert rows["version"] == 1
+        return {row["partition"]: row["replicas"] for row in rows["partitions"]}
+
+    def replicas(self) -> list[tuple[int, ...]]:
+        return [row.replicas for row in self.world.controller.image.topics["t"].partitions]
+
+
+@pytest.fixture
+def ordered() -> Ordered:
+    return Ordered()
+
+
+def test_a_reassignment_leaves_its_node_partition_by_partition(ordered: Ordered) -> None:
+    ordered.reassign({0: (3, 2), 1: (1, 2), 9: (1, 2)})
+    assert ordered.replicas() == [(3, 2, 1), (1, 2), (3, 1)]
+    assert ordered.left() == {0: [3, 2]}, "what is done, or can't be, is not there any more"
+    assert "t-9: Unable to find partition" in ordered.said[nodes.REASSIGNMENT]
+    ordered.orders.let_go()
+    assert ordered.left() == {0: [3, 2]}
+    ordered.world.alter((1, 2, 3))
+    ordered.orders.let_go()
+    assert (ordered.replicas()[0], ordered.left()) == ((3, 2), None)
+
+
+def test_a_request_that_says_otherwise_wins(ordered: Ordered) -> None:
+    ordered.reassign({0: (3, 2), 2: (3, 4)})
+    ordered.world.controller.reassign([(TopicPartition("t", 0), (4, 2))])
+    ordered.orders.let_go()
+    assert ordered.left() == {2: [3, 4]}
+    ordered.world.controller.reassign([(TopicPartition("t", 2), None)])
+    ordered.orders.let_go()
+    assert ordered.left() is None
+
+
+def test_the_next_controller_goes_on_with_the_node(ordered: Ordered) -> None:
+    ordered.reassign({0: (3, 2)})
+    ordered.world.fail_over(brokers(1, 2, 3, 4))
+    ordered.new_term()
+    ordered.orders.carry_out()
+    assert ordered.left() == {0: [3, 2]}
+    ordered.world.alter((1, 2, 3))
+    ordered.orders.let_go()
+    assert ordered.left() is None
+
+
+def test_preferred_replicas_lead_again_and_the_node_goes(ordered: Ordered) -> None:
+    ordered.world.controller.brokers_changed(brokers(1, 3, 4))
+    ordered.world.controller.brokers_changed(brokers(1, 2, 3, 4))
+    assert (ordered.world.row(1).leader, ordered.world.row(1).isr) == (1, (1,))
+    ordered.world.alter((1, 2), index=1)
+    elections = [{"topic": "t", "partition": index} for index in (1, 0, 7)]
+    data = json.dumps({"version": 1, "partitions": elections}).encode()
+    ordered.world.store.create(nodes.PREFERRED_ELECTION, data)
+    ordered.orders.carry_out()
+    assert ordered.world.row(1).leader == 2
+    assert ordered.world.store.exists(nodes.PREFERRED_ELECTION) is None
+
+
+def test_nodes_that_cannot_be_read_are_said_and_do_no_harm(ordered: Ordered) -> None:
+    for path in (nodes.REASSIGNMENT, nodes.PREFERRED_ELECTION):
+        ordered.world.store.create(path, b"not JSON")
+    ordered.orders.carry_out()
+    assert set(ordered.said) == {nodes.REASSIGNMENT, nodes.PREFERRED_ELECTION}
+    assert ordered.world.store.exists(nodes.REASSIGNMENT) is not None
+    assert ordered.world.store.exists(nodes.PREFERRED_ELECTION) is None
+
+
+def test_a_controller_whose_term_is_over_changes_no_node(ordered: Ordered) -> None:
+    stale = ordered.orders
+    ordered.world.fail_over(brokers(1, 2, 3, 4))
+    ordered.world.store.create(nodes.PREFERRED_ELECTION, b'{"version":1,"partitions":[]}')
+    with pytest.raises(BadVersion):
+        stale.carry_out()
+    assert ordered.world.store.exists(nodes.PREFERRED_ELECTION) is not None
