@@ -7,12 +7,12 @@ incarnation goes on from there.
 import logging
 
 from kafkad.adapters.links.messaging import PeerChange, PeerGone
-from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Stop, Stopped
+from kafkad.adapters.links.supervision_channel import ChannelClosed, ProcessesChanged, Ready, Reload, Stop, Stopped
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.descriptor_ring import LARGEST_MESSAGE
 from kafkad.adapters.shared_memory.process_registry import CONTROLLER, ProcessKey
 from kafkad.config import BrokerConfig
-from kafkad.config.dynamic import apply_dynamic
+from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import BrokerConfigChanged, BrokersChanged, MetadataGap, Snapshot, apply, decode
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.quotas.replication_quota import FOLLOWER_RATE, share_of_rate
@@ -214,6 +214,9 @@ class FetcherProcess:
                     self._follow_registry()
                 case Stop():
                     self._is_done = True
+                case Reload(static):
+                    self._config = with_static(self._config, static)
+                    self._set_rate()
                 case _:
                     continue
 

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from kafkad.core.controller.deltas import PartitionsChanged
+from kafkad.adapters.links.supervision_channel import Reload
+from kafkad.core.controller.deltas import BrokerConfigChanged, PartitionsChanged
+from kafkad.core.quotas.replication_quota import FOLLOWER_RATE, NO_LIMIT
+from kafkad.processes.fetcher.shell import FetcherProcess
 from tests.processes.fetcher.two_brokers import NAME, TwoBrokers
 from tests.processes.pieces import FETCHER, NETWORK, WORKER
 
@@ -82,3 +85,22 @@ def test_what_only_a_former_leader_has_is_cut(brokers: TwoBrokers) -> None:
     assert brokers.follower is old
     assert [tuple(entry) for entry in old.log().epochs.entries] == [(0, 0), (1, 1)]
     assert old.published(NAME).leo_offset == 3
+
+
+def test_a_changed_file_changes_how_fast_throttled_replicas_are_fetched(brokers: TwoBrokers) -> None:
+    """SIGHUP: the rate of the file holds, until kafka-configs has another one."""
+    follower = brokers.follower
+    fetcher, channel = follower._alive[FETCHER]
+    assert isinstance(fetcher, FetcherProcess)
+
+    def rate_is(expected: int) -> None:
+        brokers.run(lambda: fetcher._quota.rate == expected, f"the rate is {expected}")
+
+    rate_is(NO_LIMIT)
+    channel.send(Reload({**follower.config.texts.static, FOLLOWER_RATE: "3000"}))
+    rate_is(3000)
+    follower.publish(BrokerConfigChanged("", {FOLLOWER_RATE: "5000"}), to=(WORKER, NETWORK, FETCHER))
+    rate_is(5000)
+    channel.send(Reload(dict(follower.config.texts.static)))
+    follower.publish(BrokerConfigChanged("", {}), to=(WORKER, NETWORK, FETCHER))
+    rate_is(NO_LIMIT)
