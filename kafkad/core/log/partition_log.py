@@ -186,26 +186,26 @@ class PartitionLog:
         log_append_time_ms = header.max_timestamp if header.is_log_append_time else NO_TIMESTAMP
         return AppendInfo(base_offset, self.log_end_offset - 1, log_append_time_ms, self.log_start_offset, False)
 
-    def write_batch(self, batch: memoryview, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """Append one batch with its offsets to the active segment, then update all that is derived from the log."""
-        last_offset = base_offset + header.last_offset_delta
-        max_timestamp = header.max_timestamp
+    def write_batch(
+        self, batch: memoryview, header: BatchHeader, base_offset: int, now_ms: int, *, is_written: bool = False
+    ) -> None:
+        """Append one batch with its offsets to the active segment, unless it is there, and update what is derived."""
+        last_offset, size = base_offset + header.last_offset_delta, len(batch)
         segment = self.segments.active
         if not segment.is_prepared:
             segment.prepare_append()
-        size = len(batch)
-        if segment.should_roll(
-            self.config, size=size, max_timestamp=max_timestamp, last_offset=last_offset, now_ms=now_ms
+        if not is_written and segment.should_roll(
+            self.config, size=size, max_timestamp=header.max_timestamp, last_offset=last_offset, now_ms=now_ms
         ):
             segment = self.roll(base_offset, now_ms)
         marker = None
         if header.attributes & CONTROL_FLAG:
             marker = write_control(segment, self.producers, batch, header, base_offset)
-        else:
+        elif not is_written:
             segment.log.write_at((batch,), segment.size)
         place = LogPosition(base_offset, segment.base_offset, segment.size)
         self._recent.append(place)
-        segment.count_batch(last_offset, max_timestamp, size)
+        segment.count_batch(last_offset, header.max_timestamp, size)
         self.log_end_offset = last_offset + 1
         if header.producer_id >= 0:
             if marker is not None:

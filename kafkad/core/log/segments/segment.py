@@ -116,15 +116,29 @@ class Segment:
 
     # Appending.
 
-    def should_roll(self, config: LogConfig, *, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
-        """Whether these records must go to a new segment."""
+    def should_roll(
+        self,
+        config: LogConfig,
+        *,
+        size: int,
+        max_timestamp: int,
+        last_offset: int,
+        now_ms: int,
+        ahead: int = 0,
+        first_ahead: int = NO_TIMESTAMP,
+    ) -> bool:
+        """Whether these records must go to a new segment, when `ahead` bytes are in it before them. If it is empty now,
+        `first_ahead` is the timestamp of the first batch of those.
+        """
         if last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET or self.is_index_full:
             return True
-        if self.size == 0:
+        before = self.size + ahead
+        if before == 0:
             return False
-        if self.size > config.segment_bytes - size:
+        if before > config.segment_bytes - size:
             return True
-        waited = max_timestamp - self.first_timestamp if self.first_timestamp >= 0 else now_ms - self.created_ms
+        first = self.first_timestamp if self.size else first_ahead
+        waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         most_ms = config.most_segment_ms
         if config.segment_jitter_ms:
             most_ms -= int(self.roll_jitter * min(config.segment_jitter_ms, most_ms))
