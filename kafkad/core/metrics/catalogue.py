@@ -3,7 +3,7 @@
 Names are Apache Kafka's MBeans and what the common exporter rules make of them, so dashboards go on working. Each line
 is one metric; its constant is the index of its first word: `block[MESSAGES_IN] += count`. Where a metric has labels,
 functions such as `request_index` give the word. All blocks are summed, unless a row says otherwise. Metrics that no
-process counts yet (unclean elections) have no row: a 0 would say that all is well.
+process counts have no row: a 0 would say that all is well.
 """
 
 from bisect import bisect_left
@@ -88,6 +88,16 @@ OFFLINE_PARTITIONS = _block.gauge(
     "kafka_controller_kafkacontroller_offlinepartitionscount",
     _CONTROLLER + "OfflinePartitionsCount",
     "Partitions without a leader.",
+)
+UNCLEAN_ELECTIONS = _block.counter(
+    "kafka_controller_controllerstats_uncleanleaderelections",
+    "kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec",
+    "Leaders elected outside of the in-sync replicas: records were lost.",
+)
+REASSIGNING_PARTITIONS = _block.gauge(
+    "kafka_server_replicamanager_reassigningpartitions",
+    _REPLICAS + "ReassigningPartitions",
+    "Partitions that this broker leads and that are being reassigned.",
 )
 GLOBAL_TOPICS = _block.gauge(
     "kafka_controller_kafkacontroller_globaltopiccount",

@@ -278,7 +278,7 @@ class ControllerEvents:
 
     def _count(self) -> None:
         self._block[ACTIVE_CONTROLLER] = 1
-        count_partitions(self._context.block, self._controller.image, self._offline)
+        count_partitions(self._block, self._controller.image, self._offline, self._context.config.node_id)
 
     def finish_pass(self, now_ms: int) -> None:
         """Go on with expensive work, and with work that waited for other processes or for a time."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from kafkad.core.controller import deltas
 from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.elected.announcements import Announcer, Request, Rows
+from kafkad.core.controller.elections import unclean_elections
 from kafkad.core.controller.electorate import Electorate
 from kafkad.core.controller.features import lacking
 from kafkad.core.controller.image import Broker, MetadataImage, Partition, Topic
@@ -35,6 +36,7 @@ class AnnouncingController(Controller):
         image: MetadataImage,
         announcer: Announcer,
     ) -> None:
+        self._unclean_elections = 0
         super().__init__(
             settings=settings,
             tree=tree,
@@ -104,6 +106,15 @@ class AnnouncingController(Controller):
 
     def _electorate(self) -> Electorate:
         return Electorate(self._election, self.image.brokers, self._shutting_down, self._announcer.offline)
+
+    def _publish(self, changes: tuple[deltas.Change, ...]) -> None:
+        self._unclean_elections += unclean_elections(self.image, changes)
+        super()._publish(changes)
+
+    def take_unclean_elections(self) -> int:
+        """How many there were since."""
+        taken, self._unclean_elections = self._unclean_elections, 0
+        return taken
 
     def _change_states(self, following: Callable[[TopicPartition, Partition], PartitionState | None]) -> None:
         states: dict[TopicPartition, PartitionState] = {}

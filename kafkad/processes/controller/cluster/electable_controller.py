@@ -36,6 +36,7 @@ from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat, NoNode
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.metrics.catalogue import UNCLEAN_ELECTIONS
 from kafkad.core.types import TopicPartition
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
@@ -331,10 +332,10 @@ class ElectableController:
         return self._outcome()
 
     def _outcome(self) -> Outcome:
-        if self._controller is None:
+        if self._controller is None or self._orders is None:
             return Outcome()
-        if self._orders is not None:
-            self._orders.let_go()
+        self._orders.let_go()
+        self._context.block[UNCLEAN_ELECTIONS] += self._controller.take_unclean_elections()
         brokers = self._registered.values()
         addresses = {each.id: (each.epoch, at) for each in brokers if (at := self._address(each)) is not None}
         return Outcome(self._controller.take_requests(), addresses)

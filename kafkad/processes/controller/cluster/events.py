@@ -16,6 +16,7 @@ from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.errors import ErrorCode
+from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_request, unauthorized, write_response
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
@@ -303,7 +304,7 @@ class HostEvents:
         self._handover.keep(self._hosting.slots_ever_used, self._offline)
 
     def _count(self) -> None:
-        count_partitions(self._context.block, self._hosting.image, self._offline)
+        count_partitions(self._context.block, self._hosting.image, self._offline, self.broker_id)
 
     def finish_pass(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -317,6 +318,7 @@ class HostEvents:
         self._requests.send_ready(applied, now_ms)
         if self._elected is not None:
             self._elected.finish_pass(now_ms)
+            self._context.block[ACTIVE_CONTROLLER] = self._elected.is_elected
         self._checkpoints.write_due(self._hosting.image, now_ms)
 
     @property

@@ -54,6 +54,9 @@ class Host(Protocol):
 class Elected(Protocol):
     """What the host tells the elected part."""
 
+    @property
+    def is_elected(self) -> bool: ...
+
     def registered(self, broker: Broker, now_ms: int) -> None:
         """The broker has a (new) registration: be a candidate, watch."""
 

@@ -134,3 +134,14 @@ def test_what_another_controller_wrote_is_kept(world: World) -> None:
     world.store.set_data(path, told % RECOVERED)
     world.fail_over(brokers(3))
     assert (world.row().leader, world.row().leader_recovery_state) == (3, RECOVERED)
+
+
+def test_unclean_elections_are_counted_and_others_are_not(world: World) -> None:
+    controller = world.controller
+    assert controller.take_unclean_elections() == 0, "elections among replicas in sync are no losses"
+    controller.configs_changed({"t": UNCLEAN}, {}, controller.settings)
+    assert world.row().leader == 2
+    assert (controller.take_unclean_elections(), controller.take_unclean_elections()) == (1, 0)
+    world.alter((2, 3))
+    controller.brokers_changed(brokers(1, 3))
+    assert (world.row().leader, controller.take_unclean_elections()) == (3, 0)

@@ -1,0 +1,41 @@
+"""Gauges of the metadata, as each broker counts them."""
+
+from uuid import UUID
+
+import pytest
+from msgspec import structs
+
+from kafkad.adapters.shared_memory.counters import WORDS_PER_BLOCK
+from kafkad.core.controller.image import NO_LEADER, MetadataImage, Partition, Topic
+from kafkad.core.metrics.catalogue import GLOBAL_PARTITIONS, OFFLINE_PARTITIONS, REASSIGNING_PARTITIONS
+from kafkad.processes.controller.gauges import count_partitions
+
+
+def _row(index: int, leader: int) -> Partition:
+    replicas = (1, 2)
+    return Partition(
+        index=index,
+        slot=index,
+        owner=0,
+        log_dir=0,
+        leader=leader,
+        leader_epoch=0,
+        partition_epoch=0,
+        replicas=replicas,
+        isr=replicas,
+    )
+
+
+@pytest.mark.parametrize(("broker", "reassigning"), [(1, 2), (2, 1), (3, 0)])
+def test_the_leader_of_a_partition_counts_it_while_it_is_reassigned(broker: int, reassigning: int) -> None:
+    rows = (
+        structs.replace(_row(0, 1), adding=(3,)),
+        structs.replace(_row(1, 1), removing=(2,)),
+        structs.replace(_row(2, 2), adding=(3,), removing=(1,)),
+        structs.replace(_row(3, NO_LEADER), adding=(3,)),
+        _row(4, 1),
+    )
+    topic = Topic(name="t", id=UUID(int=1), partitions=rows, configs={})
+    block = memoryview(bytearray(8 * WORDS_PER_BLOCK)).cast("Q")
+    count_partitions(block, MetadataImage(topics={"t": topic}), (), broker)
+    assert (block[REASSIGNING_PARTITIONS], block[OFFLINE_PARTITIONS], block[GLOBAL_PARTITIONS]) == (reassigning, 1, 5)
