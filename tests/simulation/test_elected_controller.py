@@ -62,7 +62,7 @@ from kafkad.plugins.leader_election import PreferredReplica
 SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
 FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
 AT_ONCE = 50
-STEPS = 60
+STEPS = 90
 BROKERS = range(1, 5)
 TOPICS = ("a", "b", "unclean")
 UNCLEAN = {"unclean.leader.election.enable": "true"}
@@ -289,14 +289,13 @@ class ClusterRun:
             self.leaders_are_balanced,
             self.partitions_are_reassigned,
             self.partitions_are_reassigned,
-            self.leader_asks,
-            self.leader_asks,
+            *[self.leader_asks] * 6,
             self.controller_changes,
             self.earlier_controller_writes,
             self.preferred_replicas_are_elected,
             self.store_will_fail,
             self.stranger_writes,
-            *[self.request_arrives] * 8,
+            *[self.request_arrives] * 16,
         )
         self.isr_may_grow = False
         try:
@@ -412,13 +411,17 @@ class ClusterRun:
         self.controller.elect_leaders(None, ElectionType.PREFERRED)
 
     def leader_asks(self) -> None:
-        """A leader as it knows itself, perhaps no longer one; perhaps with what it asked for long ago."""
+        """A leader as it knows itself, perhaps no longer one; perhaps with what it asked for long ago.
+
+        Now and then it is a follower, which has no say.
+        """
+        is_leader = self.random.random() < 0.9
         led = [
             (broker, topic_id, state)
             for broker in self.brokers.values()
             if broker.is_alive
             for topic_id, state in broker.roles.values()
-            if state.leader == broker.id
+            if (state.leader == broker.id) == is_leader
         ]
         if led:
             broker, topic_id, state = self.random.choice(led)
@@ -439,13 +442,17 @@ class ClusterRun:
 
     def answer_leader(self, request: AlterPartitionRequest) -> None:
         before = self.stored()
+        live = set(self.controller.image.brokers)
         response = self.controller.alter_partitions(request)
         ((wanted,),) = (topic.partitions for topic in request.topics)
         at = request.topics[0].topic_id, wanted.partition_index
         if before != self.stored():
+            assert at in before, f"{at}: a state that nobody can read was overwritten"
             decided_on = before[at].state.leader, before[at].state.leader_epoch, before[at].version
             asked_on = request.broker_id, wanted.leader_epoch, wanted.partition_epoch
             assert decided_on == asked_on, f"{at}: {asked_on} changed {decided_on}"
+            joined = {each.broker_id for each in wanted.new_isr_with_epochs} - set(before[at].state.isr)
+            assert joined <= live, f"{at}: {joined} came in sync, alive are {live}"
         broker = self.brokers[request.broker_id]
         if response.error_code is not ErrorCode.NONE or request.broker_epoch != broker.epoch:
             return

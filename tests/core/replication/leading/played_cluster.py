@@ -131,12 +131,13 @@ class PlayedCluster:
     def _asked(self, broker: int, wanted: PartitionState) -> None:
         code, state = ErrorCode.NONE, self.state
         luck = self.random.random()
-        if luck < 0.05:
-            code = ErrorCode.INELIGIBLE_REPLICA
-        elif wanted.leader_epoch != state.leader_epoch:
+        # In the order in which controllers look: who is asked again for what was granted does not say INELIGIBLE.
+        if wanted.leader_epoch != state.leader_epoch:
             code = ErrorCode.FENCED_LEADER_EPOCH
         elif wanted.partition_epoch != state.partition_epoch:
             code = ErrorCode.INVALID_UPDATE_VERSION
+        elif luck < 0.05:
+            code = ErrorCode.INELIGIBLE_REPLICA
         else:
             self.changes += 1
             state = self.state = wanted._replace(partition_epoch=wanted.partition_epoch + 1)

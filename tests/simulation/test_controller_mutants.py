@@ -1,0 +1,229 @@
+"""Controllers of a cluster with one rule broken each: the seeds of `test_elected_controller` find out every one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from kafkad.core.cluster.control_requests import AlterPartitionPartition
+from kafkad.core.controller.elected import announcing, reassigning
+from kafkad.core.controller.elected.announcements import Announcer
+from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.controller.electorate import Electorate
+from kafkad.core.controller.image import NO_LEADER, Partition, Topic
+from kafkad.core.controller.partition_rows import state_of
+from kafkad.core.controller.startup import term
+from kafkad.core.controller.store.stored_metadata import PartitionState
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
+from kafkad.core.coordination_store import Change, Check, CoordinationError, CoordinationStore, Outcome
+from kafkad.core.errors import ErrorCode
+from kafkad.core.types import RECOVERED, BrokerId, TopicPartition
+from tests.simulation import test_elected_controller
+from tests.simulation.test_elected_controller import UnreliableStore, play
+
+SEEDS = 600
+Patch = pytest.MonkeyPatch
+
+
+def _elects_outside_of_the_isr(patch: Patch) -> None:
+    def elect(_strategy: object, *, assignment: Sequence[BrokerId], live: frozenset[BrokerId], **_: object) -> object:
+        return next((each for each in assignment if each in live), None)
+
+    patch.setattr("kafkad.core.controller.electorate.elect", elect)
+
+
+def _takes_all_who_live_for_in_sync(patch: Patch) -> None:
+    """Whoever is elected begins with every live replica."""
+    next_state = Electorate.next_state
+
+    def everybody(
+        self: Electorate, at: TopicPartition, assignment: Assignment, state: PartitionState, *, unclean: bool = False
+    ) -> PartitionState | None:
+        moved = next_state(self, at, assignment, state, unclean=unclean)
+        isr = tuple(each for each in assignment if self.is_online(at, each))
+        return None if moved is None else replace(moved, isr=isr or moved.isr)
+
+    patch.setattr(Electorate, "next_state", everybody)
+
+
+def _forgets_who_was_in_sync_last(patch: Patch) -> None:
+    """The ISR of a partition without live replicas is empty, so that any of them may lead."""
+    next_state = Electorate.next_state
+
+    def nobody(
+        self: Electorate, at: TopicPartition, assignment: Assignment, state: PartitionState, *, unclean: bool = False
+    ) -> PartitionState | None:
+        moved = next_state(self, at, assignment, state, unclean=unclean)
+        return None if moved is None else replace(moved, isr=tuple(e for e in moved.isr if self.is_online(at, e)))
+
+    patch.setattr(Electorate, "next_state", nobody)
+
+
+def _elects_in_the_same_epoch(patch: Patch) -> None:
+    next_state = Electorate.next_state
+
+    def same(
+        self: Electorate, at: TopicPartition, assignment: Assignment, state: PartitionState, *, unclean: bool = False
+    ) -> PartitionState | None:
+        moved = next_state(self, at, assignment, state, unclean=unclean)
+        return None if moved is None else replace(moved, leader_epoch=state.leader_epoch)
+
+    patch.setattr(Electorate, "next_state", same)
+
+
+def _says_nothing_of_unclean_elections(patch: Patch) -> None:
+    patch.setattr("kafkad.core.controller.electorate.RECOVERING", RECOVERED)
+
+
+def _elects_who_cannot_read_its_directory(patch: Patch) -> None:
+    patch.setattr(Electorate, "_electable", lambda self, _at: self._live)
+
+
+def _writes_after_its_term(patch: Patch) -> None:
+    """No write looks whether the term is over; partition epochs do not either."""
+
+    def pipelined(
+        self: UnreliableStore, changes: Sequence[Change], *, guard: Check | None = None
+    ) -> list[Outcome | CoordinationError]:
+        return pipeline(self, changes)
+
+    pipeline = UnreliableStore.pipelined
+    patch.setattr(UnreliableStore, "pipelined", pipelined)
+    patch.setattr(MetadataTree, "_commit", lambda self, changes: self._store.transaction(list(changes)))
+
+
+def _begins_a_term_in_the_epoch_of_the_last(patch: Patch) -> None:
+    def claim(store: CoordinationStore, broker_id: int, now_ms: int) -> term.Term:
+        claimed = before(store, broker_id, now_ms)
+        store.set_data("/controller_epoch", b"1")
+        return term.Term(1, Check("/controller_epoch", claimed.guard.version + 1))
+
+    before = term.claim
+    patch.setattr(test_elected_controller, "claim", claim)
+
+
+def _overwrites_states_that_it_has_not_seen(patch: Patch) -> None:
+    set_states = MetadataTree.set_states
+
+    def overwrite(self: MetadataTree, states: Mapping[TopicPartition, PartitionState]) -> None:
+        set_states(self, {at: replace(state, partition_epoch=-1) for at, state in states.items()})
+
+    patch.setattr(MetadataTree, "set_states", overwrite)
+
+
+def _check_but(allowed: ErrorCode) -> Callable[[Patch], None]:
+    check = ElectedController._check
+
+    def gentle(self: ElectedController, sender: int, topic: Topic | None, wanted: AlterPartitionPartition) -> ErrorCode:
+        code = check(self, sender, topic, wanted)
+        return ErrorCode.NONE if code is allowed else code
+
+    return lambda patch: patch.setattr(ElectedController, "_check", gentle)
+
+
+def _elects_who_shuts_down(patch: Patch) -> None:
+    def everybody(self: ElectedController) -> Electorate:
+        return Electorate(self._election, self.image.brokers, frozenset(), self._announcer.offline)
+
+    patch.setattr(announcing.AnnouncingController, "_electorate", everybody)
+
+
+def _tells_newcomers_nothing(patch: Patch) -> None:
+    def tell(self: ElectedController, brokers: Sequence[int] | None = None) -> None:
+        if brokers is None:
+            before(self)
+
+    before = ElectedController.tell_everything
+    patch.setattr(ElectedController, "tell_everything", tell)
+
+
+def _tells_suspects_nothing(patch: Patch) -> None:
+    def live_only(self: Announcer, *args: object, **named: object) -> object:
+        told = roles(self, *args, **named)  # type: ignore[arg-type]
+        return [row for row in told if row[0] not in self.gone]
+
+    roles = Announcer.roles
+    patch.setattr(Announcer, "roles", live_only)
+
+
+def _forgets_a_deletion_before_all_have_made_it(patch: Patch) -> None:
+    def at_once(self: ElectedController, name: str, _partitions: Sequence[int]) -> bool:
+        return all_of_it(self, name, set(self.deletions[name].remaining) if name in self.deletions else ())  # type: ignore[arg-type]
+
+    all_of_it = ElectedController.partitions_deleted
+    patch.setattr(ElectedController, "partitions_deleted", at_once)
+
+
+def _ends_a_reassignment_early(patch: Patch) -> None:
+    """As soon as one of the new replicas could lead."""
+
+    def ended(
+        electorate: Electorate, at: TopicPartition, row: Partition, wanted: ReplicaAssignment
+    ) -> reassigning.Step | None:
+        target = wanted.target
+        if not target or set(target).isdisjoint(row.isr):
+            return None
+        state = electorate.reassigned_state(at, target, state_of(row))
+        if state.leader == NO_LEADER:
+            return None
+        return reassigning._step(at, row, state, ReplicaAssignment(target))
+
+    patch.setattr(reassigning, "ended", ended)
+
+
+def _stores_assignments_before_states(patch: Patch) -> None:
+    """Who reads the tree in between takes the new replicas for those of the old epoch."""
+    take, set_states = reassigning.ReassigningController._take, MetadataTree.set_states
+    set_assignments = MetadataTree.set_all_assignments
+
+    def reversed_take(self: reassigning.ReassigningController, steps: Sequence[reassigning.Step]) -> None:
+        later: list[Mapping[TopicPartition, PartitionState]] = []
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(MetadataTree, "set_states", lambda _self, states: later.append(states))
+            inner.setattr(MetadataTree, "set_all_assignments", assignments_first(later))
+            take(self, steps)
+
+    def assignments_first(later: list[Mapping[TopicPartition, PartitionState]]) -> Callable[..., None]:
+        def write(self: MetadataTree, topics: Mapping[str, object]) -> None:
+            set_assignments(self, topics)  # type: ignore[arg-type]
+            for states in later:
+                set_states(self, states)
+
+        return write
+
+    patch.setattr(reassigning.ReassigningController, "_take", reversed_take)
+
+
+MUTANTS: dict[str, Callable[[Patch], None]] = {
+    "elects outside of the ISR": _elects_outside_of_the_isr,
+    "takes all who live for in sync": _takes_all_who_live_for_in_sync,
+    "forgets who was in sync last": _forgets_who_was_in_sync_last,
+    "elects in the same epoch": _elects_in_the_same_epoch,
+    "says nothing of unclean elections": _says_nothing_of_unclean_elections,
+    "elects who cannot read its directory": _elects_who_cannot_read_its_directory,
+    "writes after its term": _writes_after_its_term,
+    "begins a term in the epoch of the last": _begins_a_term_in_the_epoch_of_the_last,
+    "overwrites states that it has not seen": _overwrites_states_that_it_has_not_seen,
+    "takes an ISR of an earlier leader epoch": _check_but(ErrorCode.FENCED_LEADER_EPOCH),
+    "takes an ISR of an earlier partition epoch": _check_but(ErrorCode.INVALID_UPDATE_VERSION),
+    "takes an ISR of who does not lead": _check_but(ErrorCode.INVALID_REQUEST),
+    "takes the dead into the ISR": _check_but(ErrorCode.INELIGIBLE_REPLICA),
+    "elects who shuts down": _elects_who_shuts_down,
+    "tells newcomers nothing": _tells_newcomers_nothing,
+    "tells suspects nothing": _tells_suspects_nothing,
+    "forgets a deletion before all have made it": _forgets_a_deletion_before_all_have_made_it,
+    "ends a reassignment early": _ends_a_reassignment_early,
+    "stores assignments before states": _stores_assignments_before_states,
+}
+"""Not among them: a controller that sends no StopReplica to replicas which a reassignment removed. Brokers see in
+UpdateMetadata that they have no replica any more.
+"""
+
+
+@pytest.mark.parametrize("broken", MUTANTS.values(), ids=MUTANTS.keys())
+def test_a_faulty_controller_is_found_out(broken: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    broken(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(SEEDS):
+            play(seed)
