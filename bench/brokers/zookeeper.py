@@ -29,9 +29,17 @@ class TlsFiles(NamedTuple):
 
 class ZookeeperServer:
     def __init__(
-        self, directory: Path, address: str = "127.0.0.1", on_host: Sequence[str] = (), tls: TlsFiles | None = None
+        self,
+        directory: Path,
+        address: str = "127.0.0.1",
+        on_host: Sequence[str] = (),
+        tls: TlsFiles | None = None,
+        members: str = "",
     ) -> None:
-        """`on_host`: what a command begins with that runs where the address is. With `tls` it also serves TLS."""
+        """`on_host`: what a command begins with that runs where the address is. With `tls` it also serves TLS.
+
+        `members` are the lines about an ensemble: then it serves once there are enough of them (`wait_until_serving`).
+        """
         java = shutil.which("java")
         missing = [name for name in JARS if not (JAR_DIRECTORY / name).exists()]
         assert java and not missing, f"ZooKeeper can't be started: java={java}, missing jars {missing}"
@@ -47,7 +55,7 @@ class ZookeeperServer:
             "4lw.commands.whitelist=srvr\n"
             "maxClientCnxns=0\n"
             "minSessionTimeout=400\n"
-            "maxSessionTimeout=60000\n" + ("" if tls is None else self._tls(tls))
+            "maxSessionTimeout=60000\n" + ("" if tls is None else self._tls(tls)) + members
         )
         (directory / "log4j.properties").write_text(
             "log4j.rootLogger=WARN, C\n"
@@ -60,14 +68,16 @@ class ZookeeperServer:
         # Nobody cuts its power, and a slow disk must not end sessions.
         options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"]
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        self._command = [*on_host, java, *options, "-cp", classpath, main, str(directory / "zoo.cfg")]
         self._log = (directory / "log").open("wb")
+        self.start()
+        if not members:
+            self.wait_until_serving()
+
+    def start(self) -> None:
         self._process = subprocess.Popen(
-            [*on_host, java, *options, "-cp", classpath, main, str(directory / "zoo.cfg")],
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
+            self._command, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
         )
-        self._wait_until_serving()
 
     @property
     def hosts(self) -> str:
@@ -95,13 +105,22 @@ class ZookeeperServer:
     def resume(self) -> None:
         os.kill(self._process.pid, signal.SIGCONT)
 
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(20)
+
+    @property
+    def leads(self) -> bool:
+        """The other members of its ensemble follow it."""
+        return b"Mode: leader" in _four_letters(self._address, self.port, b"srvr")
+
     def stop(self) -> None:
         self.resume()
         self._process.terminate()
         self._process.wait(20)
         self._log.close()
 
-    def _wait_until_serving(self) -> None:
+    def wait_until_serving(self) -> None:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             assert self._process.poll() is None, (self._directory / "log").read_text()

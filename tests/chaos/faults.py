@@ -5,10 +5,10 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from tests.chaos.hosts import ZOOKEEPER, HostedBroker, HostedCluster
+from tests.chaos.hosts import ZOOKEEPERS, HostedBroker, HostedCluster
 from tests.chaos.network import How
 from tests.chaos.workload import Promises
 from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS
@@ -41,6 +41,10 @@ class Faults:
             self.broker_hangs_for_longer_than_its_session,
             self.zookeeper_hangs_for_a_moment,
             self.zookeeper_hangs_for_longer_than_sessions,
+            self.zookeepers_leader_is_killed,
+            self.zookeepers_leader_is_cut_off_from_the_others,
+            self.ensemble_is_lost_and_comes_back,
+            self.there_are_two_controllers,
             self.all_are_killed,
             self.broker_and_zookeeper_are_cut_off_from_each_other,
             self.two_brokers_are_cut_off_from_each_other,
@@ -48,6 +52,8 @@ class Faults:
             self.broker_hears_clients_only,
             self.broker_is_unplugged,
             self.disk_is_full,
+            self.disk_is_slow,
+            self.disk_stands_still,
             self.clock_jumps,
         )
         until = time.monotonic() + seconds
@@ -117,17 +123,52 @@ class Faults:
         self._wait(seconds)
         self._cluster.server.resume()
 
+    def zookeepers_leader_is_killed(self) -> None:
+        """The others elect one of them, and sessions go on there."""
+        leader = self._cluster.ensemble.leader()
+        if leader is not None:
+            leader[1].kill()
+            self._wait(self._random.uniform(0, LONG_S))
+            leader[1].start()
+
+    def zookeepers_leader_is_cut_off_from_the_others(self) -> None:
+        """It has no quorum any more, and those that are connected to it have to go elsewhere."""
+        leader = self._cluster.ensemble.leader()
+        if leader is not None:
+            self._cut_both_ways(leader[0], [host for host in ZOOKEEPERS if host != leader[0]])
+
+    def ensemble_is_lost_and_comes_back(self) -> None:
+        for server in self._cluster.ensemble.servers.values():
+            server.kill()
+        self._wait(self._random.uniform(0, LONG_S * 2))
+        for server in self._cluster.ensemble.servers.values():
+            server.start()
+
+    def there_are_two_controllers(self) -> None:
+        """One hangs until another is elected, then goes on with what it was about to tell brokers."""
+        number = self._cluster.active_controller()
+        hung = [] if number is None else self._cluster.hosted[number].tree()[1:]
+        pids = [process.pid for process in hung if process.name == "controller"]
+        for pid in pids:
+            _signal(pid, signal.SIGSTOP)
+        until = time.monotonic() + LONG_S
+        while self._cluster.active_controller() in (number, None) and time.monotonic() < until:
+            self._wait(0.05)
+        for pid in pids:
+            _signal(pid, signal.SIGCONT)
+
     def broker_and_zookeeper_are_cut_off_from_each_other(self) -> None:
-        self._cut_both_ways(self._any().folder.name, ZOOKEEPER)
+        self._cut_both_ways(self._any().folder.name, ZOOKEEPERS)
 
     def two_brokers_are_cut_off_from_each_other(self) -> None:
         one, other = self._random.sample([broker.folder.name for broker in self._cluster.hosted.values()], 2)
-        self._cut_both_ways(one, other)
+        self._cut_both_ways(one, [other])
 
-    def _cut_both_ways(self, one: str, other: str) -> None:
+    def _cut_both_ways(self, one: str, others: Sequence[str]) -> None:
         how = self._random.choice(HOW)
-        self._cluster.network.cut(one, [other], how)
-        self._cluster.network.cut(other, [one], how)
+        self._cluster.network.cut(one, others, how)
+        for other in others:
+            self._cluster.network.cut(other, [one], how)
         self._heal_later()
 
     def one_broker_does_not_hear_another(self) -> None:
@@ -139,7 +180,7 @@ class Faults:
         """It leads on for its clients, until its session is over by its own clock."""
         deaf = self._any().folder.name
         others = [broker.folder.name for broker in self._cluster.hosted.values() if broker.folder.name != deaf]
-        self._cluster.network.cut(deaf, [ZOOKEEPER, *others], self._random.choice(HOW))
+        self._cluster.network.cut(deaf, [*ZOOKEEPERS, *others], self._random.choice(HOW))
         self._heal_later()
 
     def broker_is_unplugged(self) -> None:
@@ -157,6 +198,25 @@ class Faults:
         self._wait(self._random.uniform(SHORT_S, LONG_S * 2))
         broker.empty_disk()
         self.start_what_ended()
+
+    def disk_is_slow(self) -> None:
+        """Now and then a write takes up to half a second."""
+        broker = self._any()
+        until = time.monotonic() + self._random.uniform(SHORT_S, LONG_S * 2)
+        while time.monotonic() < until:
+            self._frozen(broker, self._random.uniform(0.02, 0.5))
+            self._wait(self._random.uniform(0.01, 0.1))
+
+    def disk_stands_still(self) -> None:
+        """Longer than its processes may be silent, perhaps."""
+        self._frozen(self._any(), self._random.uniform(SHORT_S, LONG_S * 2))
+
+    def _frozen(self, broker: HostedBroker, seconds: float) -> None:
+        broker.freeze_disk()
+        try:
+            self._wait(seconds)
+        finally:
+            broker.thaw_disk()
 
     def clock_jumps(self) -> None:
         """Less than the hour by which a record may be ahead of its broker."""

@@ -1,21 +1,27 @@
-"""A cluster each broker of which, and its ZooKeeper, has a host of its own: a network address, and of brokers a small
+"""A cluster each broker of which, and each ZooKeeper, has a host of its own: a network address, and of brokers a small
 disk and a clock.
 """
 
+import json
+import os
 import subprocess
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from errno import ENOSPC
 from pathlib import Path
 
-from bench.brokers.zookeeper import ZookeeperServer
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from tests.chaos.ensemble import Ensemble
 from tests.chaos.network import Network
 from tests.daemon.cluster_broker import KafkadInCluster
 from tests.daemon.test_cluster_transactions import Transactional
 
-ZOOKEEPER = "zookeeper"
+ZOOKEEPERS = ("zookeeper-1", "zookeeper-2", "zookeeper-3")
 DISK_MB = 1_024
-_CHUNK = bytes(1 << 20)
+ASKED_S = 5.0
+_CHUNKS = (64 << 20, 1 << 20, 4096)
 _CLOCK = Path(__file__).parent / "clock"
 
 
@@ -25,7 +31,8 @@ class HostedBroker(KafkadInCluster):
         self.host = network.address(folder.name)
         self._on_host = network.on(folder.name)
         self.log_dir = folder / "disk" / "data"
-        self._filler = folder / "disk" / "filler"
+        self._disk = folder / "disk"
+        self._filler = self._disk / "filler"
         self._clock = folder / "clock"
         self.set_clock(0)
 
@@ -39,35 +46,63 @@ class HostedBroker(KafkadInCluster):
             file.write(wrong_by_ms.to_bytes(8, "little", signed=True))
 
     def fill_disk(self) -> None:
-        try:
-            with self._filler.open("wb", buffering=0) as file:
-                while file.write(_CHUNK) > 0:
-                    pass
-        except OSError as full:
-            if full.errno != ENOSPC:
-                raise
+        size = 0
+        with self._filler.open("wb") as file:
+            for chunk in _CHUNKS:
+                while _is_given(file.fileno(), size, chunk):
+                    size += chunk
 
     def empty_disk(self) -> None:
         self._filler.unlink()
+
+    def freeze_disk(self) -> None:
+        """Who writes waits, uninterruptibly, until it is thawed."""
+        subprocess.run(["fsfreeze", "--freeze", str(self._disk)], check=True)
+
+    def thaw_disk(self) -> None:
+        subprocess.run(["fsfreeze", "--unfreeze", str(self._disk)], check=True)
 
     @property
     def has_ended(self) -> bool:
         return self._process is None or self._process.poll() is not None
 
 
+def _is_given(file: int, offset: int, size: int) -> bool:
+    try:
+        os.posix_fallocate(file, offset, size)
+    except OSError as full:
+        if full.errno != ENOSPC:
+            raise
+        return False
+    return True
+
+
 class HostedCluster(Transactional):
     def __init__(self, folder: Path, ends: ExitStack) -> None:
         self._ends = ends
-        self.network = Network([ZOOKEEPER, "1", "2", "3"], ends)
+        self.network = Network([*ZOOKEEPERS, "1", "2", "3"], ends)
         super().__init__(folder, ends)
         self.hosted = {name: broker for name, broker in self.brokers.items() if isinstance(broker, HostedBroker)}
 
-    def zookeeper_in(self, folder: Path) -> ZookeeperServer:
-        return ZookeeperServer(folder, self.network.address(ZOOKEEPER), self.network.on(ZOOKEEPER))
+    def active_controller(self) -> int | None:
+        """As ZooKeeper has it; None: nobody is, or it can't be asked."""
+        with suppress(KazooException, KazooTimeoutError):
+            data, _ = self.zookeeper.get_async("/controller").get(timeout=ASKED_S)
+            return int(json.loads(data)["brokerid"])
+        return None
+
+    def zookeeper_in(self, folder: Path) -> Ensemble:
+        self.ensemble = Ensemble(folder, self.network, ZOOKEEPERS)
+        return self.ensemble
 
     def broker_in(self, folder: Path, settings: dict[str, str]) -> KafkadInCluster:
-        disk = folder / "disk"
+        """Its disk is a file, which is gone when it is unmounted."""
+        disk, image = folder / "disk", folder / "image"
         disk.mkdir(parents=True)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "tmpfs", str(disk)], check=True)
+        with image.open("wb") as file:
+            file.truncate(DISK_MB << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", str(image)], check=True)
+        subprocess.run(["mount", "-o", "loop", str(image), str(disk)], check=True)
+        image.unlink()
         self._ends.callback(subprocess.run, ["umount", "--lazy", str(disk)], check=True)
         return HostedBroker(folder, settings, self.network)

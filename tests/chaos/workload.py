@@ -229,8 +229,11 @@ class Administrator(Client):
             for each in futures.values():
                 each.result(30)
             self.promises.count(f"topics {what}")
-        except (KafkaException, TimeoutError):
-            self.promises.count(f"topics not {what}")
+        except TimeoutError:
+            self.promises.count(f"topics not {what}: no answer")
+        except KafkaException as problem:
+            self.promises.count(f"topics not {what}: {problem.args[0].name()}")
+            print(f"{time.strftime('%X')} not {what}: {problem.args[0].str()}", flush=True)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
@@ -15,6 +15,18 @@ from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.cluster_broker import KafkadInCluster
 
 WITHIN_S = 60.0
+
+
+class Zookeeper(Protocol):
+    """A server, or an ensemble."""
+
+    @property
+    def hosts(self) -> str: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def stop(self) -> None: ...
+
+
 SETTINGS = {
     "auto.leader.rebalance.enable": "false",
     "num.io.threads": "1",
@@ -40,7 +52,7 @@ class Cluster:
         ends.callback(self.zookeeper.stop)
         self.wait_until(lambda: self.known(3) == {1, 2, 3}, "broker 3 knows all three")
 
-    def zookeeper_in(self, folder: Path) -> ZookeeperServer:
+    def zookeeper_in(self, folder: Path) -> Zookeeper:
         return ZookeeperServer(folder)
 
     def broker_in(self, folder: Path, settings: dict[str, str]) -> KafkadInCluster:
