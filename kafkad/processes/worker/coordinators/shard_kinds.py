@@ -34,7 +34,10 @@ _MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardKind:
-    """`make_shard(leader epoch)` makes an empty shard; the next two tell a shard what has changed in the metadata."""
+    """`make_shard(leader epoch)` makes an empty shard; the next two tell a shard what has changed in the metadata.
+
+    `outlives_leader_epochs`: it does not depend on the epoch (markers of transactions do), so it goes on in the next.
+    """
 
     make_shard: Callable[[int], Shard[Any]]
     configure: Callable[[Any], None]
@@ -43,6 +46,7 @@ class ShardKind:
     codec: RecordCodec[Any]
     compression: Codec = Codec.NONE
     timeout_ms: int = 5_000
+    outlives_leader_epochs: bool = False
 
 
 class KnownTopics:
@@ -115,6 +119,7 @@ def shard_kinds(
             codec=group_records,
             compression=Codec(integer(config.values, "offsets.topic.compression.codec")),
             timeout_ms=commit_timeout_ms,
+            outlives_leader_epochs=True,
         ),
         TRANSACTION_STATE_TOPIC: ShardKind(
             make_shard=transaction_shard,

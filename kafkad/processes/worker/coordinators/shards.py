@@ -125,6 +125,15 @@ class CoordinatorShards:
             if self.markers is not None:
                 self.markers.forget(owned)
 
+    def role_changed(self, owned: OwnedPartition) -> None:
+        """It has another role, or leads in another epoch: then its log holds what it held, and groups go on."""
+        if not (owned.leads and self._outlives_leader_epochs(owned.name.topic)):
+            self.left(owned)
+
+    def _outlives_leader_epochs(self, topic: str) -> bool:
+        kind = self._kinds.get(topic)
+        return kind is not None and kind.outlives_leader_epochs
+
     def settle(self) -> None:
         """All messages of this pass are handled: write the shared batches."""
         if self._gathering:

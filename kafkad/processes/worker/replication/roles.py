@@ -1,6 +1,7 @@
 """What a worker does when a partition has another leader, or the same in another epoch, or leaves.
 
-Requests that wait for this leader hear at once that it is none. A coordinator begins anew in each epoch.
+Requests that wait for this leader hear at once that it is none. Groups go on while it leads; a coordinator of
+transactions begins anew in each epoch.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ class Roles:
 
     def changed(self, owned: OwnedPartition) -> None:
         """The slot says so when the pass ends."""
-        self._coordinator_shards.left(owned)
+        self._coordinator_shards.role_changed(owned)
         self._leading.take(owned)
         self._following.look_again(owned)
         if owned.leads:

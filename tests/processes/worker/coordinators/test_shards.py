@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from kafkad.core.controller.deltas import PartitionsChanged
 from kafkad.core.coordinator.partitioning import partition_for
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.records.batch import assign_offsets
@@ -66,6 +68,26 @@ def test_while_a_shard_is_loaded_clients_come_again(pieces: Pieces, monkeypatch:
     pieces.run_until_online(OFFSETS)
     pieces.settle()
     assert committed(client, "g") == (0, 7)
+
+
+@pytest.mark.parametrize(("leader", "goes_on"), [(1, True), (2, False)])
+def test_groups_go_on_while_their_broker_leads(make_pieces: Callable[..., Pieces], leader: int, goes_on: bool) -> None:
+    """A broker that dies costs every partition that it follows an epoch, and members of groups elsewhere nothing."""
+    pieces = make_pieces(node_id="1", group_initial_rebalance_delay_ms="600000")
+    with_offsets_topic(pieces)
+    client, other = pieces.connect(), pieces.connect()
+    client.send(join())
+    pieces.run(lambda: len(pieces.network.request_handlers.coordinators) == 1, "the join waits")
+    rows = pieces.image.topics[OFFSETS].partitions
+    changed = tuple(replace(row, leader=leader, leader_epoch=3, partition_epoch=3) for row in rows)
+    pieces.publish(PartitionsChanged(OFFSETS, changed))
+    pieces.run_until_known()
+    pieces.settle()
+    if goes_on:
+        assert committed_code(other, "another", 5) == 0
+        assert len(pieces.network.request_handlers.coordinators) == 1, "the join waits on"
+    else:
+        assert int(read(JOIN, client.reply()).error_code) == ErrorCode.NOT_COORDINATOR
 
 
 def test_a_deleted_internal_topic_sends_everybody_away(make_pieces: Callable[..., Pieces]) -> None:
