@@ -22,7 +22,7 @@ SETTINGS: tuple[Setting, ...] = (
     row("follower.replication.throttled.rate", LONG, LONG_MAX, Between(0), MEDIUM, CLUSTER_WIDE,
         "Bytes per second that throttled followers read; each fetcher has its share."),
     row("replica.fetch.backoff.ms", INT, 1000, Between(0), MEDIUM, READ_ONLY,
-        "Pause after a failed fetch from a leader."),
+        "Longest pause after a failed fetch from a leader; the first in a row is 25 ms."),
     row("replica.fetch.max.bytes", INT, 1_048_576, Between(0), MEDIUM, READ_ONLY,
         "Bytes per partition that a follower asks for."),
     row("replica.fetch.min.bytes", INT, 1, None, HIGH, READ_ONLY,

@@ -44,6 +44,7 @@ class FollowedPartition:
         "log_start_offset",
         "name",
         "owner",
+        "refusals",
         "retry_ms",
         "short_id",
         "slot",
@@ -77,6 +78,8 @@ class FollowedPartition:
         """While STARTING: the owner was asked."""
         self.retry_ms = 0
         """Until then it pauses."""
+        self.refusals = 0
+        """How often in a row the leader has said that it does not lead, or in another epoch."""
         self.fetch_offset = 0
         self.last_fetched_epoch = NO_LEADER_EPOCH
         self.log_start_offset = 0
@@ -89,7 +92,7 @@ class FollowedPartition:
         self.leader_epoch = leader_epoch
         self.state = FollowState.STARTING
         self.is_asked = self.is_in_sync = False
-        self.retry_ms = 0
+        self.retry_ms = self.refusals = 0
         self.leader_end = None
 
     @property

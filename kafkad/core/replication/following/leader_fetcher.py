@@ -1,7 +1,9 @@
 """All partitions that one fetcher follows from one leader: what to ask next, and what an answer means.
 
-An error costs the partition that has it a pause, and no other one. Nothing is asked for before the records that came
-before it are in the log. `now_ms` is monotonic; complaints are sentences for the broker's log.
+An error costs the partition that has it a pause, and no other one. What passes by itself is tried again soon, then less
+and less often: a leader's process that is replaced, and brokers that hear of a change one after the other. Nothing is
+asked for before the records that came before it are in the log. `now_ms` is monotonic; complaints are sentences for the
+broker's log.
 """
 
 from collections.abc import Sequence
@@ -26,6 +28,8 @@ from kafkad.core.replication.following.truncation import offset_after_out_of_ran
 from kafkad.core.types import NO_LEADER_EPOCH
 
 LATEST, EARLIEST = -1, -2
+FIRST_PAUSE_MS = 25
+_MOST_DOUBLINGS = 16
 _USUAL = frozenset(
     {
         *(ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -61,6 +65,8 @@ class LeaderFetcher:
         self._by_name: dict[tuple[str, int], FollowedPartition] = {}
         self._is_waiting = False
         """For an answer of the leader."""
+        self._failures = 0
+        """How many requests in a row had no answer that can be read."""
         self._writing = 0
 
     def __len__(self) -> int:
@@ -164,13 +170,20 @@ class LeaderFetcher:
         """No answer, or none that can be read: all partitions pause."""
         self._is_waiting = False
         self._session.failed()
+        pause_ms = self._growing_pause_ms(self._failures)
+        self._failures += 1
         for partition in self._partitions.values():
             if partition.state in (FollowState.READY, FollowState.OUT_OF_RANGE):
-                partition.retry_ms = max(partition.retry_ms, now_ms + self.backoff_ms)
+                partition.retry_ms = max(partition.retry_ms, now_ms + pause_ms)
+
+    def _growing_pause_ms(self, before: int) -> int:
+        """After so many failures `before` this one."""
+        return min(FIRST_PAUSE_MS << min(before, _MOST_DOUBLINGS), self.backoff_ms)
 
     def fetched(self, answer: Fetched, now_ms: int) -> list[tuple[int, FollowOrder]]:
         """(owner, order) for each partition with news."""
         self._is_waiting = False
+        self._failures = 0
         known = [self._named(row) for row in answer.partitions]
         if not self._session.answered(answer, known):
             return []
@@ -201,6 +214,7 @@ class LeaderFetcher:
         if row.error:
             self._refused(partition, row.error, now_ms)
             return None
+        partition.refusals = 0
         if row.diverging_epoch != NO_LEADER_EPOCH:
             if row.diverging_end_offset < 0:
                 self._pause(partition, "divergence", "the leader says that logs part, and not where", now_ms)
@@ -219,6 +233,7 @@ class LeaderFetcher:
     def offsets_listed(self, rows: Sequence[OffsetListed], now_ms: int) -> list[tuple[int, FollowOrder]]:
         """The answer to a list of `OffsetWanted`."""
         self._is_waiting = False
+        self._failures = 0
         orders: list[tuple[int, FollowOrder]] = []
         answered = set()
         for row in rows:
@@ -280,7 +295,8 @@ class LeaderFetcher:
 
     def _refused(self, partition: FollowedPartition, error: int, now_ms: int) -> None:
         if error in _USUAL:
-            partition.retry_ms = now_ms + self.backoff_ms
+            partition.retry_ms = now_ms + self._growing_pause_ms(partition.refusals)
+            partition.refusals += 1
             return
         name = ErrorCode(error).name if error in _CODES else f"error {error}"
         self._pause(partition, name, f"the leader answers {name}", now_ms)
