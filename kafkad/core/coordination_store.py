@@ -195,3 +195,26 @@ class CoordinationStore(Protocol):
 def parent_of(path: str) -> str:
     """The path one level up; of `/a` it is `/`."""
     return path[: path.rindex("/")] or "/"
+
+
+TOGETHER, TOGETHER_BYTES = 50, 128 * 1024
+"""One transaction of ZooKeeper takes little longer than one change."""
+
+
+def parts_of(changes: Sequence[Change]) -> list[list[Change]]:
+    """Which of many changes may be one transaction, if those of one that fails are repeated one by one.
+
+    Changes of different kinds, or of one node, stay apart: a later one may be made before one that is repeated.
+    """
+    are_alike = len({type(change) for change in changes}) == 1 and len({each.path for each in changes}) == len(changes)
+    most = TOGETHER if are_alike else 1
+    parts: list[list[Change]] = []
+    size = 0
+    for change in changes:
+        length = 0 if isinstance(change, Delete) else len(change.data)
+        size += length
+        if not parts or size > TOGETHER_BYTES or len(parts[-1]) == most:
+            parts.append([])
+            size = length
+        parts[-1].append(change)
+    return parts

@@ -17,6 +17,7 @@ from kafkad.adapters.stores.embedded_store import FILE_NAME, EmbeddedStore
 from kafkad.adapters.stores.zookeeper_store import ZookeeperStore
 from kafkad.core.coordination_store import (
     BadVersion,
+    Change,
     Check,
     CoordinationStore,
     Create,
@@ -291,6 +292,35 @@ def test_pipelined_operations_succeed_and_fail_each_on_its_own(store: Coordinati
     assert outcomes[0] == "/a"
     assert [type(outcome) for outcome in outcomes[1:]] == [NoNode, BadVersion, NodeStat, NoNode]
     assert store.get("/a").data == b"3"
+
+
+def test_many_alike_pipelined_changes_fail_each_on_its_own_too(store: CoordinationStore) -> None:
+    existing = {"/p", "/p/7", "/p/150", "/p/199/child"}
+    for path in ("/p", "/p/7", "/p/150", "/p/199", "/p/199/child"):
+        store.create(path)
+    paths = ["/p", *[f"/p/{number}" for number in range(199)], *[f"/p/{number}/child" for number in range(200)]]
+    outcomes = store.pipelined([Create(path, b"x" * 2_000) for path in paths])
+    assert {path for path, each in zip(paths, outcomes, strict=True) if isinstance(each, NodeExists)} == existing
+    assert {each for each in outcomes if isinstance(each, str)} == {*paths} - existing
+    wanted = [SetData(f"/p/{number}", b"", 3 if number == 120 else 0) for number in range(200)]
+    outcomes = store.pipelined(wanted)
+    assert [type(each) for each in outcomes].count(BadVersion) == 1
+    assert isinstance(outcomes[120], BadVersion)
+    assert [store.get(f"/p/{number}").stat.version for number in (119, 120, 121)] == [1, 0, 1]
+    deleted = [Delete(path) for path in [*reversed(paths), "/p/199", "/p/none"]]
+    outcomes = store.pipelined(deleted)
+    failed = [each for each in outcomes if each is not None]
+    assert [type(each) for each in failed] == [NotEmpty, NoNode]
+    assert store.children("/p") == []
+
+
+def test_pipelined_changes_of_different_kinds_are_made_in_order(store: CoordinationStore) -> None:
+    paths = [f"/p/{number}" for number in range(120)]
+    made = [Create(path) for path in paths]
+    changes: list[Change] = [Create("/p"), *made, Create("/p"), *[Delete(path) for path in paths], *made]
+    outcomes = store.pipelined(changes)
+    assert [at for at, each in enumerate(outcomes) if isinstance(each, Exception)] == [121]
+    assert len(store.children("/p")) == 120
 
 
 def test_a_guard_fences_each_pipelined_change(store: CoordinationStore) -> None:

@@ -58,6 +58,7 @@ from kafkad.core.coordination_store import (
     SetData,
     WatchFired,
     WatchKind,
+    parts_of,
 )
 
 _ERRORS: tuple[tuple[type[KazooException], type[CoordinationError]], ...] = (
@@ -189,17 +190,25 @@ class ZookeeperStore:
     def pipelined(
         self, changes: Sequence[Change], *, guard: Check | None = None
     ) -> list[Outcome | CoordinationError]:
-        guards = [] if guard is None else [guard]
+        return self._by_parts(parts_of(changes), [] if guard is None else [guard])
+
+    def _by_parts(
+        self, parts: Sequence[Sequence[Change]], guards: Sequence[Check]
+    ) -> list[Outcome | CoordinationError]:
+        """Each part is one transaction. The changes of one that fails are made one by one, in their order: those of
+        later parts that needed them fail with theirs, and are repeated after them.
+        """
         outcomes: list[Outcome | CoordinationError] = []
-        for change, answer in self._pipeline(changes, lambda change: self._send([*guards, change])):
+        for part, answer in self._pipeline(parts, lambda part: self._send([*guards, *part])):
             try:
-                results = self._wait(change.path, answer)
-                _raise_what_failed([*guards, change], results)
-                outcomes.append(_outcome(change, results[-1]))
+                results = self._wait(part[0].path, answer)
+                _raise_what_failed([*guards, *part], results)
             except (SessionSuspended, SessionLost):
                 raise
             except CoordinationError as error:
-                outcomes.append(error)
+                outcomes += [error] if len(part) == 1 else self._by_parts([[change] for change in part], guards)
+            else:
+                outcomes += map(_outcome, part, results[len(guards) :])
         return outcomes
 
     def events(self) -> list[Event]:
@@ -248,7 +257,7 @@ class ZookeeperStore:
         answers: list[tuple[Any, Any]] = []
         for start in range(0, len(items), _PIPELINE_DEPTH):
             part = items[start : start + _PIPELINE_DEPTH]
-            self._require_connection(str(getattr(part[0], "path", part[0])))
+            self._require_connection(part[0] if isinstance(part[0], str) else part[0][0].path)
             sent = [(item, send(item)) for item in part]
             sent[-1][1].wait(self._operation_timeout_s)
             answers.extend(sent)
