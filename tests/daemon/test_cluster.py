@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bench.brokers.processes import eventually
+from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.cluster import WITHIN_S, Cluster
 from tests.daemon.cluster_broker import SESSION_TIMEOUT_MS
 
@@ -52,25 +53,31 @@ def test_three_brokers_serve_clients_and_go_on_when_one_is_killed(cluster: Clust
 
 
 @pytest.mark.timeout(600)
-def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_replaced(cluster: Cluster) -> None:
+@pytest.mark.parametrize("how", ["hangs", "is killed"])
+def test_producers_notice_nothing_while_zookeeper_is_away_and_lost_sessions_are_replaced(
+    cluster: Cluster, how: str
+) -> None:
+    server = cluster.server
+    assert isinstance(server, ZookeeperServer)
     cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
     cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "broker 3 knows the leaders")
     # Ids of producers come from ZooKeeper, a thousand at a time.
     cluster.produce(1, range(300))
-    cluster.server.pause()
+    (server.pause if how == "hangs" else server.kill)()
     paused_s = time.monotonic()
     try:
         cluster.produce(2, range(300, 600))
         eventually(
             lambda: time.monotonic() > paused_s + 3 * SESSION_TIMEOUT_MS / 1000, within=WITHIN_S, what="it is long"
         )
+        cluster.produce(3, range(600, 900))
     finally:
-        cluster.server.resume()
+        (server.resume if how == "hangs" else server.start)()
     cluster.wait_until(
         lambda: cluster.in_sync(2, "t") == [{1, 2, 3}] * 3 and -1 not in cluster.leaders(2, "t"), "all is led again"
     )
-    cluster.produce(1, range(600, 900))
-    assert cluster.consume(3, "g", 900) == sorted(range(900))
+    cluster.produce(1, range(900, 1_200))
+    assert cluster.consume(3, "g", 1_200) == sorted(range(1_200))
 
 
 @pytest.mark.timeout(600)
