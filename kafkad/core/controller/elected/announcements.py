@@ -35,8 +35,8 @@ Rows = Sequence[tuple[Topic, Sequence[Partition]]]
 class Announcer:
     """Makes the requests of one term. `listener` is the name of the one between brokers.
 
-    All registered `brokers` get them, and are named to clients, those too that are `gone` although their sessions live:
-    when a broker that led a partition is not named any more, librdkafka writes to nobody for a second.
+    All registered `brokers` get them; those that are `gone` although their sessions live are named to nobody: clients
+    would go on trying to connect to them.
     `offline` are replicas whose directory has failed.
     """
 
@@ -99,7 +99,7 @@ class Announcer:
         return LiveLeader(broker_id=broker_id, host_name=found.host, port=found.port)
 
     def metadata(self, rows: Rows, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
-        """UpdateMetadata with all registered brokers and these partitions, to every broker (`only` these)."""
+        """UpdateMetadata with all live brokers and these partitions, to every broker (`only` these)."""
         live = self.live.keys()
         states = tuple(
             UpdateMetadataTopic(
@@ -124,7 +124,7 @@ class Announcer:
     def _updates(
         self, states: tuple[UpdateMetadataTopic, ...], only: Iterable[int] | None
     ) -> list[tuple[int, Request]]:
-        registered = tuple(_live(broker) for _, broker in sorted(self.brokers.items()))
+        live = tuple(_live(broker) for _, broker in sorted(self.live.items()))
         to = self.brokers.keys() if only is None else self.brokers.keys() & set(only)
         return [
             (
@@ -134,7 +134,7 @@ class Announcer:
                     controller_epoch=self.controller_epoch,
                     broker_epoch=self.brokers[broker].epoch,
                     topic_states=states,
-                    live_brokers=registered,
+                    live_brokers=live,
                 ),
             )
             for broker in sorted(to)

@@ -55,8 +55,7 @@ class ElectedController(ReassigningController):
         staying = {each: broker for each, broker in registered.items() if each not in new}
         self._shutting_down = self._shutting_down.intersection(staying)
         self._set_offline({at: self._announcer.offline[at].intersection(staying) for at in self._announcer.offline})
-        # The session of one that counted as gone may have ended: it is named no more.
-        has_changed = staying.keys() - gone != self.image.brokers.keys() or staying.keys() != before.keys()
+        has_changed = staying.keys() - gone != self.image.brokers.keys()
         if has_changed:
             self._set_brokers(staying, gone)
             self._elect_around()
