@@ -379,6 +379,7 @@ class ClusterRun:
                 for row in topic.partitions:
                     others = set(row.isr) & self.controller.image.brokers.keys()
                     others -= {each for each, epoch in self.leaving if epoch == self.brokers[each].epoch}
+                    others -= {each for each in others if (name, row.index) in self.brokers[each].offline}
                     if row.leader == broker.id and len(row.replicas) > 1:
                         assert (name, row.index) in remaining, f"{name}-{row.index} is led on, and nobody says so"
                         assert not others, f"{name}-{row.index} is led on, though {others} could"
