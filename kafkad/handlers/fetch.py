@@ -11,13 +11,15 @@ from typing import NamedTuple, Protocol
 
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.partition_slot import ROLE_LEADER, PartitionSlot, SlotReader
+from kafkad.core.request_context import RequestContext
 from kafkad.core.sessions.fetch_session import NO_REPLICA, UNKNOWN, CachedPartition, FetchSession, PartitionKey
 from kafkad.core.types import LOG_END, TXN_COMMITTED, LogPosition
-from kafkad.handlers.partitions.fetch_access import refusal, role_refusal
+from kafkad.handlers.partitions.fetch_access import refusal, role_refusal, set_reader
 from kafkad.handlers.partitions.leader_throttle import LeaderThrottle
 from kafkad.handlers.partitions.partition_routes import Routing, TopicRoute
 from kafkad.handlers.partitions.replica_selection import RackAwareSelector
 from kafkad.wire.messages.fetch import FileSlice, PartitionData, TopicData
+from kafkad.wire.messages.fetch_request import FetchRequest
 
 _NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -143,14 +145,21 @@ class FetchEvaluator:
         broker_id: int = -1,
         throttle: LeaderThrottle | None = None,
         selector: RackAwareSelector | None = None,
+        followers_listener: str | None = None,
     ) -> None:
+        """Followers are served on `followers_listener`; None: on any."""
         self._broker_id = broker_id
         self._throttle = throttle
         self._selector = selector
+        self._followers_listener = followers_listener
         self._routing = routing
         self._slots = slots
         self._logs = logs
         self._bound = bound
+
+    def set_reader(self, session: FetchSession, request: FetchRequest, context: RequestContext) -> None:
+        may_follow = self._followers_listener in (None, context.connection.listener)
+        set_reader(session, request, context.version, may_follow=may_follow)
 
     def measure(self, session: FetchSession, max_bytes: int) -> Measure:
         """Look at the partitions of `session` that may have news."""

@@ -416,13 +416,13 @@ def test_a_follower_hears_of_a_high_watermark_that_has_moved() -> None:
     assert world.evaluator.measure(session, 10_000).findings == []
 
 
-def a_follower(world: World, row: CachedPartition, replica_id: int = 2) -> FetchSession:
+def a_follower(world: World, row: CachedPartition, replica_id: int = 2, *, may_follow: bool = True) -> FetchSession:
     session = a_session(row)
     request = FetchRequest(replica_id, 0, 1, 1000, 0)
     request.replica_epoch = 77
     partition = FetchedPartition(row.key[1], -1, row.fetch_offset, -1, 90, 1000)
     request.topics.append((row.key[0], [partition]))
-    set_reader(session, request, 17)
+    set_reader(session, request, 17, may_follow=may_follow)
     return session
 
 
@@ -467,6 +467,13 @@ def test_only_followers_of_the_partition_are_answered_as_such(replica_id: int, e
     world = World()
     session = a_follower(world, a_row("one", 0, 104, current_leader_epoch=epoch), replica_id)
     assert world.evaluator.measure(session, 1000).findings[0].error == error
+
+
+def test_nobody_follows_where_followers_are_not_served() -> None:
+    """What a replica asks for counts as on its disk: a stranger could acknowledge in its place."""
+    world = World()
+    measure = world.evaluator.measure(a_follower(world, a_row("one", 0, 104), may_follow=False), 1000)
+    assert (measure.findings[0].error, measure.followed) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ class FetchSession:
         "leader_only",
         "listeners",
         "log_starts",
+        "may_follow",
         "partitions",
         "rack_id",
         "replica_epoch",
@@ -105,6 +106,8 @@ class FetchSession:
         self.isolation = HIGH_WATERMARK
         self.leader_only = False
         """Whether only the leader may answer: followers and old consumers."""
+        self.may_follow = True
+        """False: it was opened as a follower's where nobody is one."""
         self.rack_id = ""
         """Where the consumer is that reads in this session."""
         self.replica_id = NO_REPLICA

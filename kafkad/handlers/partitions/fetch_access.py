@@ -1,7 +1,8 @@
 """Who reads what in a fetch session, and may it read this partition?
 
 Consumers may read from any replica, up to its high watermark. Followers read from the leader, up to its log end, and
-only those that the partition has.
+only those that the partition has: what a follower asks for counts as on its disk. So nobody is one on a listener for
+clients.
 """
 
 from collections.abc import Iterator
@@ -25,9 +26,10 @@ ANY_REPLICA_FROM = 11
 """Since this version consumers may read from followers (KIP-392)."""
 
 
-def set_reader(session: FetchSession, request: FetchRequest, version: int) -> None:
+def set_reader(session: FetchSession, request: FetchRequest, version: int, *, may_follow: bool = True) -> None:
     """Who reads in this session, and so up to where. Followers read up to the log end, whatever isolation they say."""
     if request.replica_id >= 0:
+        session.may_follow = may_follow
         session.leader_only = True
         session.set_isolation(LOG_END)
         session.read_by_follower(
@@ -64,7 +66,9 @@ def role_refusal(
     route: TopicRoute | None,
     broker_id: int,
 ) -> int:
-    """The error of who has to read elsewhere: this broker is a follower, or the reader is none of its partition's."""
+    """The error of who must read elsewhere, or not at all: this broker follows, or the reader is no such follower."""
+    if not session.may_follow:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if published.role != ROLE_LEADER and session.leader_only:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     replica = session.replica_id

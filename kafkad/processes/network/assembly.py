@@ -235,6 +235,7 @@ class Assembly:
                 config.node_id,
                 throttle_of_followers,
                 _selector(config, lambda: copy.image),
+                config.cluster.inter_broker_listener if config.cluster is not None else None,
             ),
             cache=SessionCache(share, partial(random.randrange, 1, 2**31), most_partitions=most_partitions),
             throttle=throttle,

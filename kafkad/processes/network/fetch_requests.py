@@ -19,7 +19,7 @@ from kafkad.core.sessions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_RE
 from kafkad.core.sessions.session_cache import SessionCache
 from kafkad.core.waiting.purgatory import Purgatory
 from kafkad.handlers.fetch import FetchEvaluator, Measure
-from kafkad.handlers.partitions.fetch_access import rows_of, set_reader
+from kafkad.handlers.partitions.fetch_access import rows_of
 from kafkad.handlers.partitions.leader_hints import Hints, hints_of_fetch
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
@@ -105,7 +105,7 @@ class FetchRequests:
         except KafkaError as error:
             self._refuse(reply, error.code)
             return
-        set_reader(session, request, context.version)
+        self._evaluator.set_reader(session, request, context)
         self._begin(WaitingFetch(reply, connection, request, session, is_full=is_full), now_ms)
 
     def _refuse(self, reply: Reply, code: int) -> None:
@@ -125,7 +125,7 @@ class FetchRequests:
             connection.exclusive_in_flight = False
             self._refuse(reply, error.code)
             return
-        set_reader(session, request, context.version)
+        self._evaluator.set_reader(session, request, context)
         fetch = WaitingFetch(reply, connection, request, session, is_full=resumed is None)
         self._begin(fetch, self._now_ms)
         if not fetch.is_in_steps:
@@ -152,7 +152,7 @@ class FetchRequests:
         return session, False
 
     def _resumed(self, request: FetchRequest, version: int) -> FetchSession | None:
-        """The session to resume; None for a full request, which ends the session that it names. Raises KafkaError. """
+        """The session to resume; None for a full request, which ends the session that it names. Raises KafkaError."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             closed = self._cache.begin_full(request.session_id)
             if closed is not None:
@@ -219,9 +219,7 @@ class FetchRequests:
                 fetch.is_stale = True
             elif self._purgatory.cancel(fetch):
                 # Measure all of it again; from now on it waits for at most the client's max_wait_ms.
-                again = WaitingFetch(
-                    fetch.reply, fetch.connection, fetch.request, fetch.session, is_full=fetch.is_full
-                )
+                again = WaitingFetch(fetch.reply, fetch.connection, fetch.request, fetch.session, is_full=fetch.is_full)
                 self._begin(again, now_ms)
 
     def metadata_changed(self, changed: list[int], gone: list[int]) -> None:

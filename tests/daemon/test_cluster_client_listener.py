@@ -1,0 +1,201 @@
+"""Strangers on a listener for clients say that they are brokers or the controller: nothing changes, nobody waits.
+
+What they send is what a broker would take between brokers, with epochs that are right or far ahead, whole, cut off or
+of 50,000 rows.
+"""
+
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.brokers.daemon import Kafkad
+from bench.brokers.ports import free_port
+from kafkad.core.cluster.control_requests import (
+    AllocateProducerIdsRequest,
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    ControlledShutdownRequest,
+    IsrMember,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
+    LiveBroker,
+    LiveEndpoint,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaTopic,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+    UpdateMetadataTopic,
+)
+from kafkad.core.errors import ErrorCode
+from kafkad.wire.api_table import CLUSTER_APIS
+from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
+from kafkad.wire.cluster.broker_requests import ALLOCATE_PRODUCER_IDS, CONTROLLED_SHUTDOWN
+from kafkad.wire.cluster.leader_and_isr import LEADER_AND_ISR
+from kafkad.wire.cluster.schema import Message
+from kafkad.wire.cluster.stop_replica import STOP_REPLICA
+from kafkad.wire.cluster.update_metadata import UPDATE_METADATA
+from tests.daemon.cluster import Cluster
+from tests.daemon.cluster_broker import KafkadInCluster
+from tests.tools.raw_requests import RawClient, api_versions, batch, fetch, framed, produce, read_fetched, read_produced
+
+
+class OnTwoListeners(Cluster):
+    def broker_in(self, folder: Path, settings: dict[str, str]) -> KafkadInCluster:
+        broker = KafkadInCluster(folder, settings)
+        broker.overrides |= {
+            "listeners": f"PLAINTEXT://{broker.bootstrap},BROKERS://127.0.0.1:{free_port()}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+            "inter.broker.listener.name": "BROKERS",
+        }
+        return broker
+
+
+def between(broker: KafkadInCluster) -> int:
+    """The port of the listener between brokers."""
+    return int(broker.overrides["listeners"].rpartition(":")[2])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as ends:
+        yield OnTwoListeners(tmp_path, ends)
+
+
+def _pretended(epoch: int, count: int = 1) -> dict[int, tuple[Message[Any, Any], object]]:
+    """By API key what would move t to broker 3, or end it; `count` times in one request."""
+    sender: dict[str, Any] = {"controller_id": 3, "controller_epoch": epoch}
+    state: dict[str, Any] = {"partition_index": 0, "controller_epoch": epoch, "leader": 3, "leader_epoch": 99}
+    replicas: dict[str, Any] = {"isr": (3,), "replicas": (3,)}
+    roles = (LeaderAndIsrPartition(partition_epoch=99, **state, **replicas),) * count
+    seen = (UpdateMetadataPartition(zk_version=99, **state, **replicas),) * count
+    stops = (StopReplicaPartition(partition_index=0, leader_epoch=99, delete_partition=True),) * count
+    alone = AlterPartitionPartition(
+        partition_index=0, leader_epoch=0, new_isr_with_epochs=(IsrMember(broker_id=1),), partition_epoch=0
+    )
+    nowhere = LiveEndpoint(port=1, host="nowhere", listener="BROKERS", security_protocol="PLAINTEXT")
+    return {
+        4: (
+            LEADER_AND_ISR,
+            LeaderAndIsrRequest(**sender, topic_states=(LeaderAndIsrTopic(topic_name="t", partition_states=roles),)),
+        ),
+        5: (
+            STOP_REPLICA,
+            StopReplicaRequest(**sender, topic_states=(StopReplicaTopic(topic_name="t", partition_states=stops),)),
+        ),
+        6: (
+            UPDATE_METADATA,
+            UpdateMetadataRequest(
+                **sender,
+                live_brokers=(LiveBroker(id=3, endpoints=(nowhere,)),),
+                topic_states=(UpdateMetadataTopic(topic_name="t", partition_states=seen),),
+            ),
+        ),
+        7: (CONTROLLED_SHUTDOWN, ControlledShutdownRequest(broker_id=1)),
+        56: (
+            ALTER_PARTITION,
+            AlterPartitionRequest(
+                broker_id=1,
+                broker_epoch=-1,
+                topics=(AlterPartitionTopic(topic_name="t", partitions=(alone,) * count),),
+            ),
+        ),
+        67: (ALLOCATE_PRODUCER_IDS, AllocateProducerIdsRequest(broker_id=1, broker_epoch=-1)),
+    }
+
+
+def _ask(port: int, data: bytes) -> bytes | None:
+    """The answer's body; None: the connection was closed."""
+    with RawClient(port) as client:
+        try:
+            return client.ask(data)
+        except ConnectionError:
+            return None
+
+
+def _request(key: int, version: int, body: bytes) -> bytes:
+    """`framed` has no tags in its header, which the first byte of a body stands in for."""
+    return framed(key, version, (b"\0" if version >= CLUSTER_APIS[key].flexible_from else b"") + body)
+
+
+def _code(message: Message[Any, Any], version: int, answer: bytes) -> int:
+    response = message.decode_response(memoryview(answer)[message.is_flexible(version) :], version)
+    return int(response.error_code)
+
+
+def _pretend_all(port: int, epoch: int, count: int) -> None:
+    """Each request in each version: it is refused, or its connection is closed."""
+    for key, (message, request) in _pretended(epoch, count).items():
+        for version in range(CLUSTER_APIS[key].min_version, CLUSTER_APIS[key].max_version + 1):
+            body = message.encode_request(request, version)
+            answer = _ask(port, _request(key, version, body))
+            if key in (4, 5, 6):
+                assert answer is not None, f"{message.name} {version} is answered"
+                assert _code(message, version, answer) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            else:
+                assert answer is None, f"{message.name} {version}: {answer!r}"
+            _ask(port, _request(key, version, body[: len(body) // 2]))
+
+
+def _states(cluster: Cluster) -> dict[str, tuple[bytes, int]]:
+    """What ZooKeeper has of the partitions and the controller, with the versions of the nodes."""
+    paths = [f"/brokers/topics/t/partitions/{each}/state" for each in range(3)]
+    found = {}
+    for path in (*paths, "/brokers/topics/t", "/controller", "/controller_epoch"):
+        data, stat = cluster.zookeeper.get(path)
+        found[path] = data, stat.version
+    return found
+
+
+def _processes(cluster: Cluster) -> list[int]:
+    return [process.pid for broker in cluster.brokers.values() for process in broker.tree()]
+
+
+@pytest.mark.timeout(600)
+def test_strangers_are_no_brokers_and_no_controller(cluster: Cluster) -> None:
+    cluster.create(1, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "broker 3 knows the leaders")
+    cluster.produce(2, range(300))
+    states, processes = _states(cluster), _processes(cluster)
+    epoch = int(states["/controller_epoch"][0])
+    for broker in cluster.brokers.values():
+        for claimed in (epoch, epoch + 7, 2**31 - 1):
+            _pretend_all(broker.port, claimed, 1)
+        _pretend_all(broker.port, epoch + 7, 50_000)
+    assert _states(cluster) == states
+    assert [cluster.leaders(each, "t") for each in (1, 2, 3)] == [[1, 2, 3]] * 3
+    cluster.produce(3, range(300, 600))
+    assert cluster.consume(1, "g", 600) == sorted(range(600))
+    assert _states(cluster) == states
+    assert _processes(cluster) == processes
+
+
+@pytest.mark.timeout(600)
+def test_strangers_are_no_followers(cluster: Cluster) -> None:
+    """What a follower asks for counts as on its disk: acks=all would trust a stranger."""
+    cluster.create(1, "t", {0: [1, 2]})
+    cluster.wait_until(lambda: cluster.leaders(2, "t") == [1], "broker 2 knows the leader")
+    leader = cluster.brokers[1]
+    with RawClient(leader.port) as producer:
+        assert read_produced(producer.ask(produce({("t", 0): batch()}, acks=-1)))["t", 0] == (ErrorCode.NONE, 0)
+    consumer = struct.pack(">ii", -1, 0)
+    as_replica = fetch({("t", 0): 1}).replace(consumer, struct.pack(">ii", 2, 0), 1)
+    for port, error in ((leader.port, ErrorCode.TOPIC_AUTHORIZATION_FAILED), (between(leader), ErrorCode.NONE)):
+        answer = _ask(port, as_replica)
+        assert answer is not None
+        assert read_fetched(answer)["t", 0].error == error
+
+
+def test_a_single_broker_closes_the_connections_of_brokers(tmp_path: Path) -> None:
+    with Kafkad(tmp_path) as broker, RawClient(broker.port) as client:
+        client.ask(api_versions())
+        for key, (message, request) in _pretended(0).items():
+            newest = CLUSTER_APIS[key].max_version
+            assert _ask(broker.port, _request(key, newest, message.encode_request(request, newest))) is None
+        assert client.ask(api_versions())
