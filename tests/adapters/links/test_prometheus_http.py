@@ -106,6 +106,34 @@ def test_silent_clients_cannot_keep_prometheus_out(pages: HttpPages) -> None:
         client.close()
 
 
+def test_silent_clients_take_no_place_of_one_that_reads_its_answer(pages: HttpPages) -> None:
+    with client_of(pages, b"GET /big HTTP/1.1\r\n\r\n") as reader:
+        pages.serve_ready(0)
+        pages.serve_ready(0)
+        silent = [client_of(pages) for _ in range(3 * MAX_CLIENTS)]
+        assert serve_until_closed(pages, reader).endswith(b"x" * 20_000_000)
+    for client in silent:
+        client.close()
+
+
+def test_clients_that_ask_at_once_share_a_page(pages: HttpPages) -> None:
+    """A page takes as long as there are partitions: a crowd made /health wait for one page for each of it."""
+    made = []
+
+    def render() -> Page:
+        made.append(1)
+        return Page(content_type="text/plain", body=b"%d\n" % len(made))
+
+    pages.add_page("/slow", render)
+    crowd = [client_of(pages, b"GET /slow HTTP/1.1\r\n\r\n") for _ in range(20)]
+    with client_of(pages, b"GET /health HTTP/1.1\r\n\r\n") as prober:
+        assert serve_until_closed(pages, prober).startswith(b"HTTP/1.1 200")
+    assert len(made) == 1
+    assert answer(pages, b"GET /slow HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\n2\n")
+    for client in crowd:
+        client.close()
+
+
 def test_a_client_that_goes_away_leaves_nothing_behind(pages: HttpPages) -> None:
     client_of(pages, b"GET /").close()
     for _ in ("accepts", "reads", "sees the end"):
