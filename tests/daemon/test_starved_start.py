@@ -100,6 +100,20 @@ def test_memory_that_can_not_be_shared_is_named(start: Start) -> None:
     assert "Cannot allocate memory" in said
 
 
+def test_little_memory_for_each_process_is_said_with_what_is_better(tmp_path: Path) -> None:
+    with LittleMemory(tmp_path) as broker:
+        with BrokerClient(broker.bootstrap) as client:
+            client.create_topic("orders", partitions=3, replication_factor=1, configs={})
+        said = broker.output.read_text()
+    (line,) = (line for line in said.splitlines() if line.startswith("WARNING"))
+    assert "each process may have 150 MB of memory of its own (ulimit -d, LimitDATA=): 280 are better" in line
+
+
+class LittleMemory(Kafkad):
+    def command(self) -> list[str]:
+        return ["prlimit", f"--data={150 << 20}", *super().command()]
+
+
 def test_another_architecture_is_refused_with_the_reason(start: Start) -> None:
     start.program = ["-c", ON_ARM]
     said = start.refused()

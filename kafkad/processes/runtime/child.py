@@ -75,6 +75,10 @@ class SharedState:
     fetcher_arenas: tuple[Arena, ...] = ()
     """One for each fetcher, by index."""
 
+    @property
+    def arena_bytes(self) -> int:
+        return sum(arena.size for arena in (*self.arenas, *self.fetcher_arenas))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildContext:

@@ -23,7 +23,7 @@ from kafkad.core.supervision.restart_backoff import FAILURES_ALLOWED
 from kafkad.core.supervision.stop_sequence import STAGE_MS
 from kafkad.plugin_loading import Plugins
 from kafkad.processes.runtime.child import ChildContext, RoleMain, Roles, configure_logging
-from kafkad.processes.supervisor import machine, open_files
+from kafkad.processes.supervisor import machine, memory, open_files
 from kafkad.processes.supervisor.children import Children
 from kafkad.processes.supervisor.resources import Resources, StartRefused, process_keys, take_resources
 from kafkad.processes.supervisor.signals import SignalQueue
@@ -77,6 +77,7 @@ def run_broker(
     own_pid = os.getpid()
     try:
         open_files.warn_of_few(_open_files(config), config, resources.log_directories)
+        memory.warn_of_little(len(process_keys(config)) + 1, resources.shared.arena_bytes)
         return _Broker(config, plugins, resources, service, mains, announce, reread, timeouts or StartTimeouts()).run()
     finally:
         # A child never gets here; if it did, it must not remove the directory of the others.
