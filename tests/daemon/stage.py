@@ -3,7 +3,8 @@
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import multiprocess
@@ -189,6 +190,14 @@ class Stage:
         self._channel = None
         self.shared.registry.begin_incarnation(self.under_test)
         self.shared.registry.set_state(self.under_test, ProcessState.DEAD)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The process under test does nothing meanwhile."""
+        assert self._process is not None and self._process.pid is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+        yield
+        os.kill(self._process.pid, signal.SIGCONT)
 
     def stop(self) -> Stopped:
         """In order; what it said."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from kafkad.adapters.stores.embedded_store import FILE_NAME
 from kafkad.core.controller.image import NO_LOG_DIR, Topic
 from kafkad.core.errors import ErrorCode
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from kafkad.core.metrics.catalogue import BUSY_NS
 from kafkad.core.partition_slot import STATE_FREE
 from kafkad.core.types import TopicPartition
 from kafkad.processes.controller import main
@@ -553,3 +555,28 @@ def test_a_directory_that_takes_no_checkpoint_is_reported(broker: Broker) -> Non
     checkpoints.write(broker.network.image, [HIGH_WATERMARKS])
     assert reported == [1]
     assert read_offsets(broker.data[0], HIGH_WATERMARKS) == {TopicPartition("t", 0): 7}
+
+
+def test_the_heart_beats_between_requests_that_each_wait_for_the_disk(broker: Broker) -> None:
+    """A hundred of them in one pass took longer on a slow disk than the supervisor lets a process be silent."""
+    broker.start()
+    shared = broker.stage.shared
+    block = shared.counters.block(shared.registry.slot(CONTROLLER))
+    beats: set[int] = set()
+    is_over = Event()
+
+    def watch() -> None:
+        while not is_over.is_set():
+            beats.add(block[BUSY_NS])
+
+    with broker.stage.paused():
+        tokens = [broker.ask_create(f"t-{number}") for number in range(60)]
+        beats.add(block[BUSY_NS])
+    watching = Thread(target=watch)
+    watching.start()
+    try:
+        broker.until(lambda: broker.replies(tokens[-1]), "the last one is answered")
+    finally:
+        is_over.set()
+        watching.join()
+    assert len(beats) > len(tokens) // 3

@@ -183,6 +183,8 @@ class ControllerProcess:
         assert self._events is not None, "links are opened after the store"
         now_ms = monotonic_ms()
         for frame in frames:
+            # Each may wait for a sync of the store; a hundred of them on a slow disk are no hang.
+            self.loop.beat()
             self._events.heard(peer, unpack_message(frame), now_ms)
 
     def _timeout_ms(self) -> float:
