@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.daemon.served import WITHIN_S, Served
 from tests.tools.raw_requests import (
     RawClient,
     batch,
+    create_topic,
     delete_records,
     delete_topic,
     fetch,
@@ -198,3 +200,40 @@ def test_what_could_not_be_written_at_the_stop_is_made_anew_at_the_start(
         assert (repeated.error, repeated.base_offset) == (NONE, 4)
         assert _records_from(client, 0) == 6
     assert "offline" not in served.broker.output.read_text()
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_full_directory_refuses_its_own_partitions_only(
+    serve: Serve, disk: SmallDisk, tmp_path: Path, is_first: bool
+) -> None:
+    """The first one also has what the controller stores."""
+    roomy = tmp_path / "roomy"
+    served = serve(log_dirs=",".join(map(str, (disk.path, roomy) if is_first else (roomy, disk.path))))
+    with served.connect() as client:
+        client.ask(create_topic("two", 4))
+
+        def written(partition: int) -> int:
+            return read_produced(client.ask(produce({("two", partition): batch(size=SIZE)})))["two", partition].error
+
+        def is_written(partition: int) -> bool:
+            return written(partition) == NONE
+
+        placed: dict[bool, list[int]] = {True: [], False: []}
+        for partition in range(4):
+            eventually(partial(is_written, partition), within=WITHIN_S, what="the partition is led")
+            placed[(disk.path / f"two-{partition}").exists()].append(partition)
+        assert [len(each) for each in placed.values()] == [2, 2]
+        disk.fill()
+        eventually(
+            lambda: [written(each) for each in placed[True]] == [STORAGE_ERROR] * 2,
+            within=WITHIN_S,
+            what="those on the full disk are refused",
+        )
+        for _ in range(20):
+            assert [written(each) for each in placed[False]] == [NONE, NONE]
+            assert [written(each) for each in placed[True]] == [STORAGE_ERROR, STORAGE_ERROR]
+        for partition in range(4):
+            assert read_fetched(client.ask(fetch({("two", partition): 0})))["two", partition].error == NONE
+        disk.free()
+        for partition in placed[True]:
+            eventually(partial(is_written, partition), within=WITHIN_S, what="there is room again")
