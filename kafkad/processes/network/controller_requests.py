@@ -1,13 +1,15 @@
 """Requests of the network process to the controller: client requests, and topics to be auto-created."""
 
 from collections.abc import Callable
+from time import monotonic_ns
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.request_context import RequestContext
-from kafkad.handlers.controller.requests.timeouts import is_between_brokers, patience_ms, timed_out
+from kafkad.handlers.controller.requests.timeouts import LONGEST_MS, is_between_brokers, patience_ms, timed_out
 from kafkad.processes.network.answers import Answers
 from kafkad.processes.network.connections.connection import Connection, Reply
 from kafkad.processes.network.connections.frames import Frame
+from kafkad.processes.runtime.turns import STEP_NS
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
@@ -25,6 +27,8 @@ CreatedTopics = Callable[[dict[str, int]], None]
 SLOW_MS = 1_000
 """A live controller usually answers sooner. Only after this time are the deadlines of its requests looked at."""
 UNKNOWN_MS = float("inf")
+LARGE_BYTES = 64 * 1024
+"""A larger request is not decoded for its timeout, but waits as long as any, and its connection is closed then."""
 CREATION_MS = 10_000
 """How long a request that needs a new topic waits for a controller; then its client retries."""
 MOST_INCARNATIONS = 2
@@ -66,6 +70,8 @@ class ControllerRequests:
         self._questions: dict[int, _Question] = {}
         self._creations: dict[frozenset[str], int] = {}
         """Tokens of open requests for topics: identical ones are sent once."""
+        self._undated: dict[int, None] = {}
+        """Tokens of requests whose deadlines are to be found out: a few milliseconds of that in each pass."""
         self._by_connection: dict[Connection, set[int]] = {}
         self._look_ms = 0
         """With a controller there: when to look who waits for it."""
@@ -90,14 +96,18 @@ class ControllerRequests:
     def disconnected(self) -> None:
         """The controller has died; the next incarnation mostly comes at once."""
         self._send = None
-        for token, question in list(self._questions.items()):
-            self._wait(token, question)
+        if self._is_last:
+            for token in list(self._questions):
+                self._time_out(token)
+        self._undate(lambda _question: True)
 
     @property
     def next_deadline_ms(self) -> float | None:
         """When `expire` has work to do: a request waits no longer than its timeout, whatever the controller does."""
         if not self._questions:
             return None
+        if self._undated:
+            return 0
         if self._send is not None:
             return self._look_ms
         return min(question.deadline_ms for question in self._questions.values())
@@ -107,19 +117,33 @@ class ControllerRequests:
 
         They are not carried out later, unless a controller has received them.
         """
+        end_ns = monotonic_ns() + STEP_NS
         over_ms = now_ms
         if self._send is not None:
-            if now_ms < self._look_ms:
-                return
+            if not self._undated:
+                if now_ms < self._look_ms:
+                    return
+                self._look_ms = now_ms + SLOW_MS
+                asked_ms = now_ms - SLOW_MS
+                self._undate(lambda question: question.asked_ms <= asked_ms)
             # The controller keeps to the timeout as well, and its answer says more.
             over_ms -= SLOW_MS
-            self._look_ms = now_ms + SLOW_MS
-            for token, question in list(self._questions.items()):
-                if question.deadline_ms == UNKNOWN_MS and question.asked_ms + SLOW_MS <= now_ms:
-                    self._note_deadline(token, question)
-        late = [token for token, question in self._questions.items() if question.deadline_ms <= over_ms]
-        for token in late:
+        while self._undated and monotonic_ns() < end_ns:
+            token = next(iter(self._undated))
+            del self._undated[token]
+            self._note_deadline(token, self._questions[token])
+        for token in [token for token, question in self._questions.items() if question.deadline_ms <= over_ms]:
+            if monotonic_ns() >= end_ns:
+                self._look_ms = now_ms
+                break
             self._time_out(token)
+
+    def _undate(self, is_meant: Callable[[_Question], bool]) -> None:
+        self._undated.update(
+            (token, None)
+            for token, question in self._questions.items()
+            if question.deadline_ms == UNKNOWN_MS and is_meant(question)
+        )
 
     def connection_lost(self, connection: Connection) -> None:
         for token in self._by_connection.pop(connection, ()):
@@ -165,8 +189,10 @@ class ControllerRequests:
             if len(self._questions) == 1:
                 self._look_ms = question.asked_ms + SLOW_MS
             self._put(question, self._send)
+        elif self._is_last:
+            self._time_out(token)
         else:
-            self._wait(token, question)
+            self._note_deadline(token, question)
 
     def _put(self, question: _Question, send: Callable[[bytes], None]) -> None:
         question.incarnations += 1
@@ -191,18 +217,13 @@ class ControllerRequests:
             case _:
                 raise AssertionError(f"a controller does not say {type(message).__name__}")
 
-    def _wait(self, token: int, question: _Question) -> None:
-        """Keep it for the next controller, if one will come."""
-        self._note_deadline(token, question)
-        if self._is_last:
-            self._time_out(token)
-
     def _note_deadline(self, token: int, question: _Question) -> None:
         """The request is decoded only now: mostly the controller decodes it first."""
-        if question.deadline_ms != UNKNOWN_MS:
-            return
         if question.reply is None:
             question.deadline_ms = float(question.asked_ms + CREATION_MS)
+            return
+        if len(question.message) > LARGE_BYTES:
+            question.deadline_ms = float(question.asked_ms + LONGEST_MS)
             return
         request = _request_of(question)
         try:
@@ -220,7 +241,7 @@ class ControllerRequests:
             _refuse_creation(question)
             return
         request = _request_of(question)
-        if is_between_brokers(request.context.api_key):
+        if is_between_brokers(request.context.api_key) or len(question.message) > LARGE_BYTES:
             self._refused(question.reply.connection, "no controller process took the request in time")
             return
         body = timed_out(request.context.api_key, request.context.version, memoryview(request.body))
@@ -239,6 +260,7 @@ class ControllerRequests:
         question = self._questions.pop(token, None)
         if question is None:
             return None
+        self._undated.pop(token, None)
         self.held_bytes -= len(question.message)
         connections = [connection for connection, _ in question.waiting]
         if question.reply is None:

@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from kafkad.core.errors import ErrorCode
+from kafkad.handlers.controller.requests.timeouts import LONGEST_MS
 from kafkad.processes.network.connections.connection import Connection
 from kafkad.processes.network.controller_requests import (
     CREATION_MS,
@@ -23,7 +24,7 @@ from kafkad.wire.processes.controller_messages import (
 )
 from tests.handlers.kio_calls import KioApi
 from tests.processes.pieces import Client, Pieces
-from tests.tools.raw_requests import create_topic, delete_topic, metadata
+from tests.tools.raw_requests import create_topic, delete_topic, framed, metadata, text
 
 
 class NextController:
@@ -189,3 +190,46 @@ def test_any_number_of_clients_may_wait_for_one_topic(pieces: Pieces) -> None:
     (token,) = handler._questions
     handler.heard(AutoCreated(token, {"wanted": 0}))
     assert answers == [{"wanted": 0}] * 5_000
+
+
+def many_topics(count: int) -> bytes:
+    """CreateTopics 2 of as many topics, each of one partition and one replica."""
+    rows = b"".join(text(f"t{at}") + struct.pack(">ihii", 1, 1, 0, 0) for at in range(count))
+    return framed(CREATE_TOPICS, 2, struct.pack(">i", count) + rows + struct.pack(">ib", 30_000, 0))
+
+
+@pytest.mark.parametrize("is_slow", [True, False], ids=["slow", "gone"])
+def test_deadlines_are_found_out_little_by_little(pieces: Pieces, is_slow: bool) -> None:
+    """A request is decoded for it: with thirty large ones nobody else was served for a second."""
+    handler = pieces.network.request_handlers.controller
+    controller = NextController(handler, now_ms(pieces))
+    clients = [sent(pieces, many_topics(1_500)) for _ in range(20)]
+    assert len(controller.asked) == len(clients)
+    began_ms = now_ms(pieces)
+    if is_slow:
+        handler.expire(began_ms + SLOW_MS)
+    else:
+        handler.disconnected()
+    passes = 1
+    while handler.next_deadline_ms == 0:
+        handler.expire(began_ms + SLOW_MS)
+        passes += 1
+    assert passes > 3, "one pass takes a few milliseconds of it"
+    for _ in clients:
+        handler.expire(began_ms + 40_000)
+    for client in clients:
+        assert len(KioApi("create_topics", 2).read(client.reply()).topics) == 1_500
+
+
+def test_a_very_large_request_that_no_controller_takes_loses_its_connection(
+    pieces: Pieces, handler: ControllerRequests
+) -> None:
+    """An answer would need all of it decoded in one go."""
+    client = sent(pieces, many_topics(9_000))
+    began_ms = now_ms(pieces)
+    handler.expire(began_ms + LONGEST_MS - 5_000)
+    pieces.settle()
+    assert not client.is_closed
+    handler.expire(began_ms + LONGEST_MS)
+    pieces.run(lambda: client.is_closed, "its connection is closed")
+    assert handler.held_bytes == 0
