@@ -184,6 +184,16 @@ def test_an_older_controller_is_refused_on_top_and_for_each_partition() -> None:
     )
 
 
+def test_a_controller_counts_as_old_only_once_a_later_one_has_spoken() -> None:
+    """As in Apache Kafka: the epoch in ZooKeeper is not read, whichever of the three requests tells the later one."""
+    host = a_host()
+    assert host.leader_and_isr(led(a_state(), controller_epoch=7), CONFIGS).error_code == ErrorCode.NONE
+    assert host.update_metadata(replace(told(known(0)), controller_epoch=8), CONFIGS).error_code == ErrorCode.NONE
+    assert host.leader_and_isr(led(a_state(leader_epoch=9), controller_epoch=7), CONFIGS).error_code == (
+        ErrorCode.STALE_CONTROLLER_EPOCH
+    )
+
+
 @pytest.mark.parametrize(
     ("broker_epoch", "code"),
     [
