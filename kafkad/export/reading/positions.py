@@ -61,6 +61,19 @@ def end_in_active(read_at: ReadAt, index: Sequence[IndexEntry], end: int, size: 
     return position
 
 
+def reaches(read_at: ReadAt, index: Sequence[IndexEntry], end: int, size: int) -> bool:
+    """Whether the batches of the file go up to `end`. Where they can't be followed, reading them says why."""
+    position = max((entry.position for entry in index if entry.offset < end), default=0)
+    try:
+        while (header := _header(read_at, position, size)) is not None:
+            if header.last_offset + 1 >= end:
+                return True
+            position += header.size
+    except CorruptBatch:
+        return True
+    return size - position >= _BASE_OFFSET_SIZE
+
+
 def _check_behind(read_at: ReadAt, position: int, end: int, size: int) -> None:
     """What is not read begins at `end` or behind it: a length or offset that is damaged would hide all that follow."""
     bases: list[int] = []

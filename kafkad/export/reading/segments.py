@@ -29,6 +29,7 @@ from kafkad.export.reading.positions import (
     end_in_sealed,
     parse_index,
     position_of,
+    reaches,
     whole_before,
 )
 from kafkad.export.reading.transactions import Aborted
@@ -76,6 +77,17 @@ class SegmentReader:
             return os.listdir(self._folder)
         except OSError as error:
             raise ExportFailed(f"{self.directory} can't be read: {error.strerror}") from error
+
+    def reaches(self, end: int) -> bool:
+        """Whether the log here goes up to `end`. That of a replica that is behind does not, and what it has may be of
+        transactions whose end is not known here.
+        """
+        bases = self.bases()
+        if not bases or bases[-1] >= end:
+            return bool(bases)
+        with self._opened(bases[-1], end) as log:
+            size = log.size()
+            return reaches(log.read_at, self._index(bases[-1], size), end, size)
 
     def windows(self, start: int, end: int) -> Iterator[BatchWindow]:
         """Whole batches with the offsets from `start` to below `end`, some megabytes at a time, in their order."""

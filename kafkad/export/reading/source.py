@@ -87,18 +87,20 @@ def _windows(source: Source, wanted: OffsetRange, committed: CommittedFilter) ->
         kept = source.kept.get(wanted.partition)
         reader = SegmentReader(directory, kept if kept is not None and can_be_read(kept) else None)
         try:
-            if source.is_committed:
-                committed.learn(reader.aborted(start, wanted.end))
-            read = reader.pieces if source.sets_damage_aside else reader.windows
-            for window in read(start, wanted.end):
-                start = window.end if isinstance(window, Damaged) else int(window.last_offset[-1]) + 1
-                yield window
+            if reader.reaches(wanted.end):
+                if source.is_committed:
+                    committed.learn(reader.aborted(start, wanted.end))
+                read = reader.pieces if source.sets_damage_aside else reader.windows
+                for window in read(start, wanted.end):
+                    start = window.end if isinstance(window, Damaged) else int(window.last_offset[-1]) + 1
+                    yield window
+                return
+            if source.bootstrap is None:
+                raise DataLost(f"{directory} ends before offset {wanted.end}, and there is no broker to ask")
         except OffsetGone as gone:
             if source.bootstrap is None:
                 raise DataLost(f"{gone}, and there is no broker to ask") from gone
             start = max(start, gone.offset)
-        else:
-            return
     yield from _fetched(source, wanted, start, committed)
 
 
