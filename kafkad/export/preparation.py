@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from kafkad.core.types import NO_TOPIC_ID, TopicPartition
 from kafkad.export.latest import KEEP_LATEST
 from kafkad.export.problems import BrokerAway, ExportFailed, not_answered
 from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
+from kafkad.export.reading.led_here import led_here
 from kafkad.export.reading.log_directories import check_folders, facts_without_broker
 from kafkad.export.reading.source import Source
 from kafkad.export.sinks.sink import Sink, TableState
@@ -22,7 +23,7 @@ from kafkad.export.tables import open_dead_letters
 from kafkad.export.task import Task
 from kafkad.export.values.format import DEAD_LETTERS
 from kafkad.export.values.table_columns import Columns, columns_for
-from kafkad.export.wanted import Wanted
+from kafkad.export.wanted import LED, Wanted
 from kafkad.export.writing import Layout
 
 _FIRST, _NOW = "earliest", "latest"
@@ -76,24 +77,35 @@ def prepare(wanted: Wanted, sink: Sink) -> Prepared:
     try:
         if wanted.bootstrap:
             with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
-                facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed)
-                return _prepare(wanted, sink, facts, client)
+                led = led_here(client, wanted) if wanted.partitions == LED else None
+                facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed, only=led)
+                return _prepare(wanted, sink, facts, client, led)
     except BrokerCallFailed as failed:
         error = not_answered(failed)
         if not isinstance(error, BrokerAway) or wanted.source != "files" or not wanted.log_dirs:
             raise error from failed
+        if wanted.partitions == LED:
+            raise error from failed
+    if wanted.partitions == LED:
+        raise ExportFailed("only a broker knows who leads a partition: --partitions all")
     if wanted.source != "files" or not wanted.log_dirs:
         raise ExportFailed("without a broker segment files are read: --source files, and where they lie: --log-dirs")
-    return _prepare(wanted, sink, _facts_of_files(wanted), None)
+    return _prepare(wanted, sink, _facts_of_files(wanted), None, None)
 
 
 def _facts_of_files(wanted: Wanted) -> TopicFacts:
     return facts_without_broker(wanted.log_dirs, wanted.topic, is_committed=wanted.is_committed)
 
 
-def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient | None) -> Prepared:
-    partitions = sorted(facts.bounds)
-    state = sink.state(partitions)
+def _prepare(
+    wanted: Wanted,
+    sink: Sink,
+    facts: TopicFacts,
+    client: BrokerClient | None,
+    led: Mapping[int, str] | None,
+) -> Prepared:
+    """`led`: the directories of the partitions that are led here, if only those are wanted."""
+    state = sink.state(facts.partitions)
     if state.topic_id is not None and state.keeps != wanted.keeps:
         raise ExportFailed(
             f"the table has --keep {state.keeps}, and --keep {wanted.keeps} is asked for: name another folder"
@@ -104,7 +116,7 @@ def _prepare(wanted: Wanted, sink: Sink, facts: TopicFacts, client: BrokerClient
     # After the bounds: what was written before them has no newer schema.
     columns = columns_for(wanted.values if planned.ranges else None, state.columns, may_widen=wanted.may_widen)
     dead_letters = _dead_letters(wanted, columns, facts)
-    source = _source(wanted, facts, client)
+    source = _source(wanted, facts, client, led)
     # A range without records is what a new table begins with.
     ranges = [each for each in planned.ranges if each.start < each.end]
     average = {} if client is None or source.directories else bytes_per_offset(client, wanted.topic, facts.bounds)
@@ -138,7 +150,7 @@ def _planned(
     client: BrokerClient | None, wanted: Wanted, facts: TopicFacts, committed: Mapping[int, int], *, is_new: bool
 ) -> Plan:
     partitions = sorted(facts.bounds)
-    new = [each for each in partitions if each not in committed]
+    new = [each for each in facts.partitions if each not in committed]
     starts = _starts(client, wanted, new, facts, is_new=is_new)
     planned = plan(
         facts,
@@ -157,14 +169,17 @@ def _dead_letters(wanted: Wanted, columns: Columns, facts: TopicFacts) -> DeadLe
     if not parsing and not wanted.sets_damage_aside:
         return None
     sink = open_dead_letters(wanted)
-    return DeadLetters(sink=sink, state=sink.state(sorted(facts.bounds)))
+    return DeadLetters(sink=sink, state=sink.state(facts.partitions))
 
 
-def _source(wanted: Wanted, facts: TopicFacts, client: BrokerClient | None) -> Source:
+def _source(wanted: Wanted, facts: TopicFacts, client: BrokerClient | None, led: Mapping[int, str] | None) -> Source:
+    directories: Mapping[int, str] = {}
+    if wanted.source == "files":
+        directories = directories_of(client, wanted, sorted(facts.bounds)) if led is None else led
     return Source(
         topic=wanted.topic,
         bootstrap=wanted.bootstrap if client is not None else None,
-        directories=directories_of(client, wanted, sorted(facts.bounds)) if wanted.source == "files" else {},
+        directories=directories,
         sets_damage_aside=wanted.sets_damage_aside,
         is_committed=wanted.is_committed,
         max_bytes_per_sec=-(-wanted.max_bytes_per_sec // max(wanted.jobs, 1)),
@@ -218,14 +233,18 @@ def _tasks(
     )
 
 
-def topic_facts(client: BrokerClient, topic: str, *, is_committed: bool) -> TopicFacts:
-    """The topic as it is now. Raises `BrokerCallFailed`."""
+def topic_facts(
+    client: BrokerClient, topic: str, *, is_committed: bool, only: Collection[int] | None = None
+) -> TopicFacts:
+    """The topic as it is now, or with the bounds of some partitions only. Raises `BrokerCallFailed`."""
     (found,) = client.topics([topic])
-    partitions = [each.partition for each in found.partitions]
+    known = [each.partition for each in found.partitions]
+    partitions = [each for each in known if only is None or each in only]
     earliest = offsets(client, topic, partitions, EARLIEST)
     ends = offsets(client, topic, partitions, LATEST, is_committed=is_committed)
     bounds = {each: Bounds(earliest[each], ends[each]) for each in partitions}
-    return TopicFacts(client.cluster_id, topic, found.topic_id or NO_TOPIC_ID, bounds)
+    elsewhere = frozenset(known) - frozenset(partitions)
+    return TopicFacts(client.cluster_id, topic, found.topic_id or NO_TOPIC_ID, bounds, elsewhere)
 
 
 def _starts(
@@ -234,6 +253,9 @@ def _starts(
     """Where partitions begin that the table does not have: in a new table where it was told, later with their first
     record.
     """
+    if is_new and client is not None and facts.elsewhere:
+        # Who exports those finds a table that is not new.
+        facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed)
     if is_new:
         return _offsets_at(client, wanted, partitions, wanted.start, facts)
     return dict.fromkeys(partitions, 0)

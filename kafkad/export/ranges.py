@@ -30,6 +30,12 @@ class TopicFacts(NamedTuple):
     name: str
     topic_id: UUID
     bounds: Mapping[int, Bounds]
+    elsewhere: frozenset[int] = frozenset()
+    """Partitions that others export."""
+
+    @property
+    def partitions(self) -> list[int]:
+        return sorted({*self.bounds, *self.elsewhere})
 
 
 class Plan(NamedTuple):

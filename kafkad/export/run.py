@@ -20,6 +20,7 @@ from kafkad.export.problems import ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts
 from kafkad.export.reading.kept_files import keep_open
 from kafkad.export.schema import DEAD_LETTERS
+from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task, check_coverage
 from kafkad.export.wanted import Wanted
@@ -54,7 +55,7 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
     if not planned.ranges and not planned.lost:
         if prepared.committed and prepared.has_broker:
             # The run that made the last commit may have been killed before it told the group.
-            _show_progress(wanted, prepared.committed)
+            _show_progress(wanted, _of_this_run(prepared, prepared.committed))
         return Summary(topic=wanted.topic, version=None, ends=prepared.committed)
     began_s = time.monotonic()
     sink.check_store()
@@ -62,15 +63,16 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
     commit = _commit(prepared, files)
     if prepared.dead_letters is not None and any(file.is_dead_letters for file in files):
         letters = [file for file in files if file.is_dead_letters]
-        prepared.dead_letters.sink.commit(
-            prepared.dead_letters.state, commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], keeps=KEEP_ALL)
+        of_letters = commit._replace(files=letters, schema=DEAD_LETTERS, lost=[], keeps=KEEP_ALL)
+        commit_behind_others(
+            prepared.dead_letters.sink, prepared.dead_letters.state, of_letters, prepared.facts.partitions
         )
-    version = sink.commit(prepared.state, commit)
+    version, commit = commit_behind_others(sink, prepared.state, commit, prepared.facts.partitions)
     for folder in _folders(wanted):
         folder.remove_unfinished(prepared.run_id)
     ends = {**prepared.committed, **commit.ends}
     if prepared.has_broker:
-        _show_progress(wanted, ends)
+        _show_progress(wanted, {**_of_this_run(prepared, ends), **commit.ends})
     return Summary(
         topic=wanted.topic,
         version=version,
@@ -82,6 +84,11 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         lost=planned.lost,
         unparsed=sum(file.unparsed for file in files),
     )
+
+
+def _of_this_run(prepared: Prepared, ends: Mapping[int, int]) -> dict[int, int]:
+    """Who exports the others knows more of them."""
+    return {partition: end for partition, end in ends.items() if partition not in prepared.facts.elsewhere}
 
 
 def _commit(prepared: Prepared, files: Sequence[WrittenFile]) -> Commit:
@@ -156,7 +163,9 @@ def _with_kept(task: Task, kept: Mapping[int, str]) -> Task:
 
 
 def _complete_until(facts: TopicFacts, files: Iterable[WrittenFile]) -> int | None:
-    """None while a partition has no timestamp."""
+    """None while a partition has no timestamp, as those of others have none here."""
+    if facts.elsewhere:
+        return None
     largest: dict[int, int] = {}
     for file in files:
         if file.max_timestamp is not None:

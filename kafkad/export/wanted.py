@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from kafkad.export.latest import KEEP_ALL
 from kafkad.export.values.format import ValueFormat
 
+ALL, LED = "all", "led"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -25,6 +27,8 @@ class Wanted:
     """Batches that are damaged go to the table of dead letters."""
     values: ValueFormat | None = None
     """None: they stay bytes."""
+    partitions: str = ALL
+    """All of the topic, or those that are led by a broker of this machine."""
     source: str = "broker"
     log_dirs: tuple[str, ...] = ()
     """With source "files"; none: those that the broker names."""

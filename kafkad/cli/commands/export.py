@@ -134,6 +134,13 @@ Example:
     show_default=True,
     help="When the schema has new fields.",
 )
+@click.option(
+    "--partitions",
+    type=click.Choice(["all", "led"]),
+    default="all",
+    show_default=True,
+    help="All; or those whose leader is a broker of this machine, where each machine of a cluster runs the export.",
+)
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of the local engine.")
 @click.option("--max-bytes-per-sec", type=Size(), default=0, metavar="SIZE", help="Read no faster than that.")
 @click.option(

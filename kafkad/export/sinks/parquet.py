@@ -51,7 +51,7 @@ class ParquetSink:
 
     def commit(self, state: TableState, commit: Commit) -> int:
         version = state.version + 1
-        files = self._replaced(state, commit) if commit.replaces(state) else list(commit.files)
+        kept, new = self._replaced(state, commit) if commit.replaces(state) else ([], list(commit.files))
         # Those of a topic that was made again begin anew.
         offsets = {**(state.offsets if state.topic_id == commit.topic_id else {}), **commit.ends}
         content = {
@@ -63,7 +63,7 @@ class ParquetSink:
             "offsets": {str(partition): end for partition, end in sorted(offsets.items())},
             "ranges": [each._asdict() for each in commit.ranges],
             "lost": [each._asdict() for each in commit.lost],
-            "files": [each._asdict() for each in files],
+            "files": [each._asdict() for each in (*kept, *new)],
             "keeps": commit.keeps,
             "run": commit.run_id,
             "complete_until": commit.complete_until,
@@ -71,8 +71,9 @@ class ParquetSink:
             "time_ms": time.time_ns() // 1_000_000,
         }
         if not self._folder.publish(_manifest(version), json.dumps(content).encode()):
+            remove(self._folder, set(new) - set(commit.files))
             raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
-        remove(self._folder, set(commit.files) - set(files))
+        remove(self._folder, set(commit.files) - set(new))
         return version
 
     def files(self) -> list[str]:
@@ -88,15 +89,15 @@ class ParquetSink:
     def merge_small(self, merging: Merging) -> Merged:
         return Merged(0, 0)
 
-    def _replaced(self, state: TableState, commit: Commit) -> list[WrittenFile]:
-        """The files of the table with this commit."""
+    def _replaced(self, state: TableState, commit: Commit) -> tuple[list[WrittenFile], list[WrittenFile]]:
+        """The files of the table that stay, and those that are written for this commit."""
         known = [WrittenFile(**each) for each in self._read(_manifest(state.version))["files"]]
         changed = changed_partitions(commit)
-        files = [each for each in known if each.partition not in changed]
+        new = []
         for partition in changed:
             paths = [each.path for each in known if each.partition == partition]
-            files += rewrite(self._folder, commit, partition, rows(self._folder, paths, commit.schema))
-        return files
+            new += rewrite(self._folder, commit, partition, rows(self._folder, paths, commit.schema))
+        return [each for each in known if each.partition not in changed], new
 
     def _read(self, name: str) -> Any:
         try:

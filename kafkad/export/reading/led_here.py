@@ -1,0 +1,62 @@
+"""Which partitions are led by a broker of this machine, and where do they lie?
+
+Of a cluster whose brokers are on several machines each machine exports these, and reads no file of a replica that may
+be behind. Who leads is asked of the cluster, and which broker has a log directory of its `meta.properties`.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafkad.adapters.files.log_directory import LogDirectoryUnusable, read_meta_properties
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.log_dirs import describe_log_dirs
+from kafkad.core.ports import StorageFailed
+from kafkad.core.types import TopicPartition
+from kafkad.export.problems import ExportFailed
+from kafkad.export.reading.log_directories import check_folders
+from kafkad.export.wanted import Wanted
+
+
+def led_here(client: BrokerClient, wanted: Wanted) -> dict[int, str]:
+    """The directories of these partitions. Raises `ExportFailed`, `BrokerCallFailed`."""
+    (topic,) = client.topics([wanted.topic])
+    folders = list(_folders(client, wanted))
+    if not folders:
+        named = ", ".join(wanted.log_dirs)
+        raise ExportFailed(
+            f"{named or 'no log directory on this machine'} is of no broker of cluster {client.cluster_id}: name"
+            " --log-dirs, or --partitions all"
+        )
+    brokers = {broker for broker, _ in folders}
+    found: dict[int, str] = {}
+    for each in topic.partitions:
+        if each.leader not in brokers:
+            continue
+        name = str(TopicPartition(wanted.topic, each.partition))
+        places = [
+            path for broker, folder in folders if broker == each.leader and os.path.isdir(path := f"{folder}/{name}")
+        ]
+        if not places:
+            raise ExportFailed(f"broker {each.leader} leads {name}, which is in none of its log directories here")
+        found[each.partition] = places[0]
+    return found
+
+
+def _folders(client: BrokerClient, wanted: Wanted) -> Iterator[tuple[int, str]]:
+    """The log directories here that are of brokers of this cluster, with the broker of each."""
+    if wanted.log_dirs:
+        check_folders(wanted.log_dirs)
+        folders: list[tuple[int | None, str]] = [(None, path) for path in wanted.log_dirs]
+    else:
+        # Brokers on other machines may have directories of the same names.
+        folders = [(row.broker, row.path) for row in describe_log_dirs(client, {}) if row.error is None]
+    for expected, path in folders:
+        try:
+            found = read_meta_properties(Path(path))
+        except (LogDirectoryUnusable, StorageFailed) as error:
+            raise ExportFailed(str(error)) from error
+        if found is None or found.node_id is None or found.cluster_id != client.cluster_id:
+            continue
+        if expected is None or expected == found.node_id:
+            yield found.node_id, path

@@ -1,0 +1,110 @@
+"""A topic of three brokers in one table: each machine exports what it leads, at the same moment."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from tests.daemon.cluster import Cluster
+
+WITHIN_S = 120.0
+FORMATS = ("parquet", "delta", "iceberg")
+
+
+class Lonely(Cluster):
+    """What a single replica has is committed."""
+
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), "min.insync.replicas": "1"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as ends:
+        yield Lonely(tmp_path, ends)
+
+
+class Machines:
+    """One for each broker: it sees the log directory of its own broker only."""
+
+    def __init__(self, cluster: Cluster, out: Path) -> None:
+        self._cluster = cluster
+        self._out = out
+
+    def command(self, broker: int, verb: str, table: str, *options: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", "kafkad", "export", verb, "--topic", "t", "--out", str(self._out / table)),
+            *("--bootstrap-server", self._cluster.brokers[broker].bootstrap, "--format", table, *options),
+        ]
+
+    def run_on(self, brokers: tuple[int, ...], table: str, *options: str) -> dict[int, int]:
+        """At the same moment. Returns how many records each has brought."""
+        running = {}
+        for broker in brokers:
+            here = ("--source", "files", "--log-dirs", str(self._cluster.brokers[broker].log_dir))
+            command = self.command(broker, "run", table, "--partitions", "led", *here, *options, "--json")
+            running[broker] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        brought = {}
+        for broker, process in running.items():
+            out, said = process.communicate(timeout=WITHIN_S)
+            assert process.returncode == 0, (broker, said)
+            brought[broker] = int(json.loads(out)["records"])
+        return brought
+
+    def run(self, broker: int, table: str, *options: str) -> None:
+        command = self.command(broker, "run", table, *options)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S)
+        assert done.returncode == 0, done.stderr
+
+    def numbers(self, broker: int, table: str) -> list[int]:
+        listed = subprocess.run(self.command(broker, "files", table), capture_output=True, text=True, check=True)
+        tables = [pq.ParquetFile(path).read(["value"]) for path in listed.stdout.splitlines()]
+        return sorted(int(value) for each in tables for value in each.column("value").to_pylist())
+
+    def verify(self, broker: int, table: str) -> None:
+        subprocess.run(self.command(broker, "verify", table), capture_output=True, check=True, timeout=WITHIN_S)
+
+
+@pytest.mark.timeout(600)
+def test_each_machine_exports_what_it_leads_into_one_table(cluster: Cluster, tmp_path: Path) -> None:
+    machines = Machines(cluster, tmp_path / "lake")
+    cluster.create(3, "t", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "broker 3 knows the leaders")
+    cluster.produce(2, range(300))
+    for table in FORMATS:
+        assert machines.run_on((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
+    cluster.produce(2, range(300, 600))
+    for table in FORMATS:
+        assert machines.run_on((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
+        assert machines.numbers(1, table) == list(range(600))
+    cluster.brokers[1].kill()
+    cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 3], "others lead in its place")
+    cluster.produce(2, range(600, 900))
+    for table in FORMATS:
+        assert machines.run_on((2, 3), table) == {2: 200, 3: 100}
+        assert machines.numbers(2, table) == list(range(900))
+        machines.verify(2, table)
+
+
+@pytest.mark.timeout(600)
+def test_a_replica_that_is_behind_hides_no_record(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create(3, "t", {0: [2, 3], 1: [2, 3], 2: [2, 3]})
+    cluster.wait_until(lambda: cluster.leaders(1, "t") == [2, 2, 2], "broker 1 knows the leader")
+    cluster.produce(2, range(300))
+    behind = str(cluster.brokers[3].log_dir)
+    machines = Machines(cluster, tmp_path / "lake")
+    machines.run(2, "parquet", "--source", "files", "--log-dirs", behind)
+    assert cluster.brokers[3].stop() == 0
+    cluster.wait_until(lambda: cluster.in_sync(1, "t") == [{2}] * 3, "it is not in sync")
+    producer = Producer({"bootstrap.servers": cluster.brokers[2].bootstrap, "acks": 1})
+    for number in range(300, 600):
+        producer.produce("t", b"%d" % number, partition=number % 3)
+    assert producer.flush(WITHIN_S) == 0
+    machines.run(2, "parquet", "--source", "files", "--log-dirs", behind)
+    assert machines.numbers(2, "parquet") == list(range(600))
