@@ -1,6 +1,7 @@
 """What a run would do."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,12 @@ from deltalake import DeltaTable
 
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
 from kafkad.export.preparation import prepare
+from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.run import carry_out
 from kafkad.export.schema import RECORDS
 from kafkad.export.tables import open_sink
+from kafkad.export.task import run_task
 from kafkad.export.wanted import Wanted
 from tests.export.reading.test_log_directories import ID, checkpoint, partition, plain
 
@@ -37,3 +41,22 @@ def test_a_table_whose_first_commit_was_not_reached_begins_as_a_new_one(
         start=start,
     )
     assert prepare(asked, open_sink(asked)).plan.ranges == (OffsetRange(0, begun, 9),)
+
+
+def test_a_table_of_another_topic_is_refused(tmp_path: Path) -> None:
+    for topic in ("t", "u"):
+        partition(tmp_path / "log", f"{topic}-0", *map(plain, range(4)))
+    checkpoint(tmp_path / "log", HIGH_WATERMARKS, p0=4)
+    asked = Wanted(
+        topic="t",
+        out=str(tmp_path / "table"),
+        name="t",
+        bootstrap="",
+        source="files",
+        log_dirs=(str(tmp_path / "log"),),
+    )
+    sink = open_sink(asked)
+    carry_out(prepare(asked, sink), sink, lambda tasks: [file for task in tasks for file in run_task(task)], print)
+    other = replace(asked, topic="u")
+    with pytest.raises(ExportFailed, match="the table is of topic 't', not 'u': name another folder"):
+        prepare(other, open_sink(other))

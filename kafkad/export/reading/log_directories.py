@@ -31,10 +31,21 @@ from kafkad.export.reading.segments import SegmentReader
 def check_folders(folders: Iterable[str]) -> None:
     """Raises `ExportFailed` for one that can't be read."""
     for folder in folders:
-        if not Path(folder).is_dir():
+        # A folder above it may be closed, too.
+        if not os.path.isdir(folder) and not _is_hidden(folder):
             raise ExportFailed(f"{folder} is no log directory: it is no directory")
         if not os.access(folder, os.R_OK | os.X_OK):
             raise ExportFailed(f"{folder} may not be read: the group of the broker (kafkad) may")
+
+
+def _is_hidden(folder: str) -> bool:
+    try:
+        os.stat(folder)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def topics_in(folders: Sequence[str]) -> dict[str, dict[int, str]]:

@@ -1,6 +1,9 @@
 """Where a topic begins and ends, when only its log directory can be asked."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import UUID
 
 import pytest
@@ -107,3 +110,30 @@ def test_a_topic_of_which_nothing_is_here(tmp_path: Path) -> None:
         facts_without_broker([str(tmp_path)], "other", is_committed=True)
     with pytest.raises(ExportFailed, match="it is no directory"):
         facts_without_broker([str(tmp_path / "nowhere")], "t", is_committed=True)
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """This process is a user without rights, until the end of the test."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.setresuid(65_534, 65_534, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+@pytest.mark.parametrize("closed", ["above", "itself"])
+def test_a_folder_that_may_not_be_read_is_one_sentence(closed: str, nobody: None) -> None:
+    with TemporaryDirectory() as above:
+        folder = Path(above, "data")
+        folder.mkdir()
+        shut = Path(above) if closed == "above" else folder
+        shut.chmod(0)
+        try:
+            with pytest.raises(ExportFailed, match=f"{folder} may not be read: the group of the broker"):
+                facts_without_broker([str(folder)], "t", is_committed=True)
+        finally:
+            shut.chmod(0o700)
