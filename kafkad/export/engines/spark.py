@@ -1,6 +1,7 @@
 """Tasks in Spark: it plans and retries, and the rows do not pass its JVM. Each task returns what it has written."""
 
 import pickle
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -12,12 +13,20 @@ from kafkad.export.task import Task, run_task
 from kafkad.export.writing import WrittenFile
 
 try:
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 except ImportError as error:
     raise NotInstalled("spark", "pyspark") from error
 
 _TASK, _FILE = "task binary", "file string"
+_REASON = re.compile(r"(?:Caused by: |.* executor \S+\): )?([A-Za-z_][\w.$]*(?:Error|Exception): .+)")
+"""The line of a stack trace that names what was raised, in Python or Java."""
+_OF_WORKERS = ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
+_ON_WORKERS = (
+    "PYSPARK_PYTHON (or spark.pyspark.python) names the Python of the workers: it has the version of the driver's, and"
+    " kafkad with its packages"
+)
 
 
 @contextmanager
@@ -45,7 +54,7 @@ def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Ite
         # An attempt that was repeated has returned nothing.
         for row in frame.mapInArrow(_write, _FILE).collect():
             yield WrittenFile.from_json(row.file)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise _failure(str(error)) from error
 
 
@@ -63,4 +72,9 @@ def _failure(said: str) -> ExportFailed:
         if colon and name.startswith(f"{problems.__name__}."):
             kind = getattr(problems, name.rpartition(".")[2], ExportFailed)
             return kind(rest) if kind in (BrokerAway, DataLost) else ExportFailed(rest)
-    return ExportFailed(f"a task failed in Spark: {said.splitlines()[0] if said else 'no reason given'}")
+    reasons = [found[1] for line in said.splitlines() if (found := _REASON.match(line.strip())) is not None]
+    # Spark's own exceptions say that a task has failed, which is known.
+    reason = next((each for each in reasons if not each.startswith("org.apache.spark.")), "")
+    reason = reason or next(iter([*reasons, *said.splitlines()]), "no reason given")
+    hint = f". {_ON_WORKERS}" if any(each in reason for each in _OF_WORKERS) else ""
+    return ExportFailed(f"a task failed in Spark: {reason}{hint}")
