@@ -1,10 +1,17 @@
-"""A topic into a table: our data source and export beside Spark's own Kafka source, CPU of everything counted."""
+"""A topic into a table: our data source and export beside Spark's own Kafka source, CPU of everything counted.
+
+Meanwhile somebody produces a little, and is told how long that takes.
+"""
 
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 from confluent_kafka import Producer
@@ -13,14 +20,17 @@ from bench.brokers.broker import RunningBroker
 from bench.brokers.daemon import Kafkad
 from bench.brokers.jars import spark_kafka_jars
 from bench.client_rows import ClientFailed
+from bench.connection import Connection
 from bench.figures import Figure, cost, rate
 from bench.raw_rows import topic
+from bench.replies import check_produce
+from bench.requests import produce, record_batch
 from bench.scale import Scale
 
 _PARTITIONS = 4
 _SMALL = 20_000
 _TIMEOUT_S = 1_800
-_CORES = 2
+_PRODUCED_A_SECOND = 50
 _OF_ANY_BROKER = (
     "Spark's source to noop",
     "Spark's source to Parquet",
@@ -37,16 +47,20 @@ _OF_FILES = (
 )
 
 
-def lake(
-    broker: RunningBroker, scale: Scale, row: str, *, record_size: int, codec: str, cores: int = _CORES
-) -> list[Figure]:
+def lake(broker: RunningBroker, scale: Scale, row: str, *, record_size: int, codec: str, cores: int) -> list[Figure]:
     """Each way is measured once, after a smaller topic. Needs the extras spark and delta, and Java."""
     records = scale.lake_bytes // record_size
-    with topic(broker, "lake", _PARTITIONS) as name, topic(broker, "lake-small", _PARTITIONS) as small:
+    with (
+        topic(broker, "lake", _PARTITIONS) as name,
+        topic(broker, "lake-small", _PARTITIONS) as small,
+        topic(broker, "lake-beside", 1) as beside,
+    ):
         _fill(broker, name, records, record_size, codec)
         _fill(broker, small, _SMALL, record_size, codec)
         figures = []
-        for way, seconds, client_cpu, broker_cpu in _measured(broker, name, small, cores):
+        with _producing(broker.port, beside) as produced:
+            measured = _measured(broker, name, small, cores)
+        for way, began, seconds, client_cpu, broker_cpu in measured:
             used = client_cpu + broker_cpu
             figures += [
                 rate(row, f"{way}: records", records / seconds / 1e6, "million/s"),
@@ -54,11 +68,45 @@ def lake(
                 rate(row, f"{way}: records for a second of CPU", records / used / 1e6, "million"),
                 cost(row, f"{way}: CPU of clients", client_cpu, "s"),
                 cost(row, f"{way}: CPU of the broker", broker_cpu, "s"),
+                cost(row, f"{way}: produce p99 beside it", _p99(produced, began, began + seconds), "ms"),
             ]
     return figures
 
 
-def _measured(broker: RunningBroker, name: str, small: str, cores: int) -> list[tuple[str, float, float, float]]:
+@contextmanager
+def _producing(port: int, name: str) -> Iterator[list[tuple[float, float]]]:
+    """Small requests at a steady rate: when each was due, and how many milliseconds later it was acknowledged."""
+    seen: list[tuple[float, float]] = []
+    stop = threading.Event()
+    request = produce(name, {0: record_batch(1, 100)})
+
+    def send() -> None:
+        with Connection(port) as connection:
+            due = time.perf_counter()
+            while not stop.wait(max(due - time.perf_counter(), 0)):
+                connection.socket.sendall(request)
+                check_produce(connection.reply())
+                seen.append((due, (time.perf_counter() - due) * 1_000))
+                due += 1 / _PRODUCED_A_SECOND
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _p99(produced: list[tuple[float, float]], began: float, ended: float) -> float:
+    """Of the requests that were due in this time, by the clock of all processes."""
+    milliseconds = sorted(took for due, took in produced if began <= due < ended)
+    if not milliseconds:
+        raise ClientFailed("nothing was acknowledged beside a run")
+    return milliseconds[len(milliseconds) * 99 // 100]
+
+
+def _measured(broker: RunningBroker, name: str, small: str, cores: int) -> list[tuple[str, float, float, float, float]]:
     has_files = isinstance(broker, Kafkad)
     with tempfile.TemporaryDirectory(prefix="kafkad-lake-") as folder:
         asked = {
@@ -72,13 +120,18 @@ def _measured(broker: RunningBroker, name: str, small: str, cores: int) -> list[
             "cores": cores,
             "ways": [*_OF_ANY_BROKER, *(_OF_FILES if has_files else ())],
         }
-        command = [sys.executable, "-m", "bench.lake.job", json.dumps(asked)]
+        # All of it, the virtual machine and its workers too; the broker has what is left.
+        pinned = ["taskset", "--cpu-list", ",".join(map(str, range(cores)))]
+        command = [*pinned, sys.executable, "-m", "bench.lake.job", json.dumps(asked)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment)
     if done.returncode:
         raise ClientFailed(done.stderr[-2_000:])
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    return [(str(way), float(seconds), float(clients), float(broker_)) for way, seconds, clients, broker_ in rows]
+    return [
+        (str(way), float(began), float(seconds), float(clients), float(broker_))
+        for way, began, seconds, clients, broker_ in rows
+    ]
 
 
 def _fill(broker: RunningBroker, name: str, records: int, size: int, codec: str) -> None:

@@ -53,9 +53,10 @@ TITLES = {
     "transactions-10": "transactions of 10 records",
     "transactions-100": "transactions of 100 records",
     **{
-        f"lake-{size}-{codec}": f"a topic into a table, {size} B records, {codec}, 2 cores"
+        f"lake-{size}-{codec}{suffix}": f"a topic into a table, {size} B records, {codec}, {cores}"
         for size in (100, 1_000)
         for codec in ("none", "lz4", "zstd")
+        for suffix, cores in (("", "2 cores"), ("-1", "1 core"))
     },
     **{
         name: f"compaction, {content.record_size} B records, {content.codec}, {content.repeated_percent} % of repeated "
@@ -106,9 +107,10 @@ ON_RUNNING: Mapping[str, OnRunning] = {
     "transactions-10": partial(transaction_rows.transactions, records=10),
     "transactions-100": partial(transaction_rows.transactions, records=100),
     **{
-        f"lake-{size}-{codec}": partial(lake_rows.lake, record_size=size, codec=codec)
+        f"lake-{size}-{codec}{suffix}": partial(lake_rows.lake, record_size=size, codec=codec, cores=cores)
         for size in (100, 1_000)
         for codec in ("none", "lz4", "zstd")
+        for suffix, cores in (("", 2), ("-1", 1))
     },
     "memory": life_rows.after_load,
 }

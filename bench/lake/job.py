@@ -46,6 +46,7 @@ class Cost:
     """Of one way."""
 
     way: str
+    began: float
     seconds: float
     client_cpu: float
     broker_cpu: float
@@ -77,6 +78,7 @@ class Job:
         self._emptied(lambda: work(self._asked.topic))
         return Cost(
             way=way,
+            began=started,
             seconds=time.perf_counter() - started,
             client_cpu=self._used() - before,
             broker_cpu=self._broker() - broker_before,
@@ -147,7 +149,7 @@ def main() -> None:
     job = Job(asked, session)
     for way in asked.ways:
         cost = job.measure(way)
-        print(json.dumps([cost.way, cost.seconds, cost.client_cpu, cost.broker_cpu]), flush=True)
+        print(json.dumps([cost.way, cost.began, cost.seconds, cost.client_cpu, cost.broker_cpu]), flush=True)
     session.stop()
 
 
