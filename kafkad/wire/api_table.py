@@ -168,10 +168,6 @@ def serve_cluster() -> None:
     APIS.update({key: replace(APIS[key], max_version=newest) for key, newest in _PASSED_ON.items()})
 
 
-def serves_cluster() -> bool:
-    return LEADER_AND_ISR in APIS
-
-
 def malformed(api_key: int, version: int, error: object) -> str:
     """Why the connection that such a request came on is closed."""
     return f"a malformed {APIS[api_key].name} request (version {version}): {error}"
