@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import MsgspecError
 
+from kafkad.core.controller.features import lacking
 from kafkad.core.controller.image import Broker, Listener
 from kafkad.core.controller.store import nodes
 from kafkad.core.coordination_store import CoordinationStore
@@ -31,6 +32,17 @@ def live_brokers(store: CoordinationStore, listener: str) -> tuple[dict[int, Bro
         else:
             brokers[broker.id] = broker
     return brokers, odd
+
+
+def leave_out_without(brokers: dict[int, Broker], levels: Mapping[str, int]) -> dict[str, str]:
+    """Remove those that do not support the finalized features; returns by name why."""
+    unsupported = {each: missing for each, broker in brokers.items() if (missing := lacking(broker.features, levels))}
+    for each in unsupported:
+        del brokers[each]
+    return {
+        str(each): f"it does not support the finalized features: {', '.join(missing)}"
+        for each, missing in unsupported.items()
+    }
 
 
 def _broker(name: str, data: bytes, epoch: int, listener: str) -> Broker:

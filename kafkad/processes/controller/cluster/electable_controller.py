@@ -25,8 +25,7 @@ from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.elected.node_orders import NodeOrders
-from kafkad.core.controller.elected.registrations import live_brokers
-from kafkad.core.controller.features import lacking
+from kafkad.core.controller.elected.registrations import leave_out_without, live_brokers
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.settings import ControllerSettings, RandomSource
@@ -54,6 +53,7 @@ from kafkad.wire.processes.controller_messages import AdminRequest
 log = logging.getLogger(__name__)
 
 Registered = Mapping[int, tuple[int, tuple[str, int]]]
+Work = Callable[[ZookeeperStore], "Outcome"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +200,7 @@ class ElectableController:
     def _brokers(self, store: ZookeeperStore) -> tuple[dict[int, Broker], frozenset[int]]:
         """Those that are registered, and who of them is gone."""
         brokers, odd = live_brokers(store, self._listener)
-        levels, _ = finalized_features(store)
-        for broker in [each for each in brokers.values() if lacking(each.features, levels)]:
-            del brokers[broker.id]
-            unsupported = ", ".join(lacking(broker.features, levels))
-            odd[str(broker.id)] = f"it does not support the finalized features: {unsupported}"
+        odd |= leave_out_without(brokers, finalized_features(store)[0])
         self._say(_left_out({f"{nodes.BROKER_IDS}/{name}": reason for name, reason in odd.items()}))
         self._refusing &= {(each.id, each.epoch) for each in brokers.values()}
         self._registered = brokers
@@ -351,6 +347,3 @@ def _settings(tables: LiveTables) -> ControllerSettings:
 
 def _left_out(reasons: Mapping[str, str]) -> dict[str, str]:
     return {path: f"{path} in ZooKeeper is left out: {reason}" for path, reason in reasons.items()}
-
-
-Work = Callable[[ZookeeperStore], Outcome]
