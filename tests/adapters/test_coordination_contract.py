@@ -1,6 +1,7 @@
 """What both coordination stores promise, run against the embedded one and a real ZooKeeper."""
 
 import itertools
+import os
 import select
 import sqlite3
 import time
@@ -558,3 +559,21 @@ def test_embedded_store_without_room_to_begin_leaves_the_file_to_the_next_attemp
         _limit(full, pages=2)
         EmbeddedStore(tmp_path / FILE_NAME, 1)
     assert EmbeddedStore(tmp_path / FILE_NAME, 2).children("/") == []
+
+
+def test_embedded_store_writes_nothing_beside_its_files(tmp_path: Path) -> None:
+    """What a change takes back was in a file below /var/tmp: where that is full, no topic could be made."""
+    before = _open_files()
+    store = EmbeddedStore(tmp_path / FILE_NAME, 7)
+    store.create("/a")
+    store.transaction([Create(f"/a/{index}", b"x" * 100) for index in range(200)])
+    opened = _open_files() - before
+    store.close()
+    assert opened
+    assert {path for path in opened if not path.startswith((str(tmp_path), "anon_inode:"))} == set()
+
+
+def _open_files() -> set[str]:
+    links = [f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd")]
+    # The descriptor that listed them is closed.
+    return {os.readlink(link) for link in links if os.path.lexists(link)}

@@ -76,6 +76,8 @@ class EmbeddedStore:
             self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
+            # Or else what a change takes back goes through a file in /var/tmp, which may be full or missing.
+            self._database.execute("PRAGMA temp_store = MEMORY")
             self._database.executescript(SCHEMA)
         except sqlite3.DatabaseError as error:
             kind = NoSpaceLeft if _is_full(error) else StorageFailed
