@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kio.schema.alter_partition_reassignments.v1.request import (
+from kio.schema.alter_partition_reassignments.v0.request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from kio.schema.alter_partition_reassignments.v1.response import AlterPartitionReassignmentsResponse
+from kio.schema.alter_partition_reassignments.v0.response import AlterPartitionReassignmentsResponse
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
@@ -40,9 +40,7 @@ def reassign(client: BrokerClient, targets: Mapping[Partition, Sequence[int] | N
         replicas = None if target is None else tuple(BrokerId(each) for each in target)
         by_topic.setdefault(topic, []).append(ReassignablePartition(partition_index=i32(index), replicas=replicas))
     topics = tuple(ReassignableTopic(name=TopicName(name), partitions=tuple(rows)) for name, rows in by_topic.items())
-    request = AlterPartitionReassignmentsRequest(
-        topics=topics, timeout=client.wait, allow_replication_factor_change=True
-    )
+    request = AlterPartitionReassignmentsRequest(topics=topics, timeout=client.wait)
     response = client.any_broker().call(request, AlterPartitionReassignmentsResponse)
     raise_for(response.error_code, "nothing was reassigned", response.error_message)
     return {
