@@ -237,7 +237,8 @@ class ElectedController(ReassigningController):
             return ErrorCode.NONE
         if wanted.partition_epoch < row.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION
-        if wanted.leader_recovery_state not in (RECOVERED, row.leader_recovery_state):
+        is_recovering = wanted.leader_recovery_state != RECOVERED
+        if is_recovering and (wanted.leader_recovery_state != row.leader_recovery_state or len(isr) > 1):
             return ErrorCode.INVALID_REQUEST
         if sender not in isr or not set(isr) <= set(row.replicas) or len(set(isr)) < len(isr):
             return ErrorCode.INVALID_REQUEST
