@@ -55,6 +55,7 @@ def test_every_option_of_every_command_is_explained(path: tuple[str, ...]) -> No
         ("reassign", "start"),
         ("reassign", "generate"),
         ("reassign", "cancel"),
+        ("reassign", "throttle"),
         ("reassign", "list"),
         ("elect-leaders",),
         ("log-dirs", "describe"),

@@ -7,10 +7,11 @@ from kafkad.cli import main
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.commands.cluster.brokers import broker_lines, loads
 from kafkad.cli.commands.cluster.drain import without
-from kafkad.cli.commands.cluster.reassign import reassignment_lines
+from kafkad.cli.commands.cluster.reassign import moves_to, reassignment_lines
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
 from kafkad.client.broker_client import BrokerDescription, PartitionDescription, TopicDescription
 from kafkad.client.reassignments import Reassignment
+from kafkad.client.throttles import FOLLOWERS, LEADERS, Move, throttled_replicas
 
 
 def cells(line: str) -> list[str]:
@@ -23,6 +24,16 @@ def test_reassignments_are_shown_with_who_comes_and_who_goes() -> None:
         ["t", "0", "4,1,2", "4", "2"],
         ["t", "3", "1,2", "-", "2"],
     ]
+
+
+def test_what_is_throttled_are_the_copied_and_the_new_replicas() -> None:
+    moves = moves_to((4, 2), [("t", 1), ("t", 0), ("t", 9)], [topic((1, 2), (2, 4), (2, 3))])
+    assert moves == [Move("t", 0, (1, 2), (4,))], "partition 1 has both already, and there is no partition 9"
+    more = [*moves, Move("t", 10, (1,), (3, 4)), Move("u", 0, (1,), (2,))]
+    assert throttled_replicas(more) == {
+        "t": {LEADERS: "0:1,0:2,10:1", FOLLOWERS: "0:4,10:3,10:4"},
+        "u": {LEADERS: "0:1", FOLLOWERS: "0:2"},
+    }
 
 
 def test_brokers_are_shown_with_what_they_lead_and_lack() -> None:

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from kafka import KafkaProducer, TopicPartition  # type: ignore[import-untyped]
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
@@ -14,6 +15,7 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.static.primitive import i8
 
+from kafkad.cli import main
 from kafkad.client.connection import BrokerConnection
 from tests.daemon.cluster import WITHIN_S, Cluster
 
@@ -48,14 +50,18 @@ def copied(cluster: Cluster) -> int:
     return sum(path.stat().st_size for path in cluster.brokers[3].log_dir.glob("large-0/*.log"))
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("side", ["leader", "follower"])
-def test_a_throttled_move_waits_for_the_throttle(cluster: Cluster, side: str) -> None:
+def fill(cluster: Cluster) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.brokers[1].bootstrap, acks="all")
     sent = [producer.send("large", RECORD, partition=0) for _ in range(COUNT)]
     producer.flush(WITHIN_S)
     assert all(each.succeeded() for each in sent)
     producer.close()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_throttled_move_waits_for_the_throttle(cluster: Cluster, side: str) -> None:
+    fill(cluster)
     alter(cluster, OF_BROKER, "", f"{side}.replication.throttled.rate", "1")
     replica = 1 if side == "leader" else 3
     alter(cluster, OF_TOPIC, "large", f"{side}.replication.throttled.replicas", f"0:{replica}")
@@ -74,3 +80,28 @@ def test_a_throttled_move_waits_for_the_throttle(cluster: Cluster, side: str) ->
     client.close()
     cluster.wait_until(lambda: cluster.in_sync(1, "large") == [{1, 3}], "the new replica is in sync")
     assert copied(cluster) > COUNT * len(RECORD)
+
+
+@pytest.mark.timeout(600)
+def test_the_command_line_throttles_and_lets_go(cluster: Cluster) -> None:
+    fill(cluster)
+    moved = kafkad(cluster, "reassign", "start", "large-0", "--to", "1,3", "--throttle", "1", "--no-wait")
+    assert moved == ["large-0 goes to brokers 1,3."]
+    cluster.wait_until(lambda: copied(cluster) > 0, "the copy has begun")
+    assert kafkad(cluster, "reassign", "throttle", "--rate", "2") == ["large is copied at 2 bytes a second."]
+    cluster.produce(2, range(600))
+    assert 0 < copied(cluster) <= MOST_HELD_BACK
+    assert len(kafkad(cluster, "reassign", "list")) == 2
+    assert kafkad(cluster, "reassign", "throttle", "--remove") == ["large is copied without limit."]
+    cluster.wait_until(lambda: cluster.in_sync(1, "large") == [{1, 3}], "it has moved")
+    assert kafkad(cluster, "reassign", "throttle", "--remove") == []
+    kafkad(cluster, "reassign", "start", "large-0", "--to", "1,2", "--throttle", "100000000")
+    cluster.wait_until(lambda: cluster.in_sync(1, "large") == [{1, 2}], "it has moved back")
+    assert kafkad(cluster, "reassign", "throttle", "--remove") == [], "the command has removed the limit"
+
+
+def kafkad(cluster: Cluster, *args: str) -> list[str]:
+    """The lines that the command prints."""
+    done = CliRunner().invoke(main, [*args, "--bootstrap-server", cluster.brokers[2].bootstrap])
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()

@@ -4,7 +4,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -12,16 +12,18 @@ from kafkad.cli.asking import CommandFailed, asking, asks_broker, wanted_partiti
 from kafkad.cli.commands.cluster.reassignment_plan import as_document, proposed
 from kafkad.cli.options import json_option
 from kafkad.cli.transaction_tables import table
-from kafkad.client.broker_client import BrokerClient
+from kafkad.client.broker_client import BrokerClient, TopicDescription
 from kafkad.client.reassignments import Partition, Reason, Reassignment, reassign, reassignments
+from kafkad.client.throttles import FOLLOWERS, LEADERS, Move, throttle, unthrottle
 
 _LOOK_S = 0.2
+_RATE = click.IntRange(1)
 
 
 @click.group(
     "reassign",
     epilog="\b\nExample:\n  kafkad reassign start orders-3 --to 2,3,1\n  kafkad reassign list\n"
-    "  kafkad reassign cancel orders-3",
+    "  kafkad reassign cancel orders-3\n  kafkad reassign throttle --rate 50000000",
 )
 def reassign_group() -> None:
     """Move partitions to other brokers, while they are used."""
@@ -33,12 +35,16 @@ PARTITION is a topic and a number (orders-3), or a topic: all its partitions. Ne
 when all of BROKERS are in sync, the others are deleted. The command waits until that is done; with --no-wait it only
 asks. A reassignment goes on without the command: Ctrl-C ends the waiting.
 
+With --throttle each broker sends and gets at most so many bytes a second of what moves. The limit goes when the command
+has waited for the end; otherwise "kafkad reassign throttle --remove" removes it.
+
 Exit code 0: all have these replicas (with --no-wait: will have); 1: a partition was refused, and a line says why.
 
 \b
 Example:
   kafkad reassign start orders-3 --to 2,3,1
   kafkad reassign start orders --to 4,5 --no-wait
+  kafkad reassign start orders --to 4,5 --throttle 50000000
 """
 
 
@@ -46,18 +52,30 @@ Example:
 @click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
 @click.option("--to", "target", required=True, metavar="BROKERS", help="Ids of brokers with commas.")
 @click.option("--no-wait", is_flag=True, help="Don't wait until the partitions have these replicas.")
+@click.option("--throttle", "rate", type=_RATE, metavar="BYTES", help="At most so many a second of a broker.")
 @json_option
 @asks_broker
 def start(
-    partitions: tuple[str, ...], target: str, no_wait: bool, as_json: bool, bootstrap: str, timeout_s: float
+    partitions: tuple[str, ...],
+    target: str,
+    no_wait: bool,
+    rate: int | None,
+    as_json: bool,
+    bootstrap: str,
+    timeout_s: float,
 ) -> None:
     """See `_START_HELP`."""
     brokers = broker_ids(target)
     with asking(bootstrap, timeout_s) as client:
-        wanted = wanted_partitions(partitions, client.topics())
+        topics = client.topics()
+        wanted = wanted_partitions(partitions, topics)
+        if rate is not None:
+            throttle(client, moves_to(brokers, wanted, topics), rate)
         results = reassign(client, dict.fromkeys(wanted, brokers))
         if not no_wait:
             wait_for(client, [at for at, reason in results.items() if reason is None])
+        if rate is not None and not reassignments(client):
+            unthrottle(client, [topic for topic, _ in wanted])
     done = "goes" if no_wait else "has gone"
     tell(results, f"{done} to brokers {','.join(map(str, brokers))}", as_json=as_json)
 
@@ -111,6 +129,49 @@ def cancel(partitions: tuple[str, ...], as_json: bool, bootstrap: str, timeout_s
     tell(results, "stays where it was", as_json=as_json)
 
 
+_THROTTLE_HELP = """Limit what each broker copies of the partitions that are on their way, or remove all limits.
+
+The limit holds for the reassignments that are under way now; replicas in sync are never held back.
+
+\b
+Example:
+  kafkad reassign throttle --rate 50000000
+  kafkad reassign throttle --remove
+"""
+
+
+@reassign_group.command("throttle", help=_THROTTLE_HELP, short_help="Limit what partitions on their way copy.")
+@click.option("--rate", type=_RATE, metavar="BYTES", help="At most so many a second of a broker.")
+@click.option("--remove", is_flag=True, help="Remove the rates of all brokers, and what topics say of them.")
+@json_option
+@asks_broker
+def throttle_reassignments(rate: int | None, remove: bool, as_json: bool, bootstrap: str, timeout_s: float) -> None:
+    """See `_THROTTLE_HELP`."""
+    if (rate is None) is not remove:
+        raise click.UsageError("give --rate BYTES or --remove")
+    with asking(bootstrap, timeout_s) as client:
+        if rate is None:
+            configs = client.topic_configs([each.name for each in client.topics()])
+            topics = sorted(name for name, has in configs.items() if has.keys() & {LEADERS, FOLLOWERS})
+            unthrottle(client, topics)
+        else:
+            under_way = reassignments(client)
+            if not under_way:
+                raise CommandFailed("no partition is on its way")
+            throttle(client, [_move(each) for each in under_way], rate)
+            topics = sorted({each.topic for each in under_way})
+    if as_json:
+        click.echo(json.dumps({"rate": rate, "topics": topics}))
+        return
+    for topic in topics:
+        click.echo(f"{topic} is copied {'without limit' if rate is None else f'at {rate} bytes a second'}.")
+
+
+def _move(each: Reassignment) -> Move:
+    sources = tuple(broker for broker in each.replicas if broker not in each.adding)
+    return Move(each.topic, each.partition, sources, each.adding)
+
+
 @reassign_group.command("list", epilog="\b\nExample:\n  kafkad reassign list --json")
 @json_option
 @asks_broker
@@ -130,6 +191,18 @@ def broker_ids(text: str) -> tuple[int, ...]:
     if not all(part.isascii() and part.isdigit() for part in parts):
         raise click.BadParameter(f"expected broker ids with commas, found {text!r}", param_hint="--to")
     return tuple(map(int, parts))
+
+
+def moves_to(brokers: Sequence[int], wanted: Iterable[Partition], topics: Iterable[TopicDescription]) -> list[Move]:
+    """What is copied when these partitions get `brokers` as replicas."""
+    replicas = {(topic.name, row.partition): row.replicas for topic in topics for row in topic.partitions}
+    moves = []
+    for topic, index in wanted:
+        present = replicas.get((topic, index), ())
+        new = tuple(broker for broker in brokers if broker not in present)
+        if present and new:
+            moves.append(Move(topic, index, tuple(present), new))
+    return moves
 
 
 def reassignment_lines(found: Sequence[Reassignment]) -> list[str]:
