@@ -16,7 +16,7 @@ from kafkad.export.reading.source import Source, read_pieces
 
 class Verified(NamedTuple):
     """`rows` and `doubled` of the table; `compared` offsets are still in the log, `missing` of them not in the table,
-    and `foreign` ones only there.
+    and `foreign` ones only there. `compacted` are those that the log of a compacted topic has no more, as it seems.
     """
 
     partition: int
@@ -25,6 +25,7 @@ class Verified(NamedTuple):
     compared: int
     missing: int
     foreign: int
+    compacted: int
 
     @property
     def is_right(self) -> bool:
@@ -38,6 +39,7 @@ def verify(
     earliest: Mapping[int, int],
     *,
     keeps: str,
+    is_compacted: bool = False,
 ) -> list[Verified]:
     """Read the offsets of all files of the table and, as far as the log still has them, of the log.
 
@@ -50,13 +52,21 @@ def verify(
             rows = table.filter(pa.compute.equal(table.column("partition"), partition))
             of_partition.setdefault(partition, []).append(rows.column("offset"))
     return [
-        _verify_one(partition, of_partition.get(partition, []), source, end, earliest.get(partition, 0), keeps)
+        _verify_one(
+            partition, of_partition.get(partition, []), source, end, earliest.get(partition, 0), keeps, is_compacted
+        )
         for partition, end in sorted(ends.items())
     ]
 
 
 def _verify_one(
-    partition: int, columns: list[pa.ChunkedArray], source: Source, end: int, earliest: int, keeps: str
+    partition: int,
+    columns: list[pa.ChunkedArray],
+    source: Source,
+    end: int,
+    earliest: int,
+    keeps: str,
+    is_compacted: bool,
 ) -> Verified:
     found = np.concatenate([column.to_numpy() for column in columns]) if columns else np.empty(0, np.int64)
     found = found[found < end]
@@ -73,13 +83,17 @@ def _verify_one(
         # The dead letter has the first offset; what else was in it, and perhaps exported in time, nobody knows now.
         log = np.append(log, each.offset)
         here = here[(here <= each.offset) | (here >= each.end)]
+    only_here = np.setdiff1d(here, log, assume_unique=True).size
+    # A table of all records has those as well that compaction has removed since.
+    compacted = only_here if is_compacted and keeps != KEEP_LATEST else 0
     return Verified(
         partition=partition,
         rows=found.size,
         doubled=found.size - distinct.size,
         compared=log.size,
         missing=np.setdiff1d(log, here, assume_unique=True).size,
-        foreign=np.setdiff1d(here, log, assume_unique=True).size,
+        foreign=only_here - compacted,
+        compacted=compacted,
     )
 
 

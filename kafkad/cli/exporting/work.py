@@ -124,7 +124,8 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         source = _read_again(wanted, facts)
         earliest = {partition: bounds.earliest for partition, bounds in facts.bounds.items()}
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
-        found = verify_table(paths, source, state.offsets, earliest, keeps=state.keeps)
+        is_compacted = _is_compacted(wanted)
+        found = verify_table(paths, source, state.offsets, earliest, keeps=state.keeps, is_compacted=is_compacted)
     if as_json:
         click.echo(json.dumps([{**each._asdict(), "right": each.is_right} for each in found]))
     else:
@@ -133,6 +134,7 @@ def verify(*, as_json: bool, **asked: Any) -> None:
             click.echo(
                 f"{wanted.topic}-{each.partition}: {verdict}: {each.rows} records, {each.doubled} twice;"
                 f" of {each.compared} in the log {each.missing} are missing, {each.foreign} are not in the log"
+                + (f", {each.compacted} were compacted there since" if each.compacted else "")
             )
     if not all(each.is_right for each in found):
         sys.exit(1)
@@ -173,6 +175,12 @@ def _compared(wanted: Wanted, sink: Sink) -> tuple[TopicFacts, TableState]:
     with _broker(wanted) as client:
         facts = topic_facts(client, wanted.topic, is_committed=True)
     return facts, sink.state(sorted(facts.bounds))
+
+
+def _is_compacted(wanted: Wanted) -> bool:
+    with _broker(wanted) as client:
+        policies = client.topic_configs([wanted.topic])[wanted.topic].get("cleanup.policy", "")
+    return "compact" in policies.split(",")
 
 
 def _read_again(wanted: Wanted, facts: TopicFacts) -> Source:

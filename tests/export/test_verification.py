@@ -1,0 +1,50 @@
+"""What a table has and the log has not, and the other way round."""
+
+from pathlib import Path
+
+from kafkad.export.places import TableFolder
+from kafkad.export.ranges import OffsetRange
+from kafkad.export.reading.source import Source
+from kafkad.export.task import Task, run_task
+from kafkad.export.verification import Verified, verify
+from kafkad.export.writing import Layout
+from tests.export.reading.test_log_directories import partition, plain
+
+
+def exported(tmp_path: Path) -> list[tuple[TableFolder, str]]:
+    """A table of offsets 0 to 8."""
+    log = partition(tmp_path / "before", "t-0", *map(plain, range(9)))
+    task = Task(
+        source=Source(topic="t", directories={0: str(log)}),
+        ranges=(OffsetRange(0, 0, 9),),
+        layout=Layout(out=str(tmp_path / "table"), topic="t", run_id="20260101T000000-00000000"),
+    )
+    return [(TableFolder(str(tmp_path / "table")), file.path) for file in run_task(task.as_attempt())]
+
+
+def verified(tmp_path: Path, *offsets: int, is_compacted: bool) -> Verified:
+    """The log has these offsets, the table 0 to 8."""
+    files = exported(tmp_path)
+    log = partition(tmp_path / "now", "t-0", *map(plain, offsets))
+    source = Source(topic="t", directories={0: str(log)})
+    (found,) = verify(files, source, {0: 9}, {0: 0}, keeps="all", is_compacted=is_compacted)
+    return found
+
+
+def test_what_a_compacted_log_has_lost_since_is_right(tmp_path: Path) -> None:
+    found = verified(tmp_path, 0, 2, 4, 8, is_compacted=True)
+    assert (found.compared, found.missing, found.foreign, found.compacted) == (4, 0, 0, 5)
+    assert found.is_right
+
+
+def test_what_no_compaction_explains_is_wrong(tmp_path: Path) -> None:
+    found = verified(tmp_path, 0, 2, 4, 8, is_compacted=False)
+    assert (found.foreign, found.compacted, found.is_right) == (5, 0, False)
+
+
+def test_what_the_table_lacks_is_missing_in_a_compacted_topic_too(tmp_path: Path) -> None:
+    files = exported(tmp_path)
+    log = partition(tmp_path / "now", "t-0", *map(plain, (0, 8, 9)))
+    source = Source(topic="t", directories={0: str(log)})
+    (found,) = verify(files, source, {0: 10}, {0: 0}, keeps="all", is_compacted=True)
+    assert (found.missing, found.is_right) == (1, False)
