@@ -22,7 +22,6 @@ from kafkad.core.controller.image import NO_LEADER, MetadataImage, Topic
 from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.settings import RandomSource
 from kafkad.core.controller.store.stored_metadata import PartitionState
-from kafkad.core.controller.topics.internal_topics import fitted
 from kafkad.core.controller.topics.names import CLUSTER_METADATA_TOPIC, CollisionIndex, check_topic_name
 from kafkad.core.controller.topics.placement import NOT_HERE
 from kafkad.core.controller.topics.topics import (
@@ -97,8 +96,7 @@ def auto_create_topics(
     """Create topics that a request uses: a topic that exists afterwards has no error."""
     wanted = [name for name in dict.fromkeys(names) if name not in controller.image.topics]
     internal = controller.settings.internal_topics
-    brokers = len(controller.image.brokers)
-    requested = [fitted(internal[name], brokers) if name in internal else NewTopic(name=name) for name in wanted]
+    requested = [controller.to_be_made(internal[name]) if name in internal else NewTopic(name=name) for name in wanted]
     results = {result.name: result for result in create_topics(controller, requested, rules, random_source)}
     # The topic is being deleted and can be created soon, so the client is told to retry.
     results |= {

@@ -35,9 +35,11 @@ from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.controller.store.storing import stored_or_refused
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
+from kafkad.core.controller.topics.internal_topics import fitted
 from kafkad.core.controller.topics.names import CollisionIndex
 from kafkad.core.controller.topics.pending_deletion import OFFLINE, PendingDeletion
 from kafkad.core.controller.topics.placement import NOT_HERE, Placement
+from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.errors import KafkaError
 from kafkad.core.types import TopicPartition
@@ -70,6 +72,8 @@ class Controller:
         deletions: Mapping[str, PendingDeletion],
     ) -> None:
         self.settings = settings
+        self.id = settings.broker_id
+        """The broker that is the controller."""
         self.image = image
         self.collisions = CollisionIndex(image.topics)
         self.deletions = dict(deletions)
@@ -84,11 +88,6 @@ class Controller:
         self.prefer_log_dir = placement.prefer
         self.cordon = placement.cordon
         self._outbox: list[deltas.MetadataDelta] = []
-
-    @property
-    def id(self) -> int:
-        """The broker that is the controller."""
-        return self.settings.broker_id
 
     @property
     def slots_ever_used(self) -> int:
@@ -260,6 +259,10 @@ class Controller:
     def _set_config(self, path: str, entity: str, configs: dict[str, str]) -> None:
         with stored_or_refused():
             self._tree.set_config(path, entity, configs)
+
+    def to_be_made(self, internal: NewTopic) -> NewTopic:
+        """The internal topic as a broker that is alone can have it."""
+        return fitted(internal)
 
     def without_support(self, _levels: Mapping[str, int]) -> list[int]:
         """The brokers that do not support these feature levels."""

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -37,7 +36,7 @@ try:
     )
     from pyiceberg.exceptions import ValidationException as ConflictError
     from pyiceberg.table import Table, Transaction
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 except ImportError as error:
     raise NotInstalled("iceberg", "pyiceberg") from error
 
@@ -150,8 +149,7 @@ class IcebergSink:
         catalog = self._catalog(is_made=True)
         assert catalog is not None
         namespace = self._name.rpartition(".")[0]
-        with suppress(NamespaceAlreadyExistsError):
-            catalog.create_namespace(namespace)
+        make_namespace(catalog, namespace)
         transaction = catalog.create_table_transaction(
             self._name, schema, location=self._location, properties={"commit.retry.num-retries": "0"}
         )
@@ -173,6 +171,17 @@ class IcebergSink:
                 address = f"sqlite:///{file}"
             self._opened = _open_catalog(address)
         return self._opened
+
+
+def make_namespace(catalog: Catalog, namespace: str) -> None:
+    """Unless it is there. Another export may make it at the same moment, of which a catalog in SQL says so."""
+    try:
+        catalog.create_namespace(namespace)
+    except NamespaceAlreadyExistsError:
+        pass
+    except IntegrityError:
+        if not catalog.namespace_exists(namespace):
+            raise
 
 
 def _reason(error: Exception) -> str:

@@ -17,6 +17,7 @@ from kafkad.core.controller.store.storing import stored_or_refused
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.pending_deletion import PendingDeletion
 from kafkad.core.controller.topics.placement import Placement, SlotTable
+from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.election import LeaderElectionStrategy
 from kafkad.core.types import TopicPartition
 
@@ -45,6 +46,7 @@ class AnnouncingController(Controller):
             placement=Placement(SlotTable(), 1, (0,)),
             deletions={},
         )
+        self.id = announcer.controller_id
         self._announcer = announcer
         self._requests: list[tuple[int, Request]] = []
         self._dying: dict[str, dict[int, list[int]]] = {}
@@ -53,10 +55,6 @@ class AnnouncingController(Controller):
         """They are not elected, and are no in-sync replicas any more where others are."""
         self._removed: dict[TopicPartition, dict[int, int]] = {}
         """Replicas that reassignments have removed in this term: the leader epoch in StopReplica by broker."""
-
-    @property
-    def id(self) -> int:
-        return self._announcer.controller_id
 
     def take_requests(self) -> list[tuple[int, Request]]:
         """(broker, request) in the order in which each broker is to get them; empties the list."""
@@ -77,6 +75,10 @@ class AnnouncingController(Controller):
                             self._tell([(self.image.topics[name], partitions)], is_new=False)
                     case _:
                         continue
+
+    def to_be_made(self, internal: NewTopic) -> NewTopic:
+        """As configured, or not at all while there are too few brokers (KIP-115): they may just not have come yet."""
+        return internal
 
     def without_support(self, levels: Mapping[str, int]) -> list[int]:
         brokers = self._announcer.brokers

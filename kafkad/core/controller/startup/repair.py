@@ -98,7 +98,7 @@ def configs_of_adopted(name: str, internal_topics: Mapping[str, NewTopic]) -> di
     An internal topic gets the configuration with which it is created.
     """
     if name in internal_topics:
-        fitted_topic = fitted(internal_topics[name], brokers=1)
+        fitted_topic = fitted(internal_topics[name])
         return {config: value for config, value in fitted_topic.configs if value is not None}
     return dict(KEPT_FOR_EVER)
 

@@ -1,6 +1,6 @@
-"""Internal topics are created as the configuration says, but with no more replicas than there are brokers.
+"""Internal topics of a single broker are created with the replicas that it can have, whatever the configuration says.
 
-A single broker must work without special settings; Apache Kafka refuses to create the topics instead.
+It must work without special settings; Apache Kafka refuses to create the topics instead, and so does a cluster.
 """
 
 from dataclasses import replace
@@ -10,17 +10,10 @@ from kafkad.core.controller.topics.topics import NewTopic
 MIN_IN_SYNC = "min.insync.replicas"
 
 
-def fitted(wanted: NewTopic, brokers: int) -> NewTopic:
-    """`wanted` with as many replicas as `brokers` live brokers allow; the same object when that changes nothing."""
-    granted = min(wanted.replication_factor, max(1, brokers))
-    if granted == wanted.replication_factor:
+def fitted(wanted: NewTopic) -> NewTopic:
+    """`wanted` as a single broker can have it; the same object when that changes nothing."""
+    if wanted.replication_factor == 1:
         return wanted
-    configs = tuple(
-        (name, _at_most(value, granted) if name == MIN_IN_SYNC else value) for name, value in wanted.configs
-    )
-    return replace(wanted, replication_factor=granted, configs=configs)
-
-
-def _at_most(value: str | None, replicas: int) -> str | None:
-    """min.insync.replicas must not exceed the number of replicas: no write would succeed."""
-    return None if value is None else str(min(int(value), replicas))
+    # With more in sync than there are replicas no write would succeed.
+    configs = tuple((name, "1" if name == MIN_IN_SYNC and value else value) for name, value in wanted.configs)
+    return replace(wanted, replication_factor=1, configs=configs)

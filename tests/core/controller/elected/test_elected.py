@@ -1,5 +1,6 @@
 """The elected controller: who leads when brokers come and go, what leaders may ask for, and who is told what."""
 
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -19,21 +20,23 @@ from kafkad.core.cluster.control_requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from kafkad.core.controller.admin import auto_create_topics
 from kafkad.core.controller.controller import PlannedTopic
 from kafkad.core.controller.elected.announcements import Announcer, Request
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
 from kafkad.core.controller.image import NO_LEADER, Broker, Listener, Partition
-from kafkad.core.controller.settings import ControllerSettings
+from kafkad.core.controller.settings import ControllerSettings, RandomSource
 from kafkad.core.controller.startup.term import Term, claim, ensure_paths
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
-from kafkad.core.controller.topics.topics import TopicDefaults
+from kafkad.core.controller.topics.topics import NewTopic, TopicDefaults
 from kafkad.core.coordination_store import BadVersion
 from kafkad.core.errors import ErrorCode
 from kafkad.core.types import RECOVERED
 from kafkad.plugins.leader_election import PreferredReplica
+from tests.core.controller.world import World as SingleBroker
 
 ID = UUID(int=7)
 
@@ -384,3 +387,21 @@ def test_topics_that_are_named_are_refused_each_for_itself(world: World) -> None
         ("t", ErrorCode.NONE),
     ]
     assert world.row().isr == answered[1].partitions[0].isr == (1,)
+
+
+def test_an_internal_topic_waits_until_there_are_as_many_brokers_as_replicas(world: World) -> None:
+    """Three brokers start one after the other, and clients come at once: a single replica would stay alone for ever."""
+    wanted = NewTopic(name="__consumer_offsets", partitions=2, replication_factor=3)
+    controller = world.controller
+    controller.settings = replace(controller.settings, internal_topics={wanted.name: wanted})
+    random_source = RandomSource(lambda limit: 0, lambda: UUID(int=77))
+
+    def created() -> ErrorCode:
+        return auto_create_topics(controller, [wanted.name], SingleBroker().rules, random_source)[wanted.name].code
+
+    controller.brokers_changed(brokers(1, 2))
+    assert created() is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert wanted.name not in controller.image.topics
+    controller.brokers_changed(brokers(1, 2, 3))
+    assert created() is ErrorCode.NONE
+    assert [sorted(row.replicas) for row in controller.image.topics[wanted.name].partitions] == [[1, 2, 3]] * 2

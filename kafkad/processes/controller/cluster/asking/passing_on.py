@@ -134,7 +134,7 @@ class PassingOn:
                 errors = CREATE_TOPICS_4.decode_response(body, 4)
             except MalformedRequest:
                 errors = {}
-            codes = {name: int(errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)) for name in names}
+            codes = {name: as_if_made(errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)) for name in names}
             self._send(peer, pack_message(AutoCreated(token, codes)))
 
         def failed(_reason: str) -> None:
@@ -172,3 +172,8 @@ class PassingOn:
 
     def close(self) -> None:
         self._connections.close()
+
+
+def as_if_made(code: int) -> int:
+    """Somebody else has made the topic, which this broker was not told of yet: that is as good."""
+    return int(ErrorCode.NONE if code == ErrorCode.TOPIC_ALREADY_EXISTS else code)
