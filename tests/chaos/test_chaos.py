@@ -18,6 +18,7 @@ from tests.chaos.workload import (
     Administrator,
     Client,
     Member,
+    Mover,
     Promises,
     Reader,
     Transactions,
@@ -27,7 +28,7 @@ from tests.chaos.workload import (
 
 SECONDS = float(os.environ.get("KAFKAD_CHAOS_SECONDS", "60"))
 SEED = int(os.environ.get("KAFKAD_CHAOS_SEED", random.randrange(1_000_000)))
-CLIENTS: tuple[type[Client], ...] = (Writer, Transactions, Reader, Member, Administrator)
+CLIENTS: tuple[type[Client], ...] = (Writer, Transactions, Reader, Member, Administrator, Mover)
 
 
 @pytest.fixture

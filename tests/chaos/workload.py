@@ -3,15 +3,20 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kafkad.client.broker_client import BrokerClient
+from kafkad.client.connection import BrokerCallFailed
+from kafkad.client.reassignments import Partition, Reason, reassign
+
 WRITTEN, IN_TRANSACTIONS = "written", "in-transactions"
 PARTITIONS = 3
+BROKERS = (1, 2, 3)
 PATIENCE_S = 120
 
 
@@ -234,6 +239,41 @@ class Administrator(Client):
         except KafkaException as problem:
             self.promises.count(f"topics not {what}: {problem.args[0].name()}")
             print(f"{time.strftime('%X')} not {what}: {problem.args[0].str()}", flush=True)
+
+
+class Mover(Client):
+    """Takes a replica from a partition and gives it another one soon after; at the end each broker has one again."""
+
+    def work(self) -> None:
+        places = [(topic, index) for topic in (WRITTEN, IN_TRANSACTIONS) for index in range(PARTITIONS)]
+        while not self.is_over.is_set():
+            place = self.random.choice(places)
+            for count in (2, 3):
+                self._move({place: self.random.sample(BROKERS, count)})
+                self.is_over.wait(self.random.uniform(0.5, 5))
+                if self.random.random() < 0.2:
+                    self._move({place: None})
+        tries = threading.Event()
+        deadline = time.monotonic() + PATIENCE_S
+        while places and time.monotonic() < deadline:
+            refused = self._move(dict.fromkeys(places, BROKERS))
+            places = [place for place in places if refused.get(place, "unknown") is not None]
+            tries.wait(1)
+        if places:
+            self.promises.broken.append(f"{places} can't get three replicas again")
+
+    def _move(self, targets: Mapping[Partition, Sequence[int] | None]) -> dict[Partition, Reason]:
+        """By partition why it was refused; empty if nobody answered."""
+        what = "cancelled" if None in targets.values() else "moved"
+        try:
+            with BrokerClient(self.bootstrap, 10) as client:
+                results = reassign(client, targets)
+        except BrokerCallFailed:
+            self.promises.count(f"partitions not {what}: no answer")
+            return {}
+        for why in results.values():
+            self.promises.count(f"partitions {what}" if why is None else f"partitions not {what}: {why}")
+        return results
 
 
 @contextmanager
