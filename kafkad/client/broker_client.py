@@ -17,7 +17,11 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
-from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource, IncrementalAlterConfigsRequest
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseTopic
@@ -45,7 +49,9 @@ _RETRIABLE = frozenset(
     }
 )
 _RETRY_PAUSE_S = 0.1
-_TOPIC = i8(2)
+OF_TOPIC = i8(2)
+OF_BROKER = i8(4)
+_SET, _DELETE = i8(0), i8(1)
 _DEFAULT_CONFIG_SOURCE = 5
 
 Answer = TypeVar("Answer")
@@ -143,7 +149,8 @@ class BrokerClient:
     def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """The configs of each topic that differ from Kafka's defaults, wherever they are set."""
         resources = tuple(
-            DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None) for name in names
+            DescribeConfigsResource(resource_type=OF_TOPIC, resource_name=name, configuration_keys=None)
+            for name in names
         )
         response = self._bootstrap.call(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
         configs: dict[str, dict[str, str]] = {}
@@ -159,11 +166,7 @@ class BrokerClient:
 
     def touch_topic_config(self, name: str) -> None:
         """Change nothing about the configuration of a topic: what waits for a change of it is tried again."""
-        resource = AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=())
-        request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-        response = self._controller_connection().call(request, IncrementalAlterConfigsResponse)
-        for result in response.responses:
-            raise_for(result.error_code, f"topic {name!r} was not changed", result.error_message)
+        alter_configs(self._controller_connection(), OF_TOPIC, name, {})
 
     @property
     def wait(self) -> i32Timedelta:
@@ -279,6 +282,19 @@ class BrokerClient:
         if connection is None:
             connection = self._connections[host, port] = BrokerConnection(host, port, self._timeout_s)
         return connection
+
+
+def alter_configs(connection: BrokerConnection, kind: i8, name: str, options: Mapping[str, str | None]) -> None:
+    """Set options of the topic or broker `name`; None: back to the default."""
+    configs = tuple(
+        AlterableConfig(name=option, config_operation=_DELETE if value is None else _SET, value=value)
+        for option, value in options.items()
+    )
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    for result in connection.call(request, IncrementalAlterConfigsResponse).responses:
+        what = f"topic {name!r}" if kind == OF_TOPIC else f"broker {name}"
+        raise_for(result.error_code, f"{what} was not changed", result.error_message)
 
 
 def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:

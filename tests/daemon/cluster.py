@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
+from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[import-untyped]
 from kafka.errors import KafkaError  # type: ignore[import-untyped]
@@ -12,6 +13,7 @@ from kazoo.client import KazooClient
 
 from bench.brokers.processes import eventually
 from bench.brokers.zookeeper import ZookeeperServer
+from kafkad.cli import main
 from tests.daemon.cluster_broker import KafkadInCluster
 
 WITHIN_S = 60.0
@@ -145,3 +147,10 @@ class Cluster:
             )
         finally:
             client.close()
+
+
+def kafkad(cluster: Cluster, *args: str) -> list[str]:
+    """The lines that the command prints."""
+    done = CliRunner().invoke(main, [*args, "--bootstrap-server", cluster.brokers[2].bootstrap])
+    assert done.exit_code == 0, done.output
+    return done.stdout.splitlines()

@@ -12,7 +12,7 @@ from kafka import TopicPartition  # type: ignore[import-untyped]
 from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
 
 from kafkad.cli import main
-from tests.daemon.cluster import Cluster
+from tests.daemon.cluster import Cluster, kafkad
 
 FIRST, SECOND, THIRD = (TopicPartition("t", index) for index in range(3))
 
@@ -121,13 +121,6 @@ def test_the_next_controller_goes_on_with_what_is_under_way_and_not_with_what_wa
     cluster.wait_until(lambda: directories(cluster, 1) == {"t-0", "t-1"}, "what it had to give up is not there")
     cluster.produce(1, range(300, 600))
     assert cluster.consume(2, "g", 600) == sorted(range(600))
-
-
-def kafkad(cluster: Cluster, *args: str) -> list[str]:
-    """The lines that the command prints."""
-    done = CliRunner().invoke(main, [*args, "--bootstrap-server", cluster.brokers[2].bootstrap])
-    assert done.exit_code == 0, done.output
-    return done.stdout.splitlines()
 
 
 @pytest.mark.timeout(600)

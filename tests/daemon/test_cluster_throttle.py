@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from kafka import KafkaProducer, TopicPartition  # type: ignore[import-untyped]
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
@@ -15,9 +14,8 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.static.primitive import i8
 
-from kafkad.cli import main
 from kafkad.client.connection import BrokerConnection
-from tests.daemon.cluster import WITHIN_S, Cluster
+from tests.daemon.cluster import WITHIN_S, Cluster, kafkad
 
 OF_TOPIC, OF_BROKER, SET, DELETE = i8(2), i8(4), i8(0), i8(1)
 LARGE = TopicPartition("large", 0)
@@ -98,10 +96,3 @@ def test_the_command_line_throttles_and_lets_go(cluster: Cluster) -> None:
     kafkad(cluster, "reassign", "start", "large-0", "--to", "1,2", "--throttle", "100000000")
     cluster.wait_until(lambda: cluster.in_sync(1, "large") == [{1, 2}], "it has moved back")
     assert kafkad(cluster, "reassign", "throttle", "--remove") == [], "the command has removed the limit"
-
-
-def kafkad(cluster: Cluster, *args: str) -> list[str]:
-    """The lines that the command prints."""
-    done = CliRunner().invoke(main, [*args, "--bootstrap-server", cluster.brokers[2].bootstrap])
-    assert done.exit_code == 0, done.output
-    return done.stdout.splitlines()
