@@ -17,6 +17,7 @@ from bench.brokers.zookeeper import ZookeeperServer
 from tests.daemon.cluster_broker import KafkadInCluster
 
 WITHIN_S = 60.0
+_ON_TWO_BROKERS = {"offsets.topic.replication.factor": "2", "transaction.state.log.replication.factor": "2"}
 
 
 class MixedCluster:
@@ -35,7 +36,7 @@ class MixedCluster:
         hosts = f"{self._server.hosts}/kafka"
         speaks = {"inter.broker.protocol.version": protocol}
         self.apache = ends.enter_context(apache(folder / "apache", hosts, speaks))
-        settings = {"zookeeper.connect": hosts, "node.id": "2", "num.io.threads": "2", **speaks}
+        settings = {"zookeeper.connect": hosts, "node.id": "2", "num.io.threads": "2", **_ON_TWO_BROKERS, **speaks}
         self.kafkad = ends.enter_context(KafkadInCluster(folder / "kafkad", settings))
         self.zookeeper = KazooClient(hosts)
         self.zookeeper.start()

@@ -17,6 +17,9 @@ from kafkad.wire.cluster.schema import (
     struct_of,
 )
 
+Answer = tuple[ErrorCode, str | None]
+"""The result of one topic, and the reason."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicToCreate:
@@ -37,11 +40,11 @@ def _config(*, name: str, value: str | None) -> tuple[str, str]:
     return name, value or ""
 
 
-def _result(*, name: str, error_code: ErrorCode, error_message: str | None) -> tuple[str, ErrorCode]:
-    return name, error_code
+def _result(*, name: str, error_code: ErrorCode, error_message: str | None) -> tuple[str, Answer]:
+    return name, (error_code, error_message)
 
 
-def _results(*, topics: tuple[tuple[str, ErrorCode], ...]) -> dict[str, ErrorCode]:
+def _results(*, topics: tuple[tuple[str, Answer], ...]) -> dict[str, Answer]:
     return dict(topics)
 
 
@@ -58,7 +61,7 @@ _TOPIC = (
 )
 _RESULT = (Field("name", string), Field("error_code", error_code), Field("error_message", nullable_string))
 
-CREATE_TOPICS_4: Message[TopicsToCreate, dict[str, ErrorCode]] = Message(
+CREATE_TOPICS_4: Message[TopicsToCreate, dict[str, Answer]] = Message(
     name="CreateTopics",
     newest=4,
     flexible_from=5,

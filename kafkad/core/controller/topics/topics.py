@@ -54,6 +54,10 @@ class TopicResult:
     topic: Topic | None = None
 
 
+TopicResults = dict[str, TopicResult]
+"""By name."""
+
+
 def assign_topic(
     new: NewTopic, brokers: Mapping[int, Broker], defaults: TopicDefaults, random_below: RandomBelow
 ) -> list[Assignment]:

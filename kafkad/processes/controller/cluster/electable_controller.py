@@ -33,6 +33,7 @@ from kafkad.core.controller.startup.term import UnreadableEpoch, claim
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
+from kafkad.core.controller.topics.topics import TopicResults
 from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat, NoNode
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.metrics.catalogue import UNCLEAN_ELECTIONS
@@ -315,11 +316,11 @@ class ElectableController:
         outcome, reply = self.answer(request)
         return outcome, reply.body if isinstance(reply, ReplyAfter) else reply
 
-    def auto_create(self, names: list[str]) -> tuple[Outcome, dict[str, int] | None]:
+    def auto_create(self, names: list[str]) -> tuple[Outcome, TopicResults | None]:
         if self._view is None or self._controller is None:
             return Outcome(), None
         results = auto_create_topics(self._controller, names, self._view.configs, self._random)
-        return self._outcome(), {name: int(result.code) for name, result in results.items()}
+        return self._outcome(), results
 
     def replica_deleted(self, name: str, broker: int) -> Outcome:
         if self._controller is None:

@@ -27,6 +27,7 @@ from kafkad.core.controller.elected.announcements import Request, offline_replic
 from kafkad.core.controller.image import Broker
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.store import nodes
+from kafkad.core.controller.topics.topics import TopicResults
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.cluster.asking.brokers_told import BrokersTold
@@ -249,15 +250,15 @@ class ElectedPart:
         self._send(peer, pack_message(ProducerIdsGiven(block.start, len(block))))
 
     def _created(
-        self, peer: ProcessKey, token: int, names: list[str], future: "Future[tuple[Outcome, dict[str, int] | None]]"
+        self, peer: ProcessKey, token: int, names: list[str], future: "Future[tuple[Outcome, TopicResults | None]]"
     ) -> None:
-        result = self._result(future)
-        created = result[1] if result is not None else None
-        if result is None or created is None:
-            errors = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-            self._send(peer, pack_message(AutoCreated(token, errors)))
+        outcome, created = self._result(future) or (Outcome(), None)
+        if created is None:
+            nowhere = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            self._send(peer, pack_message(AutoCreated(token, nowhere)))
             return
-        self._left(result[0], partial(self._send, peer, pack_message(AutoCreated(token, created))))
+        codes = self._passing_on.codes_of(created)
+        self._left(outcome, partial(self._send, peer, pack_message(AutoCreated(token, codes))))
 
     def _alter_here(
         self, request: AlterPartitionRequest, answered: Callable[[AlterPartitionResponse | None], None]

@@ -4,16 +4,18 @@ Clients need not find the controller, whichever broker it is and however often i
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.controller.image import NO_CONTROLLER
+from kafkad.core.controller.topics.topics import TopicResult, TopicResults
 from kafkad.core.errors import ErrorCode
 from kafkad.processes.controller.cluster.ports import Host
 from kafkad.processes.controller.events import Send
+from kafkad.processes.controller.internal_topics import Refusals
 from kafkad.processes.runtime.broker_connections import (
     REQUEST_TIMEOUT_MS,
     BrokerConnections,
@@ -23,13 +25,13 @@ from kafkad.processes.runtime.broker_connections import (
 )
 from kafkad.processes.runtime.event_loop import EventLoop
 from kafkad.wire.api_table import APIS, CREATE_TOPICS
-from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, TopicsToCreate, TopicToCreate
+from kafkad.wire.cluster.create_topics import CREATE_TOPICS_4, Answer, TopicsToCreate, TopicToCreate
 from kafkad.wire.cluster.schema import Message
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest, AutoCreated, pack_message
 
 Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+Answered = TypeVar("Answered")
 AnswerHere = Callable[[ProcessKey, AdminRequest], None]
 NO_ONE = "no controller is elected"
 _TIMEOUT_MS = 60_000
@@ -44,6 +46,7 @@ class PassingOn:
         self._send = send
         self._connections = BrokerConnections(loop, str(host.broker_id))
         self._held: deque[tuple[int, ProcessKey, AdminRequest]] = deque()
+        self._refusals = Refusals()
 
     def destination(self) -> Destination | None:
         """Where the controller is, as far as this broker was told; None: it is this one, or unknown."""
@@ -64,9 +67,9 @@ class PassingOn:
         self,
         api_key: int,
         version: int,
-        message: Message[Asked, Answer],
+        message: Message[Asked, Answered],
         request: Asked,
-        answered: Callable[[Answer | None], None],
+        answered: Callable[[Answered | None], None],
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
         """A request of this broker's own; None: there is no answer, or none that can be read."""
@@ -131,11 +134,11 @@ class PassingOn:
 
         def created(body: memoryview) -> None:
             try:
-                errors = CREATE_TOPICS_4.decode_response(body, 4)
+                answers = CREATE_TOPICS_4.decode_response(body, 4)
             except MalformedRequest:
-                errors = {}
-            codes = {name: as_if_made(errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)) for name in names}
-            self._send(peer, pack_message(AutoCreated(token, codes)))
+                answers = {}
+            results = {name: _result_of(name, answers) for name in names}
+            self._send(peer, pack_message(AutoCreated(token, self.codes_of(results))))
 
         def failed(_reason: str) -> None:
             codes = dict.fromkeys(names, int(ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -145,6 +148,12 @@ class PassingOn:
         self.send(
             Request(api_key=CREATE_TOPICS, version=4, is_flexible=False, body=body, on_reply=created, on_failure=failed)
         )
+
+    def codes_of(self, results: TopicResults) -> dict[str, int]:
+        """By topic. Clients never get the reason why an internal one can't be made, so it is logged."""
+        made = {name: as_if_made(result) for name, result in results.items()}
+        self._refusals.tell(made.values(), self._host.internal_topics)
+        return {name: int(result.code) for name, result in made.items()}
 
     def turn(self, answer_here: AnswerHere | None) -> None:
         """`answer_here`: this broker was elected, so that it answers what was held for a controller."""
@@ -174,6 +183,11 @@ class PassingOn:
         self._connections.close()
 
 
-def as_if_made(code: int) -> int:
+def _result_of(name: str, answers: Mapping[str, Answer]) -> TopicResult:
+    code, reason = answers.get(name, (ErrorCode.UNKNOWN_SERVER_ERROR, None))
+    return TopicResult(name=name, code=code, message=reason)
+
+
+def as_if_made(result: TopicResult) -> TopicResult:
     """Somebody else has made the topic, which this broker was not told of yet: that is as good."""
-    return int(ErrorCode.NONE if code == ErrorCode.TOPIC_ALREADY_EXISTS else code)
+    return TopicResult(name=result.name) if result.code is ErrorCode.TOPIC_ALREADY_EXISTS else result
