@@ -1,6 +1,7 @@
 """What the docs name is there: files, pages, modules."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,8 @@ def test_architecture_names_every_folder_and_process() -> None:
 def test_index_names_every_page() -> None:
     index = (DOCS / "README.md").read_text()
     assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index] == []
+
+
+def test_differences_say_each_thing_once() -> None:
+    rows = [line.split(" | ")[0] for line in (DOCS / "differences.md").read_text().splitlines() if line[:2] == "| "]
+    assert [row for row, count in Counter(rows).items() if count > 1] == []
