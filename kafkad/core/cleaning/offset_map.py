@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from xxhash import xxh3_128_digest
 
-from kafkad.core.columns.arrays import Numbers, Unsigned
+from kafkad.core.columns.arrays import Flags, Numbers, Unsigned
 
 ENTRY_BYTES = 24
 NOT_FOUND = -1
+_NEXT = 2
+"""The column of the offset that follows the latest record."""
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -37,16 +39,14 @@ def hash_keys(data: bytes, at: Numbers, size: Numbers, seed: int) -> KeyHashes:
 class OffsetMap:
     """A mutable table; untouched parts of it take no memory."""
 
-    __slots__ = ("_first", "_next", "_second", "entries", "slots")
+    __slots__ = ("_entries", "entries", "slots")
 
     def __init__(self, slots: int) -> None:
         """The number of slots is a prime, so that every step visits every slot: `prime_up_to` or `prime_from`."""
         self.slots = slots
         self.entries = 0
-        self._first = np.zeros(self.slots, np.uint64)
-        self._second = np.zeros(self.slots, np.uint64)
-        self._next = np.zeros(self.slots, np.int64)
-        """The offset and one more: 0 is an empty slot."""
+        self._entries = np.zeros((slots, 3), np.uint64)
+        """Both halves of the hash, and the offset and one more: 0 is an empty slot. Side by side, in one cache line."""
 
     def put(self, keys: KeyHashes, offsets: Numbers) -> None:
         """`offsets` ascend, and are larger than all that are in the table.
@@ -54,26 +54,27 @@ class OffsetMap:
         There must be a slot for each new key, and one more, which stays free.
         """
         slot, step = self._places(keys)
-        first, second, after = keys.first, keys.second, offsets + 1
-        while after.size:
-            empty = np.flatnonzero(self._next[slot] == 0)
+        entries = np.column_stack((keys.first, keys.second, (offsets + 1).astype(np.uint64)))
+        while slot.size:
+            found = self._entries.take(slot, axis=0)
+            mine = _same_key(found, entries)
+            empty = np.flatnonzero(found[:, _NEXT] == 0)
             if empty.size:
-                self._claim(slot[empty], first[empty], second[empty], after[empty])
-            mine = (self._first[slot] == first) & (self._second[slot] == second)
+                mine[empty] = self._claim(slot[empty], entries[empty])
             # Rows are in the order of their offsets, and of several for one slot numpy keeps the last.
-            self._next[slot[mine]] = after[mine]
-            left = ~mine
-            first, second, after, step = first[left], second[left], after[left], step[left]
+            rows = np.flatnonzero(mine)
+            self._entries[slot[rows], _NEXT] = entries[rows, _NEXT]
+            left = np.flatnonzero(~mine)
+            entries, step = entries[left], step[left]
             slot = self._advanced(slot[left], step)
 
-    def _claim(self, slot: Numbers, first: Unsigned, second: Unsigned, after: Numbers) -> None:
-        """Empty slots get a key. Several rows may want the same one: the last gets it."""
-        self._next[slot] = after
-        won = self._next[slot] == after
-        self._first[slot[won]] = first[won]
-        self._second[slot[won]] = second[won]
-        self.entries += int(np.count_nonzero(won))
+    def _claim(self, slot: Numbers, entries: Unsigned) -> Flags:
+        """Empty slots get a key. Several rows may want the same one: the last gets it. Returns whose key is there."""
+        self._entries[slot] = entries
+        there = self._entries.take(slot, axis=0)
+        self.entries += int(np.count_nonzero(there[:, _NEXT] == entries[:, _NEXT]))
         assert self.entries < self.slots, f"{self.entries} keys in {self.slots} slots"
+        return _same_key(there, entries)
 
     def count_new(self, keys: KeyHashes) -> int:
         """How many different ones of `keys` are not in the table."""
@@ -85,13 +86,13 @@ class OffsetMap:
         found = np.full(keys.first.size, NOT_FOUND, np.int64)
         rows = np.arange(keys.first.size)
         slot, step = self._places(keys)
-        first, second = keys.first, keys.second
+        wanted = np.column_stack(keys)
         while rows.size:
-            after = self._next[slot]
-            mine = (self._first[slot] == first) & (self._second[slot] == second)
-            found[rows[mine]] = after[mine] - 1
-            left = ~mine & (after != 0)
-            rows, first, second, step = rows[left], first[left], second[left], step[left]
+            entries = self._entries.take(slot, axis=0)
+            mine = _same_key(entries, wanted)
+            found[rows[mine]] = entries[mine, _NEXT].astype(np.int64) - 1
+            left = np.flatnonzero(~mine & (entries[:, _NEXT] != 0))
+            rows, wanted, step = rows[left], wanted[left], step[left]
             slot = self._advanced(slot[left], step)
         return found
 
@@ -106,6 +107,11 @@ class OffsetMap:
         moved = slot + step
         moved[moved >= self.slots] -= self.slots
         return moved
+
+
+def _same_key(some: Unsigned, others: Unsigned) -> Flags:
+    same: Flags = (some[:, 0] == others[:, 0]) & (some[:, 1] == others[:, 1])
+    return same
 
 
 def prime_up_to(number: int) -> int:

@@ -13,6 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 from kafkad.core.columns.arrays import Bytes, Flags, Numbers
+from kafkad.core.columns.record_starts import record_starts
 from kafkad.core.columns.varints import Varints, read_varints
 from kafkad.core.columns.window import BatchWindow
 from kafkad.core.log.records.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME_FLAG, Codec, CorruptBatch
@@ -217,33 +218,9 @@ def _record_starts(window: BatchWindow, bodies: _Bodies, data: Bytes, first_row:
     for batch, position in zip(live.tolist(), at.tolist(), strict=True):
         row, end = int(first_row[batch]) + step, int(first_row[batch + 1])
         try:
-            starts[row:end] = _walk(bodies.data, position, end - row, int(bodies.end[batch]))
+            starts[row:end] = record_starts(bodies.data, position, end - row, int(bodies.end[batch]))
         except (IndexError, ValueError):
             _refuse(window, bodies.first_batch + batch)
-    return starts
-
-
-def _walk(data: bytes, at: int, count: int, end: int) -> list[int]:
-    """The same for one batch; raises IndexError or ValueError."""
-    starts = []
-    for _ in range(count):
-        starts.append(at)
-        byte = data[at]
-        if byte < 0x80:
-            length = (byte >> 1) ^ -(byte & 1)
-            at += 1
-        else:
-            second = data[at + 1]
-            if second < 0x80:
-                length = (second << 6 | (byte & 0x7F) >> 1) ^ -(byte & 1)
-                at += 2
-            else:
-                length, at = read_varint(data, at)
-        if length < 0:
-            raise ValueError
-        at += length
-    if at != end:
-        raise ValueError
     return starts
 
 

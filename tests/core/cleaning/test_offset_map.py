@@ -41,7 +41,7 @@ def test_a_table_that_is_nearly_full_finds_every_key() -> None:
 
 def test_an_entry_takes_24_bytes() -> None:
     table = OffsetMap(prime_up_to(1000))
-    assert sum(column.nbytes for column in (table._first, table._second, table._next)) == 24 * table.slots
+    assert table._entries.nbytes == 24 * table.slots
 
 
 def test_a_table_has_a_prime_number_of_slots_so_that_every_step_visits_all_of_them() -> None:

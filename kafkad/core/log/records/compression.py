@@ -19,9 +19,14 @@ MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 READ_BYTES = 16 * 1024 * 1024
 """Limit of decompressed bytes where the broker reads a batch while other requests wait: about 50 ms of work."""
 DEFAULT_LZ4_LEVEL = 9
+"""Apache Kafka takes it for lz4's fast compressor, any other level for the thorough one (Lz4BlockOutputStream)."""
 DEFAULT_ZSTD_LEVEL = 3
 
+_FAST_LZ4 = 0
+_LEAST_THOROUGH_LZ4 = 3
 _FIRST_GUESS = 64 * 1024
+_FIRST_RATIO = 8
+"""Who guesses too low decompresses twice: text in large batches takes a fifth with zstd."""
 _GZIP_WINDOW = 31
 _GZIP_PIECE = 4096
 """Bytes read in one call: at the end of a member zlib copies those that are left."""
@@ -79,7 +84,7 @@ def compress(codec: int, data: bytes, level: int | None = None, max_bytes: int |
             return _joined(_snappy_blocks(data), max_bytes)
         case Codec.LZ4:
             # Java's reader refuses blocks that refer to earlier ones.
-            lz4_level = DEFAULT_LZ4_LEVEL if level is None else level
+            lz4_level = _FAST_LZ4 if level in (None, DEFAULT_LZ4_LEVEL) else max(level, _LEAST_THOROUGH_LZ4)
             lz4 = cramjam.lz4.Compressor(level=lz4_level, content_checksum=False, block_linked=False)
             return _joined(_compressed(lz4, data), max_bytes)
         case Codec.ZSTD:
@@ -150,7 +155,7 @@ def _decompress_growing(
     decompress_into: Callable[[memoryview, bytearray], int], data: memoryview, max_bytes: int
 ) -> bytes:
     """Try ever larger buffers, up to `max_bytes`: a frame need not state the size of its content, and may lie."""
-    size = min(max_bytes, max(_FIRST_GUESS, 4 * len(data)))
+    size = min(max_bytes, max(_FIRST_GUESS, _FIRST_RATIO * len(data)))
     while True:
         out = bytearray(size)
         try:

@@ -102,6 +102,12 @@ def test_levels_change_the_size() -> None:
     assert len(compress(Codec.LZ4, data, 12)) < len(compress(Codec.LZ4, data, 1))
 
 
+def test_the_default_of_lz4_is_its_fast_compressor_as_in_apache_kafka() -> None:
+    data = b"".join(b"offset %d of topic-%d\n" % (number * number, number % 7) for number in range(20_000))
+    assert compress(Codec.LZ4, data) == compress(Codec.LZ4, data, 9)
+    assert len(compress(Codec.LZ4, data, 9)) > len(compress(Codec.LZ4, data, 1)) > len(compress(Codec.LZ4, data, 10))
+
+
 def test_gzip_uses_the_level_that_zlib_takes_as_its_default() -> None:
     assert decompress(Codec.GZIP, memoryview(compress(Codec.GZIP, TEXT, -1))) == TEXT
     assert zlib.decompress(compress(Codec.GZIP, TEXT), 31) == TEXT

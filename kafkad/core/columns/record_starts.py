@@ -1,0 +1,30 @@
+"""Where does each record of one batch begin? The plain way, for batches that are too few to be walked in lockstep.
+
+Apart from the columns of numpy, so that it is compiled: then it takes a tenth of the time.
+"""
+
+from kafkad.core.log.records.varint import read_varint
+
+
+def record_starts(data: bytes, at: int, count: int, end: int) -> list[int]:
+    """The places of `count` records that lie between `at` and `end`. Raises IndexError, ValueError."""
+    starts = []
+    for _ in range(count):
+        starts.append(at)
+        byte = data[at]
+        if byte < 0x80:
+            length = (byte >> 1) ^ -(byte & 1)
+            at += 1
+        else:
+            second = data[at + 1]
+            if second < 0x80:
+                length = (second << 6 | (byte & 0x7F) >> 1) ^ -(byte & 1)
+                at += 2
+            else:
+                length, at = read_varint(data, at)
+        if length < 0:
+            raise ValueError("a record has a negative length")
+        at += length
+    if at != end:
+        raise ValueError(f"the records end at byte {at}, the batch at {end}")
+    return starts
