@@ -233,10 +233,7 @@ class WorkerProcess:
             self.tell(LogsMoved())
 
     def advanced(self, owned: OwnedPartition) -> None:
-        """The high watermark of a changed log is up to date: check the requests that wait for it."""
-        if self.appender.has_waiting:
-            self.appender.advanced(owned.slot)
-        self.questions.pending_deletes.progressed(owned.slot)
+        """The high watermark of a changed log is up to date."""
         self.upkeep.collect(owned)
         if self.periodic.note(owned):
             self._work.has_news = True
@@ -249,7 +246,10 @@ class WorkerProcess:
             self.touched(owned)
 
     def published(self, owned: OwnedPartition) -> None:
-        """The slot is published, so readers can see the change."""
+        """The slot is published, so readers can see the change: check the requests that wait for it."""
+        if self.appender.has_waiting:
+            self.appender.advanced(owned.slot)
+        self.questions.pending_deletes.progressed(owned.slot)
         self.coordinator_shards.advanced(owned)
 
     def publish(self, owned: OwnedPartition) -> None:

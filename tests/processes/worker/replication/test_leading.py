@@ -143,6 +143,27 @@ def test_acks_all_waits_for_the_in_sync_replicas_and_wakes_a_follower_that_waits
     assert read_produced(producer.reply())[TOPIC, 0] == (0, 0)
 
 
+def test_acks_all_is_answered_when_consumers_can_read_the_records(
+    pieces: Pieces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a delayed produce waits for is published first: the answer may be there before the pass ends."""
+    appender, readable = pieces.worker.appender, []
+    send = appender._send
+
+    def look(network: int, frame: bytes) -> None:
+        readable.append(pieces.published().hw_offset)
+        send(network, frame)
+
+    monkeypatch.setattr(appender, "_send", look)
+    client, producer = pieces.connect(), pieces.connect()
+    producer.send(produce({(TOPIC, 0): batch()}, acks=-1))
+    pieces.settle()
+    for replica in (SECOND, THIRD):
+        fetched(client, replica, 1)
+    assert read_produced(producer.reply())[TOPIC, 0] == (0, 0)
+    assert readable == [1]
+
+
 def test_fetches_of_strangers_and_for_the_leader_itself_are_refused(pieces: Pieces) -> None:
     client = pieces.connect()
     append(client)
