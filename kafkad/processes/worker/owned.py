@@ -14,6 +14,7 @@ from kafkad.core.partition_slot import (
 from kafkad.core.replication.leading.led_partition import LedPartition
 from kafkad.core.types import LogPosition, TopicPartition
 from kafkad.wire.processes.descriptors import ManifestWanted, short_topic_id
+from kafkad.wire.processes.follower_progress import FollowerFetched
 
 
 class OwnedPartition:
@@ -21,6 +22,7 @@ class OwnedPartition:
 
     __slots__ = (
         "bytes_in",
+        "early_progress",
         "future_bytes",
         "future_dir",
         "future_end",
@@ -66,6 +68,8 @@ class OwnedPartition:
         """What the metadata says of it."""
         self.led: LedPartition | None = None
         """What its leader knows of followers; None if it is not led here, or has one replica."""
+        self.early_progress: dict[int, FollowerFetched] | None = None
+        """What followers have reached by replica, said before the log was loaded: it is said once."""
         self.truncating_to: LogPosition | None = None
         """The log is about to be truncated: nothing from there on is shown any more."""
         self.in_sync = 1

@@ -110,14 +110,14 @@ class WorkerProcess:
             elif peer.role == "network" and frame[0] == APPEND:
                 if self.appender.append(peer.index, frame):
                     self._work.has_news = True
-            elif frame[0] == FOLLOWER_FETCHED:
-                self._work.has_news = True
-                self.leading.hear(frame)
             elif peer.role == "fetcher":
                 self._work.has_news = True
                 self.following.hear(peer, frame)
             elif not self.partitions.image.cluster_id:
                 self._early.append((peer, frame))
+            elif frame[0] == FOLLOWER_FETCHED:
+                self._work.has_news = True
+                self.leading.hear(frame)
             elif frame[0] == WATCH:
                 self._slot_publisher.watch(peer, frame)
             else:

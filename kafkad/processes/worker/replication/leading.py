@@ -17,7 +17,7 @@ from kafkad.core.metrics.catalogue import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_S
 from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.controller_messages import ControllerMessage, IsrChangeDone, IsrChangeWanted
-from kafkad.wire.processes.follower_progress import unpack_followers_fetched
+from kafkad.wire.processes.follower_progress import FollowerFetched, unpack_followers_fetched
 
 
 class Leading:
@@ -68,6 +68,9 @@ class Leading:
             before, wanted = led.state.isr, led.wanted
             if led.update(state, now_ms) and state.isr == wanted:
                 self._count_change(before, wanted)
+        early, owned.early_progress = owned.early_progress, None
+        for fetched in early.values() if early is not None else ():
+            self._progressed(owned, log, fetched)
         self._look(owned, now_ms)
 
     def reconfigured(self) -> None:
@@ -86,16 +89,27 @@ class Leading:
     # Progress.
 
     def hear(self, frame: bytes) -> None:
-        """A FOLLOWER_FETCHED frame. What is not about this log in this leader epoch is dropped."""
+        """A FOLLOWER_FETCHED frame. What is not about this log in this leader epoch is dropped.
+
+        What comes before the log is loaded waits for that: it is said once to a worker that replaces another.
+        """
         for row in unpack_followers_fetched(frame):
             owned = self._by_slot.get(row.slot)
-            led = owned.led if owned is not None else None
-            if owned is None or led is None or owned.log is None or row.generation < owned.generation_base:
+            if owned is None:
                 continue
-            before = led.low_watermark(owned.log.log_start_offset, self._live())
-            if led.fetched(Progress(*row[2:]), owned.log.log_end_offset):
-                after = led.low_watermark(owned.log.log_start_offset, self._live())
-                self._look(owned, monotonic_ms(), has_news=before != after)
+            if owned.log is None:
+                owned.early_progress = {**(owned.early_progress or {}), row.replica_id: row}
+            else:
+                self._progressed(owned, owned.log, row)
+
+    def _progressed(self, owned: OwnedPartition, log: PartitionLog, row: FollowerFetched) -> None:
+        led = owned.led
+        if led is None or row.generation < owned.generation_base:
+            return
+        before = led.low_watermark(log.log_start_offset, self._live())
+        if led.fetched(Progress(*row[2:]), log.log_end_offset):
+            after = led.low_watermark(log.log_start_offset, self._live())
+            self._look(owned, monotonic_ms(), has_news=before != after)
 
     def low_watermark_of(self, slot: int) -> int:
         """The smallest log start of all replicas that live; with one replica, its own. Raises KafkaError."""

@@ -329,6 +329,21 @@ def test_a_worker_that_is_replaced_keeps_the_high_watermark_and_hears_of_followe
     assert committed(pieces) == (2, 2)
 
 
+def test_what_followers_have_is_known_though_it_was_said_before_the_log_was_loaded(pieces: Pieces) -> None:
+    """Who waits at the end of a log says it once to a worker that replaces another."""
+    client, follower, other = pieces.connect(), pieces.connect(), pieces.connect()
+    append(client)
+    fetch_as(follower, SECOND, 1, max_wait_ms=60_000)
+    fetch_as(other, THIRD, 1, max_wait_ms=60_000)
+    pieces.turn(NETWORK)
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    for _ in range(20):
+        pieces.turn(NETWORK)
+    pieces.run_until_online()
+    assert committed(pieces) == (1, 1)
+
+
 def test_deleted_records_are_deleted_when_all_replicas_have_deleted_them(pieces: Pieces) -> None:
     client, other = pieces.connect(), pieces.connect()
     append(client)
