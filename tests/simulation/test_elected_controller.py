@@ -192,7 +192,6 @@ class ClusterRun:
         self.random = random.Random(seed)
         self.store = UnreliableStore()
         ensure_paths(self.store)
-        self.epochs = 100
         self.brokers = {each: HostingBroker(each, self._new_epoch()) for each in BROKERS}
         self.channels: dict[tuple[int, int], deque[Request]] = defaultdict(deque)
         """What (controller, broker) has under way, in order."""
@@ -213,8 +212,8 @@ class ClusterRun:
         self.elect(1)
 
     def _new_epoch(self) -> int:
-        self.epochs += 1
-        return self.epochs
+        """As a registration gets it: of the change that makes it."""
+        return self.store.set_data("/brokers", b"").modified_id
 
     def new_id(self) -> UUID:
         return UUID(int=self.random.getrandbits(128) | 1)

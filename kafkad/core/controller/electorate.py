@@ -89,6 +89,28 @@ class Electorate:
             isr=self._of_electable(partition, state.isr) or state.isr,
         )
 
+    def state_after_restarts(
+        self, partition: TopicPartition, assignment: Assignment, state: PartitionState, restarted: AbstractSet[int]
+    ) -> PartitionState | None:
+        """The state when some in-sync replicas are in another life than when it was written; None: none are.
+
+        They may have lost records with the power of their machines: those that have lived on have all. If there are
+        none, one of the others leads, in another epoch, so that nobody takes its records for those that are gone.
+        """
+        if restarted.isdisjoint(state.isr):
+            return None
+        known = tuple(each for each in state.isr if each not in restarted and self.is_online(partition, each))
+        isr = known or state.isr
+        leader = state.leader if state.leader in known else self._elect(partition, assignment, isr)
+        if leader == NO_LEADER:
+            return None
+        return replace(
+            state,
+            leader=leader,
+            leader_epoch=state.leader_epoch + 1,
+            isr=known or self._of_electable(partition, state.isr),
+        )
+
     def state_after_leaving(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
     ) -> PartitionState | None:

@@ -36,14 +36,14 @@ def controller_failover(
     new_topic_id: Callable[[], UUID],
     left_out: UnreadableNodes | None = None,
 ) -> ElectedController:
-    """Load everything, elect where leaders are gone, and tell all brokers everything.
+    """Load everything, elect where leaders are gone or in another life, and tell all brokers everything.
 
     `left_out` gets the nodes that can't be read: their topics and partitions have no part in this term.
     """
     odd = UnreadableNodes() if left_out is None else left_out
     stored = tree.load(odd)
     topics = identify(tree, stored.topics, new_topic_id)
-    states = complete_states(tree, topics, {}, frozenset(), Electorate(election, announcer.live), NOWHERE)
+    states = complete_states(tree, topics, {}, (), Electorate(election, announcer.live), NOWHERE, announcer.live)
     image = MetadataImage(
         version=1,
         cluster_id=cluster_id,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from kafkad.core.controller.electorate import FIRST_LEADER_EPOCH, Electorate
+from kafkad.core.controller.image import Broker
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.reconciliation import AdoptedTopic
 from kafkad.core.controller.store.stored_metadata import PartitionState, StoredTopic
@@ -110,8 +111,12 @@ def complete_states(
     unavailable: Collection[TopicPartition],
     electorate: Electorate,
     broker_id: int,
+    registered: Mapping[int, Broker] | None = None,
 ) -> dict[TopicPartition, PartitionState]:
-    """The state of every partition: missing ones are created, leaders that are not alive are replaced."""
+    """The state of every partition: missing ones are created, leaders that are not alive are replaced.
+
+    In a cluster an in-sync replica whose broker is `registered` since the state was written is in another life.
+    """
     others = electorate.without(broker_id)
     states: dict[TopicPartition, PartitionState] = {}
     created: dict[TopicPartition, PartitionState] = {}
@@ -126,7 +131,10 @@ def complete_states(
                 created[partition] = states[partition] = electorate.first_state(partition, replicas, epoch)
                 continue
             voters = others if partition in unavailable else electorate
-            following = voters.next_state(partition, replicas, stored)
+            written = topic.written_ids.get(index, 0)
+            restarted = {each for each, broker in (registered or {}).items() if broker.epoch > written}
+            following = voters.state_after_restarts(partition, replicas, stored, restarted)
+            following = following or voters.next_state(partition, replicas, stored)
             if following is None:
                 states[partition] = stored
             else:

@@ -48,6 +48,8 @@ class StoredTopic:
     configs: dict[str, str]
     adding: Mapping[int, Assignment] = field(default_factory=dict)
     removing: Mapping[int, Assignment] = field(default_factory=dict)
+    written_ids: Mapping[int, int] = field(default_factory=dict)
+    """Of the changes that have written the states last (ZooKeeper: mzxid)."""
 
     def assignment(self, index: int) -> ReplicaAssignment:
         replicas = self.assignments[index]

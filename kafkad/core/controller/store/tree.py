@@ -67,7 +67,7 @@ class MetadataTree:
         deletions = self._load_deletions(topic_nodes, odd)
         live = {name: node for name, node in topic_nodes.items() if name not in deletions}
         configs = self._load_configs([nodes.topic_config_path(name) for name in live], odd)
-        states = self._load_states(live, odd)
+        states, written_ids = self._load_states(live, odd)
         topics = {
             name: StoredTopic(
                 name=name,
@@ -77,6 +77,7 @@ class MetadataTree:
                 configs=config,
                 adding=_by_index(node.adding_replicas),
                 removing=_by_index(node.removing_replicas),
+                written_ids=written_ids[name],
             )
             for (name, node), config in zip(live.items(), configs, strict=True)
         }
@@ -259,10 +260,12 @@ class MetadataTree:
 
     def _load_states(
         self, topics: Mapping[str, nodes.TopicNode], odd: UnreadableNodes
-    ) -> dict[str, dict[int, PartitionState]]:
+    ) -> tuple[dict[str, dict[int, PartitionState]], dict[str, dict[int, int]]]:
+        """By topic and partition; and which changes have written them last."""
         wanted = [(name, index) for name, node in topics.items() for index in range(len(node.partitions))]
         paths = [nodes.state_path(name, index) for name, index in wanted]
         states: dict[str, dict[int, PartitionState]] = {name: {} for name in topics}
+        written_ids: dict[str, dict[int, int]] = {name: {} for name in topics}
         for (name, index), path, node in zip(wanted, paths, self._store.get_many(paths), strict=True):
             if not topics[name].partitions[str(index)] and not odd.are_errors:
                 odd.reasons[path] = "the partition has no replicas"
@@ -270,7 +273,8 @@ class MetadataTree:
             elif node is not None and (node.data or not odd.are_errors):
                 state = odd.read(path, node.data, nodes.read_state)
                 states[name][index] = UNREADABLE if state is None else stored_state(state, node.version)
-        return states
+                written_ids[name][index] = node.stat.modified_id
+        return states, written_ids
 
     def _load_configs(self, paths: Sequence[str], odd: UnreadableNodes) -> list[dict[str, str]]:
         rows = zip(paths, self._read(paths), strict=True)

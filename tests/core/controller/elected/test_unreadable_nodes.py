@@ -49,7 +49,7 @@ ODD_STATES = {
 
 def brokers(*ids: int) -> dict[int, Broker]:
     listener = Listener(name="PLAINTEXT", host="b", port=9092, security_protocol="PLAINTEXT")
-    return {each: Broker(id=each, epoch=100 + each, listeners=(listener,), rack=None) for each in ids}
+    return {each: Broker(id=each, epoch=each, listeners=(listener,), rack=None) for each in ids}
 
 
 @pytest.fixture
