@@ -180,7 +180,8 @@ class FetchEvaluator:
                 room = max(0, room - finding.place.length)
             if finding.error or finding.turns_away:
                 measure.is_urgent = True
-            elif session.unreported:
+            elif session.unreported and not finding.awaits_manifest:
+                # Only who is known to have the same records has reached its offset.
                 self._follow(session, finding, measure)
 
     def _follow(self, session: FetchSession, finding: Finding, measure: Measure) -> None:

@@ -438,6 +438,18 @@ def test_what_a_follower_has_is_reported_once_for_each_request() -> None:
     assert world.evaluator.measure(session, 1000).followed == followed
 
 
+def test_what_a_follower_has_is_reported_when_its_epochs_are_compared_and_not_before() -> None:
+    """Until the manifest is there nobody knows whether its records are the leader's."""
+    world = World()
+    session = a_follower(world, a_row("one", 0, 104, last_fetched_epoch=3))
+    world.logs.unknown = {0}
+    assert world.evaluator.measure(session, 1000).followed == []
+    world.logs.unknown, world.logs.epoch_ends = set(), {3: (3, 101)}
+    assert world.evaluator.measure(session, 1000).followed == []
+    world.logs.epoch_ends = {3: (3, 110)}
+    assert world.evaluator.measure(session, 1000).followed == [Followed(0, 0, 0, 5, 104, 90)]
+
+
 @pytest.mark.parametrize(
     ("row", "error"),
     [
