@@ -164,6 +164,9 @@ class CoordinationStore(Protocol):
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
         """With `watch`: CREATED, CHANGED or DELETED once, also when the node is not there yet."""
 
+    def sync(self, path: str) -> None:
+        """What is read afterwards, by this session, has all that any session changed before: a server may lag."""
+
     def transaction(self, operations: Sequence[Operation]) -> list[Outcome]:
         """All or none. Raises the error of the first operation that fails."""
 

@@ -230,6 +230,13 @@ def test_get_many_keeps_the_order_and_marks_what_is_missing(store: CoordinationS
     assert store.get_many([]) == []
 
 
+def test_after_a_sync_what_was_changed_before_is_read(store: CoordinationStore) -> None:
+    store.create("/a")
+    store.sync("/a")
+    assert store.exists("/a") is not None
+    store.sync("/missing")
+
+
 def test_sequence_numbers_grow_per_parent_and_are_never_used_again(store: CoordinationStore) -> None:
     store.create("/q")
     store.create("/q/plain")
@@ -420,6 +427,7 @@ def test_a_lost_session_takes_its_ephemerals_along_and_stays_lost(backend: Backe
         lambda: store.transaction([Create("/q")]),
         lambda: store.pipelined([Create("/q")]),
         lambda: store.get_many(["/p"]),
+        lambda: store.sync("/p"),
     ):
         with pytest.raises(SessionLost):
             operation()

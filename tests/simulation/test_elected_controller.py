@@ -8,7 +8,7 @@ KAFKAD_SIMULATION_SEEDS says how many seeds are played, KAFKAD_SIMULATION_FIRST 
 import os
 import random
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -104,8 +104,12 @@ class HostingBroker:
 
     id: int
     epoch: int
+    topics: Callable[[], Collection[str]]
+    """As the store has them now."""
     is_alive: bool = True
     controller_epoch: int = 0
+    compared: tuple[int, int] = (0, 0)
+    """The epochs of the controller and of this broker for which it has compared its metadata with the store."""
     roles: dict[tuple[str, int], tuple[UUID, LeaderAndIsrPartition]] = field(default_factory=dict)
     metadata: dict[tuple[str, int], UpdateMetadataPartition] = field(default_factory=dict)
     held: dict[tuple[str, int], UUID] = field(default_factory=dict)
@@ -119,6 +123,11 @@ class HostingBroker:
         self.held = {at: topic_id for at, topic_id in self.held.items() if assigned.get(at) == topic_id}
         self.roles.clear()
         self.metadata.clear()
+
+    def register_again(self, epoch: int) -> None:
+        """Its session was lost, and nothing else: it has no role, and knows the metadata of before."""
+        self.epoch = epoch
+        self.roles.clear()
 
     def apply(self, request: Request) -> bool:
         """False: refused, as of an earlier term or for an earlier life of this broker."""
@@ -141,7 +150,15 @@ class HostingBroker:
                 for stopped in request.topic_states:
                     for each in stopped.partition_states:
                         self._stop((stopped.topic_name, each.partition_index), each)
+        if self.compared != (self.controller_epoch, self.epoch):
+            self.compared = self.controller_epoch, self.epoch
+            self._forget_deleted(self.topics())
         return True
+
+    def _forget_deleted(self, present: Collection[str]) -> None:
+        hosted = {name for name, _ in self.roles}
+        for at in [each for each in self.metadata if each[0] not in present and each[0] not in hosted]:
+            del self.metadata[at]
 
     def offline_of(self, request: LeaderAndIsrRequest) -> list[TopicPartition]:
         named = [
@@ -192,7 +209,7 @@ class ClusterRun:
         self.random = random.Random(seed)
         self.store = UnreliableStore()
         ensure_paths(self.store)
-        self.brokers = {each: HostingBroker(each, self._new_epoch()) for each in BROKERS}
+        self.brokers = {each: HostingBroker(each, self._new_epoch(), self.topics) for each in BROKERS}
         self.channels: dict[tuple[int, int], deque[Request]] = defaultdict(deque)
         """What (controller, broker) has under way, in order."""
         self.known: dict[tuple[UUID, int], Stored] = {}
@@ -214,6 +231,9 @@ class ClusterRun:
     def _new_epoch(self) -> int:
         """As a registration gets it: of the change that makes it."""
         return self.store.set_data("/brokers", b"").modified_id
+
+    def topics(self) -> set[str]:
+        return set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC}
 
     def new_id(self) -> UUID:
         return UUID(int=self.random.getrandbits(128) | 1)
@@ -279,6 +299,7 @@ class ClusterRun:
     def step(self) -> None:
         events = (
             self.broker_goes_or_comes,
+            self.broker_loses_its_session,
             self.brokers_are_seen,
             self.broker_is_suspected_or_trusted,
             self.broker_asks_to_shut_down,
@@ -311,10 +332,15 @@ class ClusterRun:
         else:
             broker.restart(self._new_epoch(), self.assigned(broker.id))
 
+    def broker_loses_its_session(self) -> None:
+        broker = self.random.choice([each for each in self.brokers.values() if each.is_alive] or [None])
+        if broker is not None:
+            broker.register_again(self._new_epoch())
+
     def assigned(self, broker_id: int) -> dict[tuple[str, int], UUID]:
         """As the store has it."""
         found = {}
-        for name in set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC}:
+        for name in self.topics():
             topic = nodes.decode_topic(self.store.get(nodes.topic_path(name)).data)
             for index, replicas in topic.partitions.items():
                 if broker_id in replicas:
@@ -497,7 +523,7 @@ class ClusterRun:
         """A topic that is none, or the state of a partition; who is elected need not know it yet."""
         if self.random.random() < 0.2 and self.store.exists(nodes.topic_path(ODD_TOPIC)) is None:
             self.store.create(nodes.topic_path(ODD_TOPIC), ODD)
-        names = sorted(set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC})
+        names = sorted(self.topics())
         if names:
             path = nodes.state_path(self.random.choice(names), 0)
             (node,) = self.store.get_many([path])
@@ -546,7 +572,7 @@ class ClusterRun:
 
     def assignments(self) -> dict[tuple[UUID, int], ReplicaAssignment]:
         found = {}
-        for name in set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC}:
+        for name in self.topics():
             topic = nodes.decode_topic(self.store.get(nodes.topic_path(name)).data)
             for index, replicas in topic.partitions.items():
                 adding, removing = topic.adding_replicas.get(index, ()), topic.removing_replicas.get(index, ())
@@ -563,7 +589,7 @@ class ClusterRun:
 
     def stored(self) -> dict[tuple[UUID, int], Stored]:
         found = {}
-        for name in set(self.store.children(nodes.TOPICS)) - {ODD_TOPIC}:
+        for name in self.topics():
             topic = nodes.decode_topic(self.store.get(nodes.topic_path(name)).data)
             assert topic.topic_id is not None, f"{name} has no id"
             for index in range(len(topic.partitions)):

@@ -129,6 +129,10 @@ class EmbeddedStore:
             self._child_watches.add(path)
         return self._tree.children(path)
 
+    def sync(self, path: str) -> None:
+        """Nobody else changes it."""
+        self._require_session(path)
+
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
         operation = Create(path, data, ephemeral, sequence)
         return self._change(path, lambda: self._tree.create(operation))

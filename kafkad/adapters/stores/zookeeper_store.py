@@ -169,6 +169,9 @@ class ZookeeperStore:
         names: list[str] = self._call(path, self._client.get_children_async, path, watcher)
         return sorted(names)
 
+    def sync(self, path: str) -> None:
+        self._call(path, self._client.sync_async, path)
+
     def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
         options = {"acl": self._acl(path), "ephemeral": ephemeral, "sequence": sequence}
         made = self._call(path, self._client.create_async, path, data, **options)
@@ -342,7 +345,5 @@ def _translated(error: KazooException, path: str) -> CoordinationError:
 def _raise_what_failed(operations: Sequence[Operation], results: Sequence[Any]) -> None:
     # The failed operation has the error; those before it have "rolled back", those after it "not run".
     for operation, result in zip(operations, results, strict=True):
-        if isinstance(result, KazooException) and not isinstance(
-            result, RolledBackError | RuntimeInconsistency
-        ):
+        if isinstance(result, KazooException) and not isinstance(result, RolledBackError | RuntimeInconsistency):
             raise _translated(result, operation.path)

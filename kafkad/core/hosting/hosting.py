@@ -6,7 +6,7 @@ as its next epoch comes with a LeaderAndIsr of its own, or that its replica is n
 of Apache Kafka 3.9 in ZooKeeper mode. Nothing here is stored: after a start the controller tells everything again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from uuid import UUID
 
@@ -37,12 +37,13 @@ from kafkad.core.controller.image import (
     Listener,
     MetadataImage,
     Partition,
+    Topic,
 )
 from kafkad.core.controller.partition_rows import move_ended
 from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.image_changes import ImageChanges
-from kafkad.core.hosting.metadata_updates import Configs, live_brokers, note_topic, removed_replicas
+from kafkad.core.hosting.metadata_updates import Configs, forget_deleted, live_brokers, note_topic, removed_replicas
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
 
 NO_CONTROLLER_EPOCH = -1
@@ -208,6 +209,12 @@ class Hosting:
             note_topic(topic, changes, configs, self._condemned)
         self._publish(changes.deltas())
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    def topics_are(self, names: Set[str], known: Mapping[str, Topic]) -> None:
+        """The cluster has these topics, the image had those `known` when that was asked."""
+        changes = ImageChanges(self.image)
+        forget_deleted(known, names, self.image, changes)
+        self._publish(changes.deltas())
 
     # StopReplica.
 

@@ -1,6 +1,6 @@
 """What UpdateMetadata says, as changes of the image: the live brokers, and the states of partitions anywhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from msgspec import structs
 
@@ -11,7 +11,16 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataRequest,
     UpdateMetadataTopic,
 )
-from kafkad.core.controller.image import NO_LOG_DIR, NO_OWNER, NO_SLOT, Broker, Listener, Partition
+from kafkad.core.controller.image import (
+    NO_LOG_DIR,
+    NO_OWNER,
+    NO_SLOT,
+    Broker,
+    Listener,
+    MetadataImage,
+    Partition,
+    Topic,
+)
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
 
@@ -110,3 +119,14 @@ def _note_partition(
         ),
         configs.get(name, {}),
     )
+
+
+def forget_deleted(known: Mapping[str, Topic], present: Set[str], image: MetadataImage, changes: ImageChanges) -> None:
+    """Of the topics that were `known` before it was asked which are `present`, the others were deleted, and nobody may
+    have said so: a controller that is gone, or to a registration that is over. One that has a replica here stays: that
+    is for StopReplica.
+    """
+    for name in sorted(known.keys() - present):
+        topic = image.topics.get(name)
+        if topic is not None and topic.id == known[name].id and not changes.is_hosted(name):
+            changes.delete(name)

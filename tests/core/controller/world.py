@@ -82,6 +82,9 @@ class CrashingStore:
     def exists(self, path: str, *, watch: bool = False) -> NodeStat | None:
         return self._store.exists(path, watch=watch)
 
+    def sync(self, path: str) -> None:
+        self._store.sync(path)
+
     def transaction(self, operations: Sequence[Operation]) -> list[Outcome]:
         self._write()
         return self._store.transaction(operations)

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 
+from kafkad.core.cluster.control_requests import UpdateMetadataPartition
 from kafkad.core.coordination_store import SessionSuspended
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
 from kafkad.processes.controller.cluster.ports import ControlResponse
 from kafkad.processes.controller.cluster.tree_reader import Configs
-from tests.core.hosting.test_hosting import CONFIGS, a_host, a_state, known, led, told
+from tests.core.hosting.test_hosting import CONFIGS, EPOCH, OTHER_ID, PLAINTEXT, a_host, a_state, known, led, told
 
 NOW_MS = 1_000
 
@@ -22,7 +24,10 @@ class Handed:
         self.reads: list[Callable[[Future[Configs]], None]] = []
         self.answers: list[ControlResponse] = []
         self.host = a_host()
-        self.requests = HandedRequests(self.host, self._read, lambda: None, lambda: self.is_connected)
+        self.comparisons: list[Callable[[Future[frozenset[str]]], None]] = []
+        self.requests = HandedRequests(
+            self.host, self._read, self.comparisons.append, lambda: None, lambda: self.is_connected
+        )
 
     def _read(self, names: set[str], done: Callable[[Future[Configs]], None]) -> None:
         assert names == {"t"}
@@ -37,6 +42,17 @@ class Handed:
         future: Future[Configs] = Future()
         future.set_exception(error)
         self.reads.pop(0)(future)
+
+    def has_topics(self, *names: str) -> None:
+        """What the store answers whoever compares."""
+        future: Future[frozenset[str]] = Future()
+        future.set_result(frozenset(names))
+        self.comparisons.pop(0)(future)
+
+    def suspend_comparison(self) -> None:
+        future: Future[frozenset[str]] = Future()
+        future.set_exception(SessionSuspended("/brokers/topics"))
+        self.comparisons.pop(0)(future)
 
     def add_all(self) -> None:
         self.requests.add(led(a_state()), self.answers.append, NOW_MS)
@@ -84,3 +100,73 @@ def test_an_error_that_is_not_the_stores_is_not_hidden() -> None:
     handed.add_all()
     with pytest.raises(ZeroDivisionError):
         handed.fail(ZeroDivisionError())
+
+
+def compared(*states: UpdateMetadataPartition) -> Handed:
+    """The first controller has told of topic `t`, or of nothing, and the topics were compared."""
+    handed = Handed()
+    handed.requests.add(told(*states), handed.answers.append, NOW_MS)
+    if states:
+        handed.succeed()
+    handed.has_topics("t")
+    return handed
+
+
+def test_a_topic_whose_deletion_only_an_earlier_controller_knew_of_goes() -> None:
+    handed = compared(known())
+    handed.requests.add(replace(told(), controller_epoch=2), handed.answers.append, NOW_MS)
+    assert handed.answered() == 2, "nobody waits for the comparison"
+    handed.has_topics("other")
+    assert "t" not in handed.host.image.topics
+
+
+def test_topics_are_compared_once_for_a_controller_and_a_registration() -> None:
+    handed = compared(known())
+    handed.requests.add(told(), handed.answers.append, NOW_MS)
+    assert handed.comparisons == []
+    handed.host.registered(EPOCH + 1, (PLAINTEXT,), None)
+    handed.requests.add(replace(told(), broker_epoch=EPOCH + 1), handed.answers.append, NOW_MS)
+    handed.has_topics()
+    assert "t" not in handed.host.image.topics
+
+
+def test_a_topic_that_was_made_while_it_was_compared_stays() -> None:
+    handed = compared()
+    handed.requests.add(replace(told(), controller_epoch=2), handed.answers.append, NOW_MS)
+    handed.requests.add(replace(told(known()), controller_epoch=2), handed.answers.append, NOW_MS)
+    handed.succeed()
+    handed.has_topics()
+    assert "t" in handed.host.image.topics
+
+
+def test_a_topic_that_was_made_again_while_it_was_compared_stays() -> None:
+    handed = compared(known())
+    handed.requests.add(replace(told(), controller_epoch=2), handed.answers.append, NOW_MS)
+    again = replace(told(known(), topic_id=OTHER_ID), controller_epoch=2)
+    handed.requests.add(again, handed.answers.append, NOW_MS)
+    handed.succeed()
+    handed.has_topics()
+    assert handed.host.image.topics["t"].id == OTHER_ID
+
+
+def test_a_topic_with_a_replica_here_is_not_forgotten() -> None:
+    """Its directory would stay, and nobody would know whose it is."""
+    handed = compared()
+    handed.requests.add(led(a_state()), handed.answers.append, NOW_MS)
+    handed.succeed()
+    handed.requests.add(replace(told(), controller_epoch=2), handed.answers.append, NOW_MS)
+    handed.has_topics()
+    assert "t" in handed.host.image.topics
+
+
+def test_a_comparison_that_fails_is_begun_again_when_the_session_goes_on() -> None:
+    handed = compared(known())
+    handed.is_connected = False
+    handed.requests.add(replace(told(), controller_epoch=2), handed.answers.append, NOW_MS)
+    handed.suspend_comparison()
+    assert handed.comparisons == []
+    handed.is_connected = True
+    handed.requests.connected()
+    handed.suspend_comparison()
+    handed.has_topics()
+    assert (handed.comparisons, "t" in handed.host.image.topics) == ([], False)

@@ -111,14 +111,14 @@ class Announcer:
         )
         return self._updates(states, only)
 
-    def deleted(self, topic: Topic) -> list[tuple[int, Request]]:
-        """The topic goes from the metadata of every broker."""
+    def deleted(self, topic: Topic, only: Iterable[int] | None = None) -> list[tuple[int, Request]]:
+        """The topic goes from the metadata of every broker (`only` these)."""
         live = self.live.keys()
         gone = tuple(
             self._known(topic, row, live, leader=LEADER_DURING_DELETE, leader_epoch=0) for row in topic.partitions
         )
         return self._updates(
-            (UpdateMetadataTopic(topic_name=topic.name, topic_id=topic.id, partition_states=gone),), None
+            (UpdateMetadataTopic(topic_name=topic.name, topic_id=topic.id, partition_states=gone),), only
         )
 
     def _updates(

@@ -1,7 +1,7 @@
 """A controller that hosts nothing itself: it tells brokers what changes, and deletes topics when all have done so."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kafkad.core.controller import deltas
 from kafkad.core.controller.controller import Controller
@@ -23,6 +23,14 @@ from kafkad.core.types import TopicPartition
 
 NOWHERE = -2
 """The id of the broker for which this controller has partitions: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    """A topic that is being deleted, and which brokers still have which partitions of it."""
+
+    topic: Topic
+    replicas: dict[int, list[int]]
 
 
 class AnnouncingController(Controller):
@@ -49,8 +57,7 @@ class AnnouncingController(Controller):
         self.id = announcer.controller_id
         self._announcer = announcer
         self._requests: list[tuple[int, Request]] = []
-        self._dying: dict[str, dict[int, list[int]]] = {}
-        """Topics that are being deleted: which brokers still have which partitions."""
+        self._dying: dict[str, _Deletion] = {}
         self._shutting_down: frozenset[int] = frozenset()
         """They are not elected, and are no in-sync replicas any more where others are."""
         self._removed: dict[TopicPartition, dict[int, int]] = {}
@@ -94,8 +101,10 @@ class AnnouncingController(Controller):
         self._requests += self._announcer.metadata([], brokers)
         self._requests += self._announcer.roles(rows, is_new=False, only=brokers)
         self._requests += self._announcer.metadata(rows, brokers)
-        for name, replicas in self._dying.items():
-            wanted = {each: parts for each, parts in replicas.items() if brokers is None or each in brokers}
+        for name, deletion in self._dying.items():
+            wanted = {each: parts for each, parts in deletion.replicas.items() if brokers is None or each in brokers}
+            # Whoever registers again may have been away when the deletion began, and still know the topic.
+            self._requests += self._announcer.deleted(deletion.topic, brokers)
             self._requests += self._announcer.deletions(name, wanted)
         for broker in self._announcer.brokers if brokers is None else brokers:
             removed = {at: epochs[broker] for at, epochs in self._removed.items() if broker in epochs}
@@ -146,32 +155,32 @@ class AnnouncingController(Controller):
         with stored_or_refused():
             self._tree.record_deletions([(topic.name, topic.id, len(topic.partitions)) for topic in topics])
         for topic in topics:
-            self._requests += self._announcer.deleted(topic)
-            self._begin_deletion(topic.name, [row.replicas for row in topic.partitions])
+            self._begin_deletion(topic)
             self.collisions.remove(topic.name)
             for row in topic.partitions:
                 self._removed.pop(TopicPartition(topic.name, row.index), None)
         self._publish(tuple(deltas.TopicDeleted(topic.name, topic.id, ()) for topic in topics))
 
-    def _begin_deletion(self, name: str, assignments: Sequence[Sequence[int]]) -> None:
+    def _begin_deletion(self, topic: Topic) -> None:
         replicas: dict[int, list[int]] = {}
-        for index, brokers in enumerate(assignments):
-            for broker in brokers:
-                replicas.setdefault(broker, []).append(index)
-        self._dying[name] = replicas
-        self.deletions[name] = PendingDeletion(len(assignments), set(replicas))
-        self._requests += self._announcer.deletions(name, replicas)
+        for row in topic.partitions:
+            for broker in row.replicas:
+                replicas.setdefault(broker, []).append(row.index)
+        self._dying[topic.name] = _Deletion(topic, replicas)
+        self.deletions[topic.name] = PendingDeletion(len(topic.partitions), set(replicas))
+        self._requests += self._announcer.deleted(topic)
+        self._requests += self._announcer.deletions(topic.name, replicas)
 
     def resume_deletion(self, topic: Topic) -> None:
         """A deletion that an earlier term has begun: some broker may not have heard of it."""
-        self._requests += self._announcer.deleted(topic)
-        self._begin_deletion(topic.name, [row.replicas for row in topic.partitions])
+        self._begin_deletion(topic)
         if not topic.partitions:
             self.partitions_deleted(topic.name, ())
 
     def replica_deleted(self, name: str, broker: int) -> None:
         """The broker has deleted its replicas of the topic."""
-        self._dying.get(name, {}).pop(broker, None)
+        if name in self._dying:
+            self._dying[name].replicas.pop(broker, None)
         if name in self.deletions and self.partitions_deleted(name, [broker]):
             self._dying.pop(name, None)
             self.finish_deletions()

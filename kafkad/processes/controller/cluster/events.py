@@ -24,7 +24,7 @@ from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost
 from kafkad.processes.controller.cluster.ports import Answered, ControlRequest, ControlResponse, Elected
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
-from kafkad.processes.controller.cluster.tree_reader import Configs, topic_configs
+from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
 from kafkad.processes.controller.events import EveryDirectoryFailed, Send
 from kafkad.processes.controller.gauges import count_partitions
 from kafkad.processes.controller.internal_topics import internal_topics
@@ -84,7 +84,7 @@ class HostEvents:
         self._elected: Elected | None = None
         self._metadata_publisher = MetadataPublisher(context.registry, send)
         self._requests = HandedRequests(
-            opened.hosting, self._read_configs, self._publish, lambda: membership.is_connected
+            opened.hosting, self._read_configs, self._read_topics, self._publish, lambda: membership.is_connected
         )
         directories = context.log_directories
         self._removals = ReplicaRemovals(context.table, directories, opened.leaving_slots)
@@ -214,7 +214,10 @@ class HostEvents:
     # The store.
 
     def _read_configs(self, names: set[str], read: Callable[["Future[Configs]"], None]) -> None:
-        self._membership.read(lambda store: topic_configs(store, names), read)
+        self._membership.read(lambda store: configs_of_new(store, names), read)
+
+    def _read_topics(self, read: Callable[["Future[frozenset[str]]"], None]) -> None:
+        self._membership.read(topic_names, read)
 
     def configs_changed(self, topics: Configs, brokers: Configs, groups: Configs) -> None:
         """Configurations were changed by some broker."""

@@ -92,6 +92,18 @@ def topic_configs(store: CoordinationStore, names: Iterable[str]) -> Configs:
     return {name: {} if node is None else node.config for name, node in zip(wanted, found, strict=True)}
 
 
+def configs_of_new(store: CoordinationStore, names: Iterable[str]) -> Configs:
+    """Of topics that the controller has just told of: the server that this broker asks may not have them yet."""
+    store.sync(nodes.TOPICS)
+    return topic_configs(store, names)
+
+
+def topic_names(store: CoordinationStore) -> frozenset[str]:
+    """Of the topics that there are now."""
+    store.sync(nodes.TOPICS)
+    return frozenset(store.children(nodes.TOPICS))
+
+
 def broker_configs(store: CoordinationStore) -> Configs:
     """By broker id as text, empty for the default of all."""
     names = store.children(nodes.BROKER_CONFIGS)

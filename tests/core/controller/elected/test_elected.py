@@ -296,6 +296,23 @@ def test_a_deletion_waits_for_a_broker_that_is_away_also_over_terms(world: World
     assert world.store.exists(nodes.topic_path("t")) is None
 
 
+def test_a_broker_that_registers_again_is_told_of_deletions_under_way(world: World) -> None:
+    """It may have been away when they began, and still know the topic."""
+    world.create((1, 2))
+    world.controller.brokers_changed(brokers(1, 2))
+    world.controller.delete_topics(["t"])
+    world.sent()
+    world.controller.brokers_changed(brokers(1, 2, 3))
+    leaders = {
+        (broker, state.leader)
+        for broker, request in world.sent()
+        if isinstance(request, UpdateMetadataRequest)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    }
+    assert leaders == {(3, LEADER_DURING_DELETE)}
+
+
 def test_a_new_term_elects_around_brokers_that_went_before_it(world: World) -> None:
     world.create((1, 2, 3), (2, 3))
     world.fail_over(brokers(3))
