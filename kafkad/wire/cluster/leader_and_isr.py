@@ -22,6 +22,7 @@ from kafkad.wire.cluster.schema import (
     int8,
     int32,
     int64,
+    long_array_of,
     string,
     struct_of,
     uuid,
@@ -43,13 +44,13 @@ _STATE = (
 _TOPIC = (
     Field("topic_name", string),
     Field("topic_id", uuid, 5),
-    Field("partition_states", array_of(struct_of(LeaderAndIsrPartition, _STATE))),
+    Field("partition_states", long_array_of(struct_of(LeaderAndIsrPartition, _STATE))),
 )
 _LIVE_LEADER = (Field("broker_id", int32), Field("host_name", string), Field("port", int32))
 _PARTITION_ERROR = (Field("partition_index", int32), Field("error_code", error_code))
 _TOPIC_ERROR = (
     Field("topic_id", uuid),
-    Field("partition_errors", array_of(struct_of(PartitionError, _PARTITION_ERROR))),
+    Field("partition_errors", long_array_of(struct_of(PartitionError, _PARTITION_ERROR))),
 )
 
 
@@ -83,13 +84,13 @@ LEADER_AND_ISR: Message[LeaderAndIsrRequest, LeaderAndIsrResponse] = Message(
             constant("type", int8, 0, 5),
             Field(
                 "ungrouped",
-                array_of(flat(LeaderAndIsrPartition, _STATE)),
+                long_array_of(flat(LeaderAndIsrPartition, _STATE)),
                 until=1,
                 value=lambda request: [
                     (topic.topic_name, state) for topic in request.topic_states for state in topic.partition_states
                 ],
             ),
-            Field("topic_states", array_of(struct_of(LeaderAndIsrTopic, _TOPIC)), 2),
+            Field("topic_states", long_array_of(struct_of(LeaderAndIsrTopic, _TOPIC)), 2),
             Field("live_leaders", array_of(struct_of(LiveLeader, _LIVE_LEADER))),
         ),
     ),
@@ -99,13 +100,13 @@ LEADER_AND_ISR: Message[LeaderAndIsrRequest, LeaderAndIsrResponse] = Message(
             Field("error_code", error_code),
             Field(
                 "ungrouped",
-                array_of(flat(PartitionError, _PARTITION_ERROR)),
+                long_array_of(flat(PartitionError, _PARTITION_ERROR)),
                 until=4,
                 value=lambda response: [
                     (topic.topic_name, each) for topic in response.topics for each in topic.partition_errors
                 ],
             ),
-            Field("topics", array_of(struct_of(LeaderAndIsrTopicError, _TOPIC_ERROR)), 5),
+            Field("topics", long_array_of(struct_of(LeaderAndIsrTopicError, _TOPIC_ERROR)), 5),
         ),
     ),
 )

@@ -3,13 +3,15 @@
 A message is put together once for each version. Reading any bytes gives a value or raises MalformedRequest.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from struct import error
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkad.core.errors import ErrorCode
+from kafkad.wire.cluster.long_values import long_array, long_structure, read_in_steps, write_in_steps
 from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.records.record_schema import (
     INT8,
@@ -94,6 +96,11 @@ def array_of(element: FormOf) -> FormOf:
     return lambda layout: array(element(layout), flexible=layout.is_flexible)
 
 
+def long_array_of(element: FormOf) -> FormOf:
+    """One that may have thousands of elements, or elements that have."""
+    return lambda layout: long_array(element(layout), flexible=layout.is_flexible)
+
+
 def constant(name: str, form: FormOf, value: Any, since: int = 0, until: int = NEWEST) -> Field:
     """A field that always has `value`, and that nobody reads."""
     return Field(name, form, since, until, lambda _entity: value, is_kept=False)
@@ -113,17 +120,17 @@ def struct_of(made: Callable[..., Any], fields: Sequence[Field]) -> FormOf:
             make,
             Fields({field.name: field.form(layout) for field in present}, {} if layout.is_flexible else None),
         )
-        values = [field.value for field in present]
-        if not any(values):
-            return inner
-        forms = [(field.name, field.value, field.form(layout)) for field in present]
+        forms = [(field.name, field.value or attrgetter(field.name), field.form(layout)) for field in present]
+        is_long = any(each.steps for _, _, each in forms)
+        steps = long_structure(make, forms, flexible=layout.is_flexible) if is_long else None
+        if not any(field.value for field in present):
+            return Form(inner.read, inner.write, steps)
         end = b"\x00" if layout.is_flexible else b""
 
         def write(entity: Any) -> bytes:
-            parts = [each.write(value(entity) if value else getattr(entity, name)) for name, value, each in forms]
-            return b"".join(parts) + end
+            return b"".join([each.write(value(entity)) for _, value, each in forms]) + end
 
-        return Form(inner.read, write)
+        return Form(inner.read, write, steps)
 
     return form
 
@@ -157,11 +164,27 @@ class Message(Generic[Request, Response]):
         decoded: Response = self._read(self.response, body, version, "response")
         return decoded
 
+    def decode_request_in_steps(self, body: memoryview, version: int) -> Generator[None, None, Request]:
+        """`decode_request` as a generator that yields between its steps."""
+        try:
+            decoded, _ = yield from read_in_steps(self._form(self.request, version), body, 0)
+        except (error, ValueError) as broken:
+            raise self._malformed("request", broken) from broken
+        request: Request = decoded
+        return request
+
+    def encode_response_in_steps(self, response: Response, version: int) -> Generator[None, None, bytes]:
+        """`encode_response` as a generator that yields between its steps."""
+        return (yield from write_in_steps(self._form(self.response, version), response))
+
+    def _malformed(self, what: str, broken: Exception) -> MalformedRequest:
+        return MalformedRequest(f"{self.name} {what}: {broken}")
+
     def _read(self, form: FormOf, body: memoryview, version: int, what: str) -> Any:
         try:
             return self._form(form, version).read(body, 0)[0]
         except (error, ValueError) as broken:
-            raise MalformedRequest(f"{self.name} {what}: {broken}") from broken
+            raise self._malformed(what, broken) from broken
 
     def _form(self, form: FormOf, version: int) -> Form:
         assert 0 <= version <= self.newest, f"{self.name} has no version {version}"

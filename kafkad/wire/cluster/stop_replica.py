@@ -19,6 +19,7 @@ from kafkad.wire.cluster.schema import (
     error_code,
     int32,
     int64,
+    long_array_of,
     string,
     struct_of,
 )
@@ -26,7 +27,7 @@ from kafkad.wire.cluster.schema import (
 _STATE = (Field("partition_index", int32), Field("leader_epoch", int32), Field("delete_partition", boolean))
 _TOPIC = (
     Field("topic_name", string),
-    Field("partition_states", array_of(struct_of(StopReplicaPartition, _STATE))),
+    Field("partition_states", long_array_of(struct_of(StopReplicaPartition, _STATE))),
 )
 
 
@@ -91,7 +92,7 @@ STOP_REPLICA: Message[StopReplicaRequest, StopReplicaResponse] = Message(
             Field("delete_partitions", boolean, until=2, value=_deletes),
             Field(
                 "ungrouped",
-                array_of(struct_of(_pair, _FLAT)),
+                long_array_of(struct_of(_pair, _FLAT)),
                 until=0,
                 value=lambda request: [
                     (topic.topic_name, state.partition_index)
@@ -99,12 +100,17 @@ STOP_REPLICA: Message[StopReplicaRequest, StopReplicaResponse] = Message(
                     for state in topic.partition_states
                 ],
             ),
-            Field("indexes", array_of(struct_of(_row, _INDEXES)), 1, 2, value=lambda request: request.topic_states),
-            Field("topic_states", array_of(struct_of(StopReplicaTopic, _TOPIC)), 3),
+            Field(
+                "indexes", long_array_of(struct_of(_row, _INDEXES)), 1, 2, value=lambda request: request.topic_states
+            ),
+            Field("topic_states", long_array_of(struct_of(StopReplicaTopic, _TOPIC)), 3),
         ),
     ),
     response=struct_of(
         StopReplicaResponse,
-        (Field("error_code", error_code), Field("partition_errors", array_of(struct_of(StopReplicaError, _ERROR)))),
+        (
+            Field("error_code", error_code),
+            Field("partition_errors", long_array_of(struct_of(StopReplicaError, _ERROR))),
+        ),
     ),
 )

@@ -22,6 +22,7 @@ from kafkad.wire.cluster.schema import (
     int16,
     int32,
     int64,
+    long_array_of,
     nullable_string,
     string,
     struct_of,
@@ -41,7 +42,7 @@ _STATE = (
 _TOPIC = (
     Field("topic_name", string),
     Field("topic_id", uuid, 7),
-    Field("partition_states", array_of(struct_of(UpdateMetadataPartition, _STATE))),
+    Field("partition_states", long_array_of(struct_of(UpdateMetadataPartition, _STATE))),
 )
 _ENDPOINT = (
     Field("port", int32),
@@ -94,13 +95,13 @@ UPDATE_METADATA: Message[UpdateMetadataRequest, UpdateMetadataResponse] = Messag
             Field("broker_epoch", int64, 5),
             Field(
                 "ungrouped",
-                array_of(flat(UpdateMetadataPartition, _STATE)),
+                long_array_of(flat(UpdateMetadataPartition, _STATE)),
                 until=4,
                 value=lambda request: [
                     (topic.topic_name, state) for topic in request.topic_states for state in topic.partition_states
                 ],
             ),
-            Field("topic_states", array_of(struct_of(UpdateMetadataTopic, _TOPIC)), 5),
+            Field("topic_states", long_array_of(struct_of(UpdateMetadataTopic, _TOPIC)), 5),
             Field("live_brokers", array_of(struct_of(_broker, _BROKER))),
         ),
     ),

@@ -5,7 +5,7 @@ protocol guide). Schemas are put together once; reading gives fields by name. Re
 `MalformedRecord`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from struct import Struct, error
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -19,11 +19,19 @@ class MalformedRecord(ValueError):
     """The bytes do not fit the schema of their type and version."""
 
 
+class Steps(NamedTuple):
+    """`read` and `write` of a value that may be so long that it is done bit by bit: generators that yield between."""
+
+    read: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
+    write: Callable[[Any], Generator[None, None, bytes]]
+
+
 class Form(NamedTuple):
     """How one value is written. `read` takes bytes and a position, and returns the value with the next position."""
 
     read: Callable[[memoryview, int], tuple[Any, int]]
     write: Callable[[Any], bytes]
+    steps: Steps | None = None
 
 
 class Tagged(NamedTuple):
@@ -76,16 +84,26 @@ def blob(*, flexible: bool) -> Form:
     return _not_null(Form(read, inner.write), "a byte array")
 
 
+def array_length(*, flexible: bool) -> tuple[Callable[[memoryview, int], tuple[int, int]], Callable[[int], bytes]]:
+    """How the number of elements before an array is read and written; -1 stands for none."""
+    return _length(flexible=flexible, length=I32)
+
+
+def check_room(count: int, data: memoryview, at: int) -> None:
+    """Raises MalformedRecord when so many elements can't be there, however small each is."""
+    if count > len(data) - at:
+        raise MalformedRecord(f"an array of {count} elements does not fit in the {len(data) - at} bytes left")
+
+
 def array(element: Form, *, flexible: bool, nullable: bool = False) -> Form:
     """A tuple."""
-    read_length, write_length = _length(flexible=flexible, length=I32)
+    read_length, write_length = array_length(flexible=flexible)
 
     def read(data: memoryview, at: int) -> tuple[tuple[Any, ...] | None, int]:
         count, at = read_length(data, at)
         if count < 0:
             return None, at
-        if count > len(data) - at:
-            raise MalformedRecord(f"an array of {count} elements does not fit in the {len(data) - at} bytes left")
+        check_room(count, data, at)
         values = []
         for _ in range(count):
             value, at = element.read(data, at)

@@ -1,19 +1,21 @@
 """The controller's requests wait for what ZooKeeper says of their topics, and are answered however it stammers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
 
-from kafkad.core.cluster.control_requests import UpdateMetadataPartition
+from kafkad.core.cluster.control_requests import LeaderAndIsrResponse, UpdateMetadataPartition, UpdateMetadataResponse
+from kafkad.core.cluster.request_parts import ControlResponse
 from kafkad.core.coordination_store import SessionSuspended
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
-from kafkad.processes.controller.cluster.ports import ControlResponse
 from kafkad.processes.controller.cluster.tree_reader import Configs
-from tests.core.hosting.test_hosting import CONFIGS, EPOCH, OTHER_ID, PLAINTEXT, a_host, a_state, known, led, told
+from tests.core.hosting.test_hosting import CONFIGS, EPOCH, HERE, OTHER_ID, PLAINTEXT, a_host, a_state, known, led, told
 
 NOW_MS = 1_000
+MANY = 20_000
+"""Partitions of a request that takes far longer than one pass of the loop may."""
 
 
 class Handed:
@@ -23,7 +25,7 @@ class Handed:
         self.is_connected = True
         self.reads: list[Callable[[Future[Configs]], None]] = []
         self.answers: list[ControlResponse] = []
-        self.host = a_host()
+        self.host = a_host(slots=MANY)
         self.comparisons: list[Callable[[Future[frozenset[str]]], None]] = []
         self.requests = HandedRequests(
             self.host, self._read, self.comparisons.append, lambda: None, lambda: self.is_connected
@@ -170,3 +172,55 @@ def test_a_comparison_that_fails_is_begun_again_when_the_session_goes_on() -> No
     handed.suspend_comparison()
     handed.has_topics()
     assert (handed.comparisons, "t" in handed.host.image.topics) == ([], False)
+
+
+def test_a_large_request_is_carried_out_over_many_passes_and_answered_at_its_end() -> None:
+    handed = Handed()
+    handed.requests.add(led(*(a_state(index) for index in range(MANY))), handed.answers.append, NOW_MS)
+    handed.succeed()
+    assert handed.requests.is_under_way
+    assert handed.requests.next_deadline_ms == NOW_MS, "the loop comes back at once"
+    passes = 0
+    while handed.requests.is_under_way:
+        assert handed.answered() == 0
+        handed.requests.turn(NOW_MS)
+        passes += 1
+    assert passes > 3
+    assert handed.answered() == 1
+    assert len(handed.host.image.topics["t"].partitions) == MANY
+
+
+def test_a_small_request_waits_for_the_large_one_before_it() -> None:
+    handed = Handed()
+    handed.requests.add(led(*(a_state(index) for index in range(MANY))), handed.answers.append, NOW_MS)
+    handed.requests.add(told(known(0, leader_epoch=0, zk_version=7, isr=(HERE,))), handed.answers.append, NOW_MS)
+    handed.succeed()
+    assert handed.host.image.topics["t"].partitions[0].partition_epoch < 7
+    while handed.requests.is_under_way:
+        handed.requests.turn(NOW_MS)
+    assert handed.answered() == 2
+    assert [type(each) for each in handed.answers] == [LeaderAndIsrResponse, UpdateMetadataResponse]
+    assert handed.host.image.topics["t"].partitions[0].partition_epoch == 7
+
+
+def test_a_session_that_ends_in_the_middle_of_a_request_ends_the_request() -> None:
+    """Another leads by then what the rest of it says."""
+    handed = Handed()
+    handed.requests.add(led(*(a_state(index) for index in range(MANY))), handed.answers.append, NOW_MS)
+    handed.succeed()
+    assert handed.requests.is_under_way
+    handed.requests.give_up()
+    handed.host.session_lost()
+    before = handed.host.image
+    handed.requests.turn(NOW_MS)
+    assert (handed.host.image is before, handed.answered()) == (True, 0)
+
+
+def test_what_can_not_be_read_holds_up_nothing() -> None:
+    def unreadable() -> Generator[None, None, None]:
+        yield
+
+    handed = compared()
+    handed.requests.add_in_steps(unreadable(), lambda _response: pytest.fail("there is nothing to answer"), NOW_MS)
+    handed.requests.add(told(), handed.answers.append, NOW_MS)
+    assert handed.answered() == 2

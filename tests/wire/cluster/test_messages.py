@@ -2,6 +2,7 @@
 
 import json
 import struct
+from collections.abc import Generator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -370,3 +371,64 @@ def test_brokers_before_topic_ids_get_codes_that_they_know(version: int, code: E
     body = ALTER_PARTITION.encode_response(replace(ALTER_PARTITION_RESPONSE, topics=(refused,)), version)
     found = ALTER_PARTITION.decode_response(memoryview(body), version)
     assert found.topics[0].partitions[0].error_code is answered
+
+
+def at_last(steps: Generator[None, None, Any]) -> tuple[Any, int]:
+    """What the steps give, and how many there were."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, count
+        count += 1
+
+
+@pytest.mark.parametrize(
+    ("message", "request_value", "response_value"), VALUES, ids=lambda each: getattr(each, "name", "")
+)
+def test_steps_read_and_write_the_same(message: Message[Any, Any], request_value: Any, response_value: Any) -> None:
+    for version in range(message.newest + 1):
+        body = memoryview(message.encode_request(request_value, version))
+        assert at_last(message.decode_request_in_steps(body, version))[0] == message.decode_request(body, version)
+        written, _ = at_last(message.encode_response_in_steps(response_value, version))
+        assert written == message.encode_response(response_value, version)
+
+
+@pytest.mark.parametrize("version", range(LEADER_AND_ISR.newest + 1))
+def test_thousands_of_partitions_are_many_steps(version: int) -> None:
+    (topic,), (answer,) = LEADER_AND_ISR_REQUEST.topic_states, LEADER_AND_ISR_RESPONSE.topics
+    many = replace(
+        LEADER_AND_ISR_REQUEST, topic_states=(replace(topic, partition_states=topic.partition_states * 500),)
+    )
+    body = memoryview(LEADER_AND_ISR.encode_request(many, version))
+    read, steps = at_last(LEADER_AND_ISR.decode_request_in_steps(body, version))
+    assert (read == LEADER_AND_ISR.decode_request(body, version), steps > 30) == (True, True)
+    errors = replace(
+        LEADER_AND_ISR_RESPONSE, topics=(replace(answer, partition_errors=answer.partition_errors * 1_000),)
+    )
+    written, steps = at_last(LEADER_AND_ISR.encode_response_in_steps(errors, version))
+    assert (written == LEADER_AND_ISR.encode_response(errors, version), steps > 30) == (True, True)
+
+
+@given(body=st.binary(max_size=200), name=st.sampled_from(sorted(MESSAGES)), version=st.integers(0, 8))
+def test_any_bytes_are_in_steps_what_they_are_at_once(body: bytes, name: str, version: int) -> None:
+    message = MESSAGES[name]
+    version = min(version, message.newest)
+    try:
+        expected = message.decode_request(memoryview(body), version)
+    except MalformedRequest:
+        with pytest.raises(MalformedRequest):
+            at_last(message.decode_request_in_steps(memoryview(body), version))
+    else:
+        assert at_last(message.decode_request_in_steps(memoryview(body), version))[0] == expected
+
+
+@pytest.mark.parametrize(("message", "request_value", "_response"), VALUES, ids=lambda each: getattr(each, "name", ""))
+def test_what_is_cut_off_is_malformed_in_steps_too(
+    message: Message[Any, Any], request_value: Any, _response: Any
+) -> None:
+    body = message.encode_request(request_value, message.newest)
+    for length in range(len(body)):
+        with pytest.raises(MalformedRequest):
+            at_last(message.decode_request_in_steps(memoryview(body)[:length], message.newest))

@@ -18,6 +18,7 @@ from kafkad.core.cluster.control_requests import (
     LiveLeader,
     StopReplicaPartition,
     StopReplicaRequest,
+    StopReplicaResponse,
     StopReplicaTopic,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
@@ -236,3 +237,17 @@ def offline_replicas(request: LeaderAndIsrRequest, response: LeaderAndIsrRespons
         for each in topic.partition_errors
         if each.error_code is ErrorCode.KAFKA_STORAGE_ERROR
     ]
+
+
+def deleted_topics(request: StopReplicaRequest, response: StopReplicaResponse) -> list[str]:
+    """Those that are being deleted of which the broker has no replica any more, as it answers."""
+    failed = {each.topic_name for each in response.partition_errors if each.error_code is not ErrorCode.NONE}
+    if response.error_code is not ErrorCode.NONE:
+        return []
+    # A replica that a reassignment removed has an epoch: nobody waits for it.
+    deleted = [
+        topic.topic_name
+        for topic in request.topic_states
+        if any(each.leader_epoch == EPOCH_DURING_DELETE for each in topic.partition_states)
+    ]
+    return [name for name in deleted if name not in failed]

@@ -3,7 +3,8 @@
 There is no authentication yet, so whoever reaches a client listener could otherwise take partitions away.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from kafkad.core.cluster.control_requests import (
@@ -13,13 +14,15 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.ports import ControlRequest, ControlResponse
 from kafkad.wire import api_table
 from kafkad.wire.cluster.leader_and_isr import LEADER_AND_ISR
 from kafkad.wire.cluster.schema import Message
 from kafkad.wire.cluster.stop_replica import STOP_REPLICA
 from kafkad.wire.cluster.update_metadata import UPDATE_METADATA
+from kafkad.wire.primitives import MalformedRequest
+from kafkad.wire.processes.controller_messages import AdminReply, AdminRequest
 
 MESSAGES: dict[int, Message[Any, Any]] = {
     api_table.LEADER_AND_ISR: LEADER_AND_ISR,
@@ -39,15 +42,29 @@ def key_of(request: ControlRequest) -> int:
     return api_table.UPDATE_METADATA if isinstance(request, UpdateMetadataRequest) else api_table.STOP_REPLICA
 
 
-def read_request(api_key: int, version: int, body: bytes) -> ControlRequest:
-    """Raises MalformedRequest."""
-    request: ControlRequest = MESSAGES[api_key].decode_request(memoryview(body), version)
+Reply = Callable[[AdminReply], object]
+
+
+def read_asked(message: AdminRequest, reply: Reply) -> Generator[None, None, ControlRequest | None]:
+    """In steps. None: it can't be read, and the reply says why."""
+    key, version = message.context.api_key, message.context.version
+    try:
+        request: ControlRequest = yield from MESSAGES[key].decode_request_in_steps(memoryview(message.body), version)
+    except MalformedRequest as error:
+        reply(AdminReply(message.token, None, str(error)))
+        return None
     return request
 
 
-def write_response(api_key: int, version: int, response: ControlResponse) -> bytes:
-    return MESSAGES[api_key].encode_response(response, version)
+def write_answer(
+    message: AdminRequest, reply: Reply, response: ControlResponse
+) -> Generator[None, None, Callable[[], object]]:
+    """In steps; gives what sends it."""
+    key, version = message.context.api_key, message.context.version
+    body = yield from MESSAGES[key].encode_response_in_steps(response, version)
+    return partial(reply, AdminReply(message.token, body))
 
 
 def unauthorized(api_key: int, version: int) -> bytes:
-    return write_response(api_key, version, _REFUSALS[api_key](error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    refusal = _REFUSALS[api_key](error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return MESSAGES[api_key].encode_response(refusal, version)

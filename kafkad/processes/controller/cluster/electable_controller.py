@@ -5,8 +5,8 @@ Each verb returns an `Outcome`: the requests that brokers are to get now, and wh
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from msgspec import MsgspecError
 
@@ -18,9 +18,14 @@ from kafkad.core.cluster.control_requests import (
     AlterPartitionResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaRequest,
+    StopReplicaResponse,
 )
+from kafkad.core.cluster.request_parts import ControlResponse
 from kafkad.core.controller.admin import auto_create_topics
-from kafkad.core.controller.elected.announcements import Announcer, Request
+from kafkad.core.controller.elected.announcements import Announcer, Request, deleted_topics, offline_replicas
 from kafkad.core.controller.elected.announcing import NOWHERE
 from kafkad.core.controller.elected.controller_failover import controller_failover
 from kafkad.core.controller.elected.elected import ElectedController
@@ -37,10 +42,10 @@ from kafkad.core.controller.topics.topics import TopicResults
 from kafkad.core.coordination_store import BadVersion, NodeExists, NodeStat, NoNode
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.metrics.catalogue import UNCLEAN_ELECTIONS
-from kafkad.core.types import TopicPartition
 from kafkad.handlers.controller.requests.apis_of_controller import DISPATCH
 from kafkad.handlers.controller.requests.controller_view import Answer, ControllerView, ReplyAfter
 from kafkad.plugin_loading import chosen
+from kafkad.processes.controller.cluster.asking.brokers_told import Outcome, encoded
 from kafkad.processes.controller.cluster.tree_reader import Configs, finalized_features
 from kafkad.processes.controller.startup import new_id, settings_of
 from kafkad.processes.controller.tables import LiveTables
@@ -53,16 +58,7 @@ from kafkad.wire.processes.controller_messages import AdminRequest
 
 log = logging.getLogger(__name__)
 
-Registered = Mapping[int, tuple[int, tuple[str, int]]]
 Work = Callable[[ZookeeperStore], "Outcome"]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """`registered` are the epochs and addresses of all brokers; None: this broker is not the controller."""
-
-    requests: list[tuple[int, Request]] = field(default_factory=list)
-    registered: Registered | None = None
 
 
 class ElectableController:
@@ -74,6 +70,7 @@ class ElectableController:
         self._context = context
         self._broker_id = context.config.node_id
         self._listener = context.config.cluster.inter_broker_listener
+        self._versions = context.config.cluster.versions
         self._election = chosen(
             context.plugins.leader_election_strategies,
             context.config.plugins.leader_election_strategy,
@@ -235,11 +232,18 @@ class ElectableController:
         self._controller.directories_failed(self._tree.take_log_dir_events())
         return self._outcome()
 
-    def replicas_offline(self, broker: int, epoch: int, partitions: Sequence[TopicPartition]) -> Outcome:
+    def answered(self, broker: int, request: Request, response: ControlResponse | None) -> Outcome:
+        """What a broker answers, or None, which can't be read."""
         if self._controller is None:
             return Outcome()
-        log.warning("broker %d can't use the log directory of %d partition(s)", broker, len(partitions))
-        self._controller.replicas_offline(broker, epoch, partitions)
+        if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
+            offline = offline_replicas(request, response)
+            if offline:
+                log.warning("broker %d can't use the log directory of %d partition(s)", broker, len(offline))
+                self._controller.replicas_offline(broker, request.broker_epoch, offline)
+        elif isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
+            for name in deleted_topics(request, response):
+                self._controller.replica_deleted(name, broker)
         return self._outcome()
 
     def tree_changed(self, store: ZookeeperStore, cluster_id: str) -> Outcome:
@@ -322,12 +326,6 @@ class ElectableController:
         results = auto_create_topics(self._controller, names, self._view.configs, self._random)
         return self._outcome(), results
 
-    def replica_deleted(self, name: str, broker: int) -> Outcome:
-        if self._controller is None:
-            return Outcome()
-        self._controller.replica_deleted(name, broker)
-        return self._outcome()
-
     def _outcome(self) -> Outcome:
         if self._controller is None or self._orders is None:
             return Outcome()
@@ -335,7 +333,8 @@ class ElectableController:
         self._context.block[UNCLEAN_ELECTIONS] += self._controller.take_unclean_elections()
         brokers = self._registered.values()
         addresses = {each.id: (each.epoch, at) for each in brokers if (at := self._address(each)) is not None}
-        return Outcome(self._controller.take_requests(), addresses)
+        told = encoded(self._controller.take_requests(), self._broker_id, self._versions)
+        return Outcome(told, addresses)
 
     def _address(self, broker: Broker) -> tuple[str, int] | None:
         at = next((each for each in broker.listeners if each.name == self._listener), None)

@@ -13,32 +13,29 @@ from typing import TypeVar
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.core.cluster.control_requests import (
-    EPOCH_DURING_DELETE,
     AlterPartitionRequest,
     AlterPartitionResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaRequest,
-    StopReplicaResponse,
+    UpdateMetadataRequest,
 )
-from kafkad.core.controller.elected.announcements import Request, offline_replicas
+from kafkad.core.cluster.request_parts import ControlResponse
+from kafkad.core.controller.elected.announcements import Request
 from kafkad.core.controller.image import Broker
 from kafkad.core.controller.producer_ids import ProducerIdControlManager
 from kafkad.core.controller.store import nodes
 from kafkad.core.controller.topics.topics import TopicResults
 from kafkad.core.coordination_store import CoordinationError, Event, SessionChanged, SessionState, WatchFired
 from kafkad.core.errors import ErrorCode
-from kafkad.processes.controller.cluster.asking.brokers_told import BrokersTold
+from kafkad.processes.controller.cluster.asking.brokers_told import BrokersTold, Outcome, ReadAnswer, Registered
 from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
 from kafkad.processes.controller.cluster.asking.isr_changes import IsrChanges
 from kafkad.processes.controller.cluster.asking.leader_balance import LeaderBalance
 from kafkad.processes.controller.cluster.asking.own_configs import OwnConfigs
 from kafkad.processes.controller.cluster.asking.passing_on import PassingOn
-from kafkad.processes.controller.cluster.electable_controller import ElectableController, Outcome, Registered, Work
+from kafkad.processes.controller.cluster.electable_controller import ElectableController, Work
 from kafkad.processes.controller.cluster.membership import Membership
-from kafkad.processes.controller.cluster.ports import ControlResponse, Host
+from kafkad.processes.controller.cluster.ports import Host
 from kafkad.processes.controller.cluster.refusals import Refusals, Watched
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.processes.controller.events import Send
@@ -159,41 +156,29 @@ class ElectedPart:
         wanted = {broker: Destination(broker, *at) for broker, (_, at) in (outcome.registered or {}).items()}
         self._brokers_told.are(wanted)
         own = self._broker.id if self._broker is not None else None
-        last_own = max((at for at, (broker, _) in enumerate(outcome.requests) if broker == own), default=-1)
-        for at, (broker, request) in enumerate(outcome.requests):
+        last_own = max((at for at, told in enumerate(outcome.requests) if told.broker == own), default=-1)
+        for at, told in enumerate(outcome.requests):
             then = applied if at == last_own else None
-            if broker == own:
-                self._host.hand_over(request, partial(self._answered_here, broker, request, then))
+            if told.broker == own:
+                self._host.hand_over(told.request, partial(self._answered_here, told.broker, told.request, then))
             else:
-                self._brokers_told.tell(broker, request)
+                self._brokers_told.tell(told)
         if applied is not None and last_own < 0:
             applied()
 
     def _answered_here(
         self, broker: int, request: Request, then: Callable[[], object] | None, response: ControlResponse
     ) -> None:
-        self._answered(broker, request, response)
+        self._answered(broker, request, lambda: response)
         if then is not None:
             then()
 
-    def _answered(self, broker: int, request: Request, response: ControlResponse) -> None:
-        if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
-            offline = offline_replicas(request, response)
-            if offline:
-                self._do(lambda _store: self._controller.replicas_offline(broker, request.broker_epoch, offline))
-        if not (isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse)):
-            return
-        failed = {each.topic_name for each in response.partition_errors if each.error_code is not ErrorCode.NONE}
-        if response.error_code is not ErrorCode.NONE:
-            return
-        for topic in request.topic_states:
-            # A replica that a reassignment removed has an epoch: nobody waits for it.
-            is_deleted = any(each.leader_epoch == EPOCH_DURING_DELETE for each in topic.partition_states)
-            if is_deleted and topic.topic_name not in failed:
-                self._do(partial(self._deleted, topic.topic_name, broker))
-
-    def _deleted(self, name: str, broker: int, _store: object) -> Outcome:
-        return self._controller.replica_deleted(name, broker)
+    def _answered(self, broker: int, request: Request, read: ReadAnswer) -> None:
+        if isinstance(request, UpdateMetadataRequest):
+            # Nothing is in the answer but whether it was refused: then whoever refuses is told again by another term.
+            read()
+        else:
+            self._do(lambda _store: self._controller.answered(broker, request, read()))
 
     # Requests of clients and of other local processes.
 

@@ -11,6 +11,7 @@ from kafkad.adapters.shared_memory.controller_handover import ControllerHandover
 from kafkad.adapters.shared_memory.process_registry import FIRST_INCARNATION, ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import apply_dynamic, with_static
+from kafkad.core.cluster.request_parts import ControlRequest
 from kafkad.core.controller.deltas import BrokerConfigChanged, partitions_made
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
@@ -18,11 +19,11 @@ from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
 from kafkad.processes.controller.checkpoints import checkpoints_of
-from kafkad.processes.controller.cluster.control_api import MESSAGES, read_request, unauthorized, write_response
+from kafkad.processes.controller.cluster.control_api import MESSAGES, read_asked, unauthorized, write_answer
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
 from kafkad.processes.controller.cluster.membership import Membership
 from kafkad.processes.controller.cluster.opening import OpenedHost
-from kafkad.processes.controller.cluster.ports import Answered, ControlRequest, ControlResponse, Elected
+from kafkad.processes.controller.cluster.ports import Answered, Elected
 from kafkad.processes.controller.cluster.replica_removals import ReplicaRemovals
 from kafkad.processes.controller.cluster.tree_reader import Configs, configs_of_new, topic_names
 from kafkad.processes.controller.events import EveryDirectoryFailed, Send
@@ -33,7 +34,6 @@ from kafkad.processes.controller.quota_counts import pass_on
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.runtime.cordoned_dirs import cordoned_dirs
 from kafkad.wire.api_table import CLUSTER_APIS
-from kafkad.wire.primitives import MalformedRequest
 from kafkad.wire.processes.controller_messages import (
     AdminReply,
     AdminRequest,
@@ -91,13 +91,13 @@ class HostEvents:
         if context.incarnation == FIRST_INCARNATION:
             self._removals.remove_leftovers(opened.leftovers)
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
+        self._is_to_count = True
         self._reconfigure()
 
     def begin(self) -> None:
         """Send the first version of the metadata; the broker registers when it is applied."""
         self._keep()
         self._metadata_publisher.announce(self._first_version)
-        self._count()
 
     # What the elected part asks of its broker.
 
@@ -189,15 +189,11 @@ class HostEvents:
         if context.connection.listener != self._between_brokers:
             self._send(peer, pack_message(AdminReply(message.token, unauthorized(api_key, version))))
             return
-        try:
-            request = read_request(api_key, version, message.body)
-        except MalformedRequest as error:
-            self._send(peer, pack_message(AdminReply(message.token, None, str(error))))
-            return
-        self._requests.add(request, partial(self._answer, peer, message.token, api_key, version), self._now_ms)
+        reply = partial(self._reply, peer)
+        self._requests.add_in_steps(read_asked(message, reply), partial(write_answer, message, reply), self._now_ms)
 
-    def _answer(self, peer: ProcessKey, token: int, api_key: int, version: int, response: ControlResponse) -> None:
-        self._send(peer, pack_message(AdminReply(token, write_response(api_key, version, response))))
+    def _reply(self, peer: ProcessKey, reply: AdminReply) -> None:
+        self._send(peer, pack_message(reply))
 
     def _heard_for_elected(self, peer: ProcessKey, message: ControllerMessage) -> None:
         if self._elected is not None and self._elected.heard(peer, message, self._now_ms):
@@ -296,7 +292,7 @@ class HostEvents:
         if any(isinstance(change, BrokerConfigChanged) for delta in changes for change in delta.changes):
             self._reconfigure()
         self._checkpoints.moved(self._now_ms)
-        self._count()
+        self._is_to_count = True
 
     def _is_here(self, topic: str, index: int) -> bool:
         known = self._hosting.image.topics.get(topic)
@@ -307,7 +303,10 @@ class HostEvents:
         self._handover.keep(self._hosting.slots_ever_used, self._offline)
 
     def _count(self) -> None:
-        count_partitions(self._context.block, self._hosting.image, self._offline, self.broker_id)
+        """At the end of a request that is carried out in steps, as all partitions are looked at."""
+        if self._is_to_count and not self._requests.is_under_way:
+            self._is_to_count = False
+            count_partitions(self._context.block, self._hosting.image, self._offline, self.broker_id)
 
     def finish_pass(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -318,6 +317,8 @@ class HostEvents:
             # The logs are loaded: Apache Kafka registers at that moment, too.
             self._membership.begin_to_register()
         self._hosting.acknowledged(self._removals.reusable(applied))
+        self._requests.turn(now_ms)
+        self._count()
         self._requests.send_ready(applied, now_ms)
         if self._elected is not None:
             self._elected.finish_pass(now_ms)

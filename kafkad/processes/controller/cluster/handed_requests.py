@@ -1,4 +1,4 @@
-"""The controller's requests to this broker, in the order in which they came.
+"""The controller's requests to this broker, in the order in which they came, a few milliseconds of work in each pass.
 
 A request waits for the configurations of topics that are new here, and all later ones wait behind it. Its answer waits
 until the local processes have applied what it changed, so that the controller then finds it everywhere.
@@ -8,26 +8,33 @@ of a deletion that ended before that, nobody tells this broker any more.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic_ns
 
 from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
+from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse, answer_of, parts_of
 from kafkad.core.controller.image import Topic
 from kafkad.core.coordination_store import CoordinationError, SessionSuspended
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
-from kafkad.processes.controller.cluster.ports import Answered, ControlRequest, ControlResponse
+from kafkad.processes.controller.cluster.ports import Answered
 from kafkad.processes.controller.cluster.tree_reader import Configs
+from kafkad.processes.runtime.turns import STEP_NS
+
+Reading = Generator[None, None, ControlRequest | None]
+"""Gives the request in steps; None: it can't be read, and is answered."""
+Answering = Callable[[ControlResponse], Generator[None, None, Callable[[], object]]]
+"""Prepares the answer in steps; what it gives is called when the answer is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     version: int
     deadline_ms: int
-    answered: Answered
-    response: ControlResponse
+    answer: Callable[[], object]
 
 
 class HandedRequests:
@@ -49,8 +56,13 @@ class HandedRequests:
         self._read_topics = read_topics
         self._publish = publish
         self._is_connected = is_connected
-        self._queue: deque[tuple[ControlRequest, Answered]] = deque()
+        self._queue: deque[Generator[None, None, None]] = deque()
+        """The first is under way."""
+        self._configs: Configs | None = None
+        """What was read for the first request."""
         self._is_reading = False
+        self._is_read_due = False
+        """The store could not be read: again when the session goes on."""
         self._compared = self._told_by
         """For whom the topics were compared with the store's."""
         self._is_comparing = False
@@ -58,37 +70,61 @@ class HandedRequests:
         self._now_ms = 0
 
     def add(self, request: ControlRequest, answered: Answered, now_ms: int) -> None:
-        self._now_ms = now_ms
-        self._queue.append((request, answered))
-        self._go_on({})
+        self.add_in_steps(_at_once(request), lambda response: _answering(answered, response), now_ms)
 
-    def _go_on(self, configs: Configs) -> None:
-        """Carry out what needs nothing more; `configs` are for the first request only."""
-        while self._queue and not self._is_reading:
-            request, answered = self._queue[0]
-            if isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest):
-                missing = self._hosting.unknown_topics(request).difference(configs)
-                if missing:
-                    self._is_reading = True
-                    self._read_configs(missing, self._read)
-                    return
-            self._queue.popleft()
-            response = self._carried_out(request, configs)
-            configs = {}
+    def add_in_steps(self, reading: Reading, answering: Answering, now_ms: int) -> None:
+        """A request that is still to be read, and whose answer is to be written."""
+        self._queue.append(self._carry_out(reading, answering))
+        self.turn(now_ms)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a request is carried out, and waits for nothing."""
+        return bool(self._queue) and not self._is_reading and not self._is_read_due
+
+    def turn(self, now_ms: int) -> None:
+        """Go on with what waits for nothing else, for the time of one step."""
+        self._now_ms = now_ms
+        end_ns = monotonic_ns() + STEP_NS
+        while self.is_under_way:
+            for _ in self._queue[0]:
+                break
+            else:
+                self._queue.popleft()
+            if monotonic_ns() >= end_ns:
+                return
+
+    def _carry_out(self, reading: Reading, answering: Answering) -> Generator[None, None, None]:
+        request = yield from reading
+        if request is None:
+            return
+        configs: Configs = {}
+        if isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest):
+            missing = self._hosting.unknown_topics(request)
+            while missing.difference(configs):
+                self._configs, self._is_reading = None, True
+                self._read_configs(missing, self._read)
+                yield
+                configs = self._configs or {}
+        responses = []
+        for part in parts_of(request):
+            responses.append(self._carried_out(part, configs))
             self._publish()
-            deadline_ms = self._now_ms + LONGEST_WAIT_MS
-            self._waiting.append(_Waiting(self._hosting.image.version, deadline_ms, answered, response))
-            self._compare()
+            yield
+        version, deadline_ms = self._hosting.image.version, self._now_ms + LONGEST_WAIT_MS
+        answer = yield from answering(answer_of(responses))
+        self._waiting.append(_Waiting(version, deadline_ms, answer))
+        self._compare()
 
     def _read(self, future: "Future[Configs]") -> None:
         self._is_reading = False
         error = future.exception()
         if error is None:
-            self._go_on(future.result())
+            self._configs = future.result()
         elif not isinstance(error, CoordinationError):
             raise error
-        elif self._is_connected():
-            self._go_on({})
+        self._is_read_due = error is not None and bool(self._queue) and not self._is_connected()
+        self.turn(self._now_ms)
 
     @property
     def _told_by(self) -> tuple[int, int]:
@@ -119,13 +155,15 @@ class HandedRequests:
 
         Unanswered, the controller would wait for its whole timeout, and nobody would lead or follow meanwhile.
         """
-        self._go_on({})
+        self._is_read_due = False
+        self.turn(self._now_ms)
         self._compare()
 
     def give_up(self) -> None:
         """Drop what waits, unanswered: the session is over, and its controller tells the next one everything again."""
         self._queue.clear()
         self._waiting.clear()
+        self._is_read_due = False
 
     def _carried_out(self, request: ControlRequest, configs: Configs) -> ControlResponse:
         if isinstance(request, LeaderAndIsrRequest):
@@ -140,8 +178,20 @@ class HandedRequests:
         ready = [each for each in self._waiting if each.version <= applied or each.deadline_ms <= now_ms]
         self._waiting = [each for each in self._waiting if each.version > applied and each.deadline_ms > now_ms]
         for each in ready:
-            each.answered(each.response)
+            each.answer()
 
     @property
     def next_deadline_ms(self) -> int | None:
+        if self.is_under_way:
+            return self._now_ms
         return min((each.deadline_ms for each in self._waiting), default=None)
+
+
+def _at_once(request: ControlRequest) -> Reading:
+    yield from ()
+    return request
+
+
+def _answering(answered: Answered, response: ControlResponse) -> Generator[None, None, Callable[[], object]]:
+    yield from ()
+    return partial(answered, response)

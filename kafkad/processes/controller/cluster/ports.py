@@ -7,22 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
-from kafkad.core.cluster.control_requests import (
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
+from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse
 from kafkad.core.controller.image import Broker, MetadataImage
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event
 from kafkad.processes.controller.cluster.tree_reader import Configs
 from kafkad.wire.processes.controller_messages import AdminRequest, ControllerMessage
 
-ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
-ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
 Answered = Callable[[ControlResponse], None]
 
 

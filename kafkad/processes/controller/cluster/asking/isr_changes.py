@@ -4,6 +4,7 @@ Whoever is the controller gets it; without an answer it is sent again soon, with
 """
 
 from collections.abc import Callable
+from itertools import islice
 from uuid import UUID
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
@@ -28,6 +29,8 @@ from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
 from kafkad.wire.processes.controller_messages import IsrChangeDone, IsrChangeWanted, pack_message
 
 RETRY_MS = 50
+MOST = 500
+"""Partitions in one request: what is written, and answered, holds up the loop for a few milliseconds."""
 Answered = Callable[[AlterPartitionResponse | None], None]
 AlterHere = Callable[[AlterPartitionRequest, Answered], bool]
 Key = tuple[bytes, int]
@@ -69,7 +72,9 @@ class IsrChanges:
         if self._retry_ms is not None and now_ms < self._retry_ms:
             return
         self._retry_ms = None
-        self._sent, self._waiting = self._waiting, {}
+        self._sent = dict(islice(self._waiting.items(), MOST))
+        for key in self._sent:
+            del self._waiting[key]
         request = self._request(self._broker)
         if self._alter_here(request, self._answered):
             return
