@@ -40,16 +40,16 @@ class Cleaner:
     def _hear(self, _peer: ProcessKey, frame: bytes) -> None:
         self.answers.append(unpack_control(frame))
 
-    def ask(self, end: int) -> CleaningGranted:
-        owned = self._pieces.worker.partitions.by_slot[self._pieces.slot()]
+    def ask(self, end: int, name: str = TOPIC) -> CleaningGranted:
+        owned = self._pieces.worker.partitions.by_slot[self._pieces.slot(name)]
         self._say(CleaningWanted(owned.slot, owned.short_id, "compact", end))
         self._pieces.run(lambda: self.answers, "the owner answers")
         answer = self.answers.pop()
         assert isinstance(answer, CleaningGranted)
         return answer
 
-    def steps(self, granted: CleaningGranted, end: int) -> Steps:
-        topic = self._pieces.image.topics[TOPIC]
+    def steps(self, granted: CleaningGranted, end: int, name: str = TOPIC) -> Steps:
+        topic = self._pieces.image.topics[name]
         effect = RewriteSegments(
             first_dirty_offset=0,
             first_uncleanable_offset=end,
@@ -57,9 +57,9 @@ class Cleaner:
             record_filter=latest_of_each_key,
             reason="a test",
         )
-        settings = log_of(self._pieces).config
+        settings = log_of(self._pieces, name).config
         planned = PlannedRewrite(granted.slot, 0, topic, topic.partitions[0], settings, "compact", effect)
-        return rewrite_steps(planned, granted, str(self._pieces.directory()), LIMITS, self._threads, NOW)
+        return rewrite_steps(planned, granted, str(self._pieces.directory(name)), LIMITS, self._threads, NOW)
 
     def until_written(self, steps: Steps) -> None:
         """Go on until what was written is synced."""
@@ -78,10 +78,10 @@ class Cleaner:
         self._say(progress)
         return progress
 
-    def run(self, end: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def run(self, end: int, meanwhile: Callable[[], None] = lambda: None, name: str = TOPIC) -> None:
         """A whole pass; `meanwhile` is called when a swap was asked for and is not made yet."""
-        granted = self.ask(end)
-        steps = self.steps(granted, end)
+        granted = self.ask(end, name)
+        steps = self.steps(granted, end, name)
         answer: bool | None = None
         while True:
             try:
@@ -114,7 +114,7 @@ class Cleaner:
         self._threads.close()
 
 
-def log_of(pieces: Pieces) -> PartitionLog:
-    partition_log = pieces.worker.partitions.by_slot[pieces.slot()].log
+def log_of(pieces: Pieces, name: str = TOPIC) -> PartitionLog:
+    partition_log = pieces.worker.partitions.by_slot[pieces.slot(name)].log
     assert partition_log is not None
     return partition_log

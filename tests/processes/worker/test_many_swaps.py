@@ -1,5 +1,5 @@
 """A log whose segments are replaced a thousand times while clients read it: from its start, in both isolation levels,
-with a fetch session and without, and by time.
+with a fetch session and without, by time, and as members of groups, whose coordinator's log is replaced as well.
 """
 
 from collections.abc import Callable, Iterator
@@ -7,106 +7,19 @@ from random import Random
 
 import pytest
 
-from kafkad.core.log.records.record import NewRecord, build_batch
-from tests.core.cleaning.naive import read_batches
-from tests.processes.pieces import TOPIC, Client, Pieces
+from kafkad.core.controller.deltas import FeaturesChanged
+from tests.processes.group_requests import OFFSETS, with_offsets_topic
+from tests.processes.pieces import TOPIC, WORKER, Client, Pieces
 from tests.processes.worker.played_cleaner import NOW, Cleaner, log_of
-from tests.simulation import requests
-from tests.tools.raw_requests import fetch, list_offsets, produce, read_fetched, read_produced
+from tests.processes.worker.swap_members import ClassicMember, ConsumerMember, Member
+from tests.processes.worker.swap_readers import Reader, ReaderInSession, Written
+from tests.tools.raw_requests import list_offsets, produce, read_produced
 
 SWAPS = 1000
-KEYS = "abcdefgh"
+OFFSETS_SWAPS = 100
 
 
-class _Written:
-    """Every record, by its offset; a record's time is its offset after `NOW`."""
-
-    def __init__(self) -> None:
-        self.values: list[str] = []
-        self.latest: dict[str, int] = {}
-
-    def next_batch(self, random: Random) -> bytes:
-        records = []
-        for key in random.choices(KEYS, k=3):
-            offset = len(self.values)
-            self.values.append(f"{key}{offset}")
-            self.latest[key] = offset
-            records.append(NewRecord(NOW + offset, key.encode(), self.values[-1].encode()))
-        return build_batch(records)
-
-
-class _Reader:
-    """Reads from an offset to the end, again and again; its requests are under way while files change."""
-
-    def __init__(self, client: Client, written: _Written) -> None:
-        self.client = client
-        self.rounds = 0
-        self._written = written
-        self._offset = 0
-        self._seen: dict[str, int] = {}
-
-    def begin(self) -> None:
-        self.client.send(fetch({(TOPIC, 0): self._offset}))
-
-    def _records(self) -> bytes:
-        answer = read_fetched(self.client.reply())[TOPIC, 0]
-        assert answer.error == 0
-        return answer.records
-
-    def end(self) -> None:
-        """Nothing is served that was not written, and at the end of the log the latest of each key has been there."""
-        for batch in read_batches(self._records()):
-            for row in batch.rows:
-                if row.offset >= self._offset:
-                    value = self._written.values[row.offset]
-                    assert (row.value or b"").decode() == value
-                    assert row.timestamp == NOW + row.offset
-                    self._offset = row.offset + 1
-                    self._seen[value[0]] = row.offset
-            self._offset = max(self._offset, batch.last_offset + 1)
-        if self._offset == len(self._written.values):
-            assert self._seen == self._written.latest
-            self.rounds += 1
-            self._offset = 0
-            self._seen.clear()
-
-
-class _ReaderInSession(_Reader):
-    """Reads what is committed, in one fetch session all the time."""
-
-    def __init__(self, client: Client, written: _Written) -> None:
-        super().__init__(client, written)
-        self._session = self._epoch = 0
-
-    def begin(self) -> None:
-        self.client.send(
-            requests.fetch(
-                {(TOPIC, 0): self._offset},
-                1,
-                max_wait_ms=0,
-                min_bytes=1,
-                max_bytes=1 << 20,
-                session=self._session,
-                epoch=self._epoch,
-                committed=True,
-            )
-        )
-        self._epoch += 1
-
-    def _records(self) -> bytes:
-        reply = requests.read_fetched(self.client.reply())
-        assert reply.error == 0
-        assert self._session in (0, reply.session)
-        self._session = reply.session
-        if (TOPIC, 0) not in reply.partitions:
-            # It has nothing to tell.
-            return b""
-        answer = reply.partitions[TOPIC, 0]
-        assert (answer.error, answer.aborted) == (0, ())
-        return answer.records
-
-
-def _search_by_time(client: Client, written: _Written, offset: int) -> None:
+def _search_by_time(client: Client, written: Written, offset: int) -> None:
     """What is found is there, and no record that has to be there is passed over."""
     found = int.from_bytes(client.ask(list_offsets(TOPIC, 0, NOW + offset))[-8:], "big")
     assert offset <= found <= min(each for each in written.latest.values() if each >= offset)
@@ -114,7 +27,16 @@ def _search_by_time(client: Client, written: _Written, offset: int) -> None:
 
 @pytest.fixture
 def pieces(make_pieces: Callable[..., Pieces]) -> Pieces:
-    return make_pieces(log_cleanup_policy="compact", log_segment_delete_delay_ms="0")
+    made = make_pieces(
+        log_cleanup_policy="compact",
+        log_segment_delete_delay_ms="0",
+        group_initial_rebalance_delay_ms="0",
+        group_consumer_assignment_interval_ms="0",
+    )
+    with_offsets_topic(made, partitions=1)
+    made.publish(FeaturesChanged({"group.version": 1}, 0))
+    made.run_until_known()
+    return made
 
 
 @pytest.fixture
@@ -124,29 +46,59 @@ def cleaner(pieces: Pieces, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cleaner
     played.close()
 
 
+def _roll(pieces: Pieces, name: str) -> int:
+    """All that is there may be compacted now; returns where it ends."""
+    rolled = log_of(pieces, name)
+    rolled.roll(rolled.log_end_offset, NOW)
+    rolled.flush()
+    return rolled.log_end_offset
+
+
+def _load_again(pieces: Pieces, cleaner: Cleaner, members: list[Member]) -> None:
+    """The coordinator dies when all of its log is compacted; the next one knows what was committed last."""
+    cleaner.run(_roll(pieces, OFFSETS), name=OFFSETS)
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    pieces.run_until_online(OFFSETS)
+    pieces.settle()
+    for member in members:
+        member.beat()
+        member.go_on_from_committed()
+
+
 def test_readers_work_through_a_thousand_swaps(pieces: Pieces, cleaner: Cleaner) -> None:
     random = Random(1)
-    written = _Written()
+    written = Written()
     writer, by_time = pieces.connect(), pieces.connect()
-    readers = [kind(pieces.connect(), written) for kind in (_Reader, _Reader, _ReaderInSession)]
-    partition_log = log_of(pieces)
+    members: list[Member] = [
+        kind(pieces, written, group, random) for kind, group in ((ClassicMember, "c"), (ConsumerMember, "k"))
+    ]
+    readers = [kind(pieces.connect(), written) for kind in (Reader, Reader, ReaderInSession)] + members
+    partition_log, offsets_log = log_of(pieces), log_of(pieces, OFFSETS)
 
     def read() -> None:
         for reader in readers:
             reader.begin()
 
-    while partition_log.rewrites < SWAPS:
-        assert read_produced(writer.ask(produce({(TOPIC, 0): written.next_batch(random)})))[TOPIC, 0].error == 0
-        end = len(written.values)
-        partition_log.roll(end, NOW)
-        partition_log.flush()
-        cleaner.run(end, read)
+    def heard() -> None:
         for reader in readers:
             reader.end()
-            reader.begin()
-            reader.end()
+
+    while partition_log.rewrites < SWAPS:
+        assert read_produced(writer.ask(produce({(TOPIC, 0): written.next_batch(random)})))[TOPIC, 0].error == 0
+        cleaner.run(_roll(pieces, TOPIC), read)
+        heard()
+        if offsets_log.rewrites * SWAPS < partition_log.rewrites * OFFSETS_SWAPS:
+            cleaner.run(_roll(pieces, OFFSETS), read, OFFSETS)
+        else:
+            read()
+        heard()
         _search_by_time(by_time, written, random.randrange(max(written.latest.values()) + 1))
     assert all(reader.rounds > SWAPS // 10 for reader in readers)
+    assert all(member.commits > SWAPS and member.losses > SWAPS // 10 for member in members)
+    assert offsets_log.rewrites >= OFFSETS_SWAPS
     pieces.settle()
     left = [path.name for path in pieces.directory().iterdir()]
     assert not [name for name in left if name.endswith((".cleaned", ".swap"))]
+    _load_again(pieces, cleaner, members)
