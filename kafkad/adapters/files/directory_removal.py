@@ -5,9 +5,7 @@ What can't be removed stays, and is logged once for each directory.
 
 import logging
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
@@ -20,26 +18,10 @@ class DirectoryRemovals:
 
     def __init__(self) -> None:
         self._threads = HelperThreads(1, "directory removal")
-        self._awaited: deque[tuple[Future[None], Callable[[], object]]] = deque()
         self._is_closed = False
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether `call_done` has to be called again."""
-        return bool(self._awaited)
-
-    def add(self, path: Path, done: Callable[[], object] | None = None) -> None:
-        """`call_done` calls `done` after the attempt, even if files are left."""
-        future = self._threads.submit(self._remove_whole, path)
-        if done is not None:
-            self._awaited.append((future, done))
-
-    def call_done(self) -> None:
-        """In the caller's thread."""
-        while self._awaited and self._awaited[0][0].done():
-            future, done = self._awaited.popleft()
-            future.result()
-            done()
+    def add(self, path: Path) -> None:
+        self._threads.submit(self._remove_whole, path)
 
     def close(self) -> None:
         """Wait for at most one file; the next start removes the rest."""

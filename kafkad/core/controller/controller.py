@@ -198,10 +198,9 @@ class Controller:
         if pending is None:
             return True
         pending.remaining.difference_update(partitions)
-        if pending.remaining:
-            return False
-        self._unfinished[name] = None
-        return True
+        if not pending.remaining:
+            self._unfinished[name] = None
+        return not pending.remaining
 
     @property
     def has_unfinished_deletions(self) -> bool:
@@ -277,6 +276,9 @@ class Controller:
     def directory_failed(self, log_dir: int) -> None:
         """The log directory is offline: its partitions lose this replica, and it gets no new ones."""
         self._placement.directory_failed(log_dir)
+        for name in self.deletions:
+            self.deletions[name].remaining.add(OFFLINE)
+        self._unfinished.clear()
         others = self._electorate().without(self.settings.broker_id)
         states: dict[TopicPartition, PartitionState] = {}
         for topic in self.image.topics.values():

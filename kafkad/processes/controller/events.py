@@ -56,8 +56,6 @@ from kafkad.wire.processes.controller_messages import (
 log = logging.getLogger(__name__)
 
 Send = Callable[[ProcessKey, bytes], bool]
-REMOVAL_LOOK_MS = 10
-"""How often the controller looks whether a directory that ends a deletion is gone."""
 
 
 class EveryDirectoryFailed(Exception):
@@ -292,9 +290,9 @@ class ControllerEvents:
                 is_first = self._context.incarnation == FIRST_INCARNATION
                 self._topic_deletions.take_back(self._opened.found, is_first_incarnation=is_first)
             self._topic_deletions.acknowledged(applied)
-        self._topic_deletions.end_removed()
         if self._controller.has_unfinished_deletions:
-            self._controller.finish_deletions()
+            for log_dir, cause in self._topic_deletions.finish(self._offline).items():
+                self._directory_failed(log_dir, cause)
         if not self._replies.is_empty:
             self._replies.send_ready(applied, self._controller.deletions_under_way(), now_ms)
         self._checkpoints.write_due(self._controller.image, self._now_ms)
@@ -303,8 +301,7 @@ class ControllerEvents:
     def next_deadline_ms(self) -> int | None:
         if self._turns or self._controller.has_unfinished_deletions:
             return self._now_ms
-        look_ms = self._now_ms + REMOVAL_LOOK_MS if self._topic_deletions.is_awaited else None
-        deadlines = (self._replies.next_deadline_ms, self._checkpoints.next_deadline_ms, look_ms)
+        deadlines = (self._replies.next_deadline_ms, self._checkpoints.next_deadline_ms)
         return min((each for each in deadlines if each is not None), default=None)
 
     def finish(self) -> bool:

@@ -6,10 +6,11 @@ its leader epochs only if the store does not have the partition.
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID, uuid4
 
+from kafkad.adapters.files.atomic_write import sync_directory
 from kafkad.adapters.files.log_directory import LogDirectory, LogDirectoryUnusable, read_meta_properties
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, future_of, parse_directory
@@ -35,6 +36,18 @@ def unreadable(directories: Iterable[tuple[int, LogDirectory]]) -> set[int]:
             log.error("log directory %s can't be read and is offline: %s", directory.path, error)
             found.add(at)
     return found
+
+
+def sync_names(directories: Sequence[LogDirectory], offline: Collection[int]) -> dict[int, str]:
+    """What was renamed or removed in the directories stays so. Returns those that can't be synced, with the cause."""
+    failed = {}
+    for at, directory in enumerate(directories):
+        if at not in offline:
+            try:
+                sync_directory(str(directory.path))
+            except StorageFailed as error:
+                failed[at] = str(error)
+    return failed
 
 
 def proposed_cluster_id(paths: Sequence[Path]) -> str | None:

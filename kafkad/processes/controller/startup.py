@@ -40,6 +40,7 @@ from kafkad.processes.controller.log_dirs import (
     partition_counts,
     proposed_cluster_id,
     scan,
+    sync_names,
     unreadable,
 )
 from kafkad.processes.runtime.child import ChildContext
@@ -92,6 +93,11 @@ def _opened(context: ChildContext, handover: ControllerHandover, store: Embedded
     seen, offline = _scan_all(directories, failed, partitions_with_states(store, topics))
     is_first = context.incarnation == FIRST_INCARNATION
     seen = without_sources(seen, directories, is_first_incarnation=is_first)
+    if store.children(nodes.DELETIONS):
+        # Those without directories are forgotten now. No loss of power may bring one back afterwards.
+        for at, cause in sync_names(directories, offline).items():
+            log.error("log directory %s can't be synced and is offline: %s", directories[at].path, cause)
+            offline |= {at}
     if seen:
         # Before any topic is taken over: a crash in between would make them look like ours.
         start_above_foreign_ids(store, context.config.node_id, wall_clock_ms())

@@ -6,9 +6,7 @@ slot.
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Collection, Iterable, Sequence
 from uuid import uuid4
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
@@ -18,11 +16,12 @@ from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.core.controller.controller import Controller
 from kafkad.core.controller.deltas import MetadataDelta, TopicDeleted
 from kafkad.core.controller.image import MetadataImage, Topic
-from kafkad.core.controller.startup.reconciliation import FoundDirectory, Reconciliation
+from kafkad.core.controller.startup.reconciliation import Reconciliation
 from kafkad.core.log.segments.layout import directory_name
 from kafkad.core.partition_slot import STATE_FREE
 from kafkad.core.ports import StorageFailed
 from kafkad.core.types import TopicPartition
+from kafkad.processes.controller.log_dirs import sync_names
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +45,6 @@ class TopicDeletions:
         self._removals = DirectoryRemovals()
         self._workers: set[int] = set()
         """Workers with an incarnation to which metadata is sent."""
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether deletions end with directories that are being removed."""
-        return self._removals.is_awaited
 
     def began(self, before: MetadataImage, changes: Iterable[MetadataDelta]) -> None:
         """Note the topics that `changes` deleted; `before` still has them.
@@ -87,12 +81,14 @@ class TopicDeletions:
         slots = []
         for row in topic.partitions:
             if row.owner == worker and row.index in remaining:
-                slots.append(row.slot)
                 self._free(row.slot, topic.id.bytes)
-                if row.log_dir >= 0:
-                    self._set_aside(self._directories[row.log_dir], TopicPartition(topic.name, row.index))
+                partition = TopicPartition(topic.name, row.index)
+                is_aside = row.log_dir < 0 or self._set_aside(self._directories[row.log_dir], partition)
                 if row.future_dir >= 0:
-                    self._set_aside_move(self._directories[row.future_dir], topic, row.index)
+                    is_aside &= self._set_aside_move(self._directories[row.future_dir], topic, partition)
+                # Otherwise the next start ends the deletion.
+                if is_aside:
+                    slots.append(row.slot)
         if slots:
             self.removed(topic.id.bytes, slots)
 
@@ -100,26 +96,30 @@ class TopicDeletions:
         if self._table.read(slot).topic_id == topic_id:
             self._table.clear(slot)
 
-    def _set_aside(self, home: LogDirectory, partition: TopicPartition) -> None:
-        """Rename the directory at once, as a new topic may need its name; the content is removed later."""
+    def _set_aside(self, home: LogDirectory, partition: TopicPartition) -> bool:
+        """Rename the directory at once, as a new topic may need its name; the content is removed later. False if it
+        can't be renamed.
+        """
         if not os.path.exists(home.path / directory_name(partition)):
-            return
+            return True
         try:
             self._removals.add(home.mark_leaving(partition, uuid4().hex, "delete"))
         except StorageFailed as error:
             log.error("%s was deleted, its directory can't be renamed: %s", partition, error)
+            return False
+        return True
 
-    def _set_aside_move(self, target: LogDirectory, topic: Topic, index: int) -> None:
+    def _set_aside_move(self, target: LogDirectory, topic: Topic, partition: TopicPartition) -> bool:
         """The partition was on its way there, or has come there just before its worker died."""
-        partition = TopicPartition(topic.name, index)
-        self._set_aside(target, partition)
+        is_aside = self._set_aside(target, partition)
         try:
             leaving = set_aside(future_directory(str(target.path), partition, topic.id.bytes), partition)
         except StorageFailed as error:
             log.error("%s was deleted, the directory that it moved to can't be renamed: %s", partition, error)
-        else:
-            if leaving is not None:
-                self._removals.add(leaving)
+            return False
+        if leaving is not None:
+            self._removals.add(leaving)
+        return is_aside
 
     def take_back(self, found: Reconciliation, *, is_first_incarnation: bool) -> None:
         """Complete deletions of an earlier incarnation.
@@ -127,18 +127,24 @@ class TopicDeletions:
         Call it when every live worker has applied the first version. A worker still removes directories that are
         renamed already, unless this broker has just been started.
         """
+        aside = {TopicPartition(topic, partition) for _, topic, partition in found.deleting}
         for directory, topic, partition in found.deleting:
-            done = partial(self._controller.partitions_deleted, topic, [partition])
-            self._removals.add(self._path(directory), done)
+            if not self._set_aside(self._directories[directory.log_dir], TopicPartition(topic, partition)):
+                aside.discard(TopicPartition(topic, partition))
+        for at in aside:
+            self._controller.partitions_deleted(at.topic, [at.partition])
         for directory in found.leftovers if is_first_incarnation else ():
-            self._removals.add(self._path(directory))
+            self._removals.add(self._directories[directory.log_dir].path / directory.name)
 
-    def _path(self, directory: FoundDirectory) -> Path:
-        return self._directories[directory.log_dir].path / directory.name
-
-    def end_removed(self) -> None:
-        """End the deletions whose last directory is gone."""
-        self._removals.call_done()
+    def finish(self, offline: Collection[int]) -> dict[int, str]:
+        """Forget deletions whose directories are gone for good. One that came back after a loss of power would, without
+        the record of its deletion, be taken over as a topic. Returns the log directories that can't be synced, with the
+        cause; the controller has to hear of them first.
+        """
+        failed = sync_names(self._directories, offline)
+        if not failed:
+            self._controller.finish_deletions()
+        return failed
 
     def close(self) -> None:
         """The next start removes the remaining directories."""

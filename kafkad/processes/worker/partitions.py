@@ -44,17 +44,21 @@ from kafkad.processes.worker.owned import OwnedPartition
 
 log = logging.getLogger(__name__)
 
+RENAME_AGAIN_MS = 1000
+
 
 class _DeletedPartition:
     """A deleted partition; its directory, if any, is removed when no reader can have a handle to it."""
 
-    __slots__ = ("directory", "due_ms", "marks", "owned", "slot")
+    __slots__ = ("again_ms", "directory", "due_ms", "marks", "owned", "slot")
 
     def __init__(self, owned: OwnedPartition, due_ms: int, marks: tuple[GraceMark, ...]) -> None:
         self.owned = owned
         self.slot = owned.slot
         self.directory: Path | None = None
         """The renamed directory of its files."""
+        self.again_ms = 0
+        """When to try again to rename it."""
         self.due_ms = due_ms
         self.marks = marks
 
@@ -234,8 +238,13 @@ class Partitions:
             if row.owned.log_dir == log_dir:
                 row.due_ms = self._look_due_ms = 0
 
-    def _set_aside(self, owned: OwnedPartition) -> Path:
-        """Free its name by renaming the directory. If the partition was not loaded yet, only its name is known."""
+    def _set_aside(self, row: _DeletedPartition, now_ms: int) -> None:
+        """Free its name by renaming the directory. If the partition was not loaded yet, only its name is known.
+
+        Until that is done the deletion is not over: a directory whose topic is forgotten would be taken over by the
+        next start.
+        """
+        owned = row.owned
         directory = Path(self._config.log_dirs.log_dirs[owned.log_dir]) / str(owned.name)
         leaving = directory.with_name(leaving_directory_name(owned.name, uuid4().hex, "delete"))
         try:
@@ -244,8 +253,11 @@ class Partitions:
         except FileNotFoundError:
             log.info("%s was deleted before it had a directory", owned.name)
         except StorageFailed as error:
-            log.warning("%s was deleted, its directory can't be renamed: %s", owned.name, error)
-        return leaving
+            if not row.again_ms:
+                log.error("%s was deleted, its directory can't be renamed yet: %s", owned.name, error)
+            row.again_ms = now_ms + RENAME_AGAIN_MS
+            return
+        row.directory = leaving
 
     @property
     def removal_due_ms(self) -> int | None:
@@ -276,15 +288,18 @@ class Partitions:
             self._removed(topic_id, slots)
         if unlooked:
             self._look_due_ms = 0
-        elif any(row.slot >= 0 for row in self._leaving):
-            self._look_due_ms = now_ms + GRACE_LOOK_MS
+        elif waiting := [row.again_ms for row in self._leaving if row.slot >= 0]:
+            self._look_due_ms = max(min(waiting), now_ms + GRACE_LOOK_MS)
         else:
             self._look_due_ms = min((row.due_ms for row in self._leaving), default=None)
 
     def _stays(self, row: _DeletedPartition, now_ms: int, freed: dict[bytes, list[int]]) -> bool:
         """False when it has left."""
         if row.directory is None and row.owned.log_dir >= 0:
-            row.directory = self._set_aside(row.owned)
+            if row.again_ms <= now_ms:
+                self._set_aside(row, now_ms)
+            if row.directory is None:
+                return True
         if row.slot >= 0 and self._registry.is_grace_over(row.marks):
             self._table.clear(row.slot)
             freed.setdefault(row.owned.topic_id, []).append(row.slot)

@@ -36,20 +36,21 @@ def wait_until(condition: Callable[[], object]) -> None:
         assert time.monotonic() < deadline
 
 
-def call_all(removals: DirectoryRemovals) -> None:
-    def is_over() -> bool:
-        removals.call_done()
-        return not removals.is_awaited
+def test_one_comes_after_the_other(
+    removals: DirectoryRemovals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[str] = []
+    rmdir = os.rmdir
 
-    wait_until(is_over)
+    def noted(path: str) -> None:
+        rmdir(path)
+        removed.append(os.path.relpath(path, tmp_path))
 
-
-def test_one_comes_after_the_other(removals: DirectoryRemovals, tmp_path: Path) -> None:
-    done: list[int] = []
+    monkeypatch.setattr(os, "rmdir", noted)
     for number in range(3):
-        removals.add(partition(tmp_path, f"t-{number}", 5), lambda number=number: done.append(number))  # type: ignore[misc]
-    call_all(removals)
-    assert done == [0, 1, 2]
+        removals.add(partition(tmp_path, f"t-{number}", 5))
+    wait_until(lambda: len(removed) == 6)
+    assert removed == [name for number in range(3) for name in (f"t-{number}/within", f"t-{number}")]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,13 +65,10 @@ def test_nobody_waits_for_the_file_system(
         unlink(path)
 
     monkeypatch.setattr(os, "unlink", slow)
-    done: list[str] = []
-    removals.add(home, lambda: done.append("t-0"))
-    removals.call_done()
-    assert (done, removals.is_awaited, len(list(home.iterdir()))) == ([], True, 101)
+    removals.add(home)
+    assert len(list(home.iterdir())) == 101
     may_go.set()
-    call_all(removals)
-    assert (done, home.exists()) == (["t-0"], False)
+    wait_until(lambda: not home.exists())
 
 
 def test_stop_waits_for_the_file_under_way_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,10 +95,11 @@ def test_stop_waits_for_the_file_under_way_only(tmp_path: Path, monkeypatch: pyt
 def test_what_is_gone_already_is_no_news(
     removals: DirectoryRemovals, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    done: list[str] = []
-    removals.add(tmp_path / "t-0", lambda: done.append("t-0"))
-    call_all(removals)
-    assert (done, caplog.records) == (["t-0"], [])
+    later = partition(tmp_path, "t-1", 1)
+    removals.add(tmp_path / "t-0")
+    removals.add(later)
+    wait_until(lambda: not later.exists())
+    assert caplog.records == []
 
 
 def test_what_can_not_be_removed_is_said_once_and_the_next_one_follows(
