@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import NO_LEADER, NO_LEADER_EPOCH, NO_TOPIC_ID, RECOVERED
+from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, RECOVERED
 
 NO_BROKER_EPOCH = -1
 """A sender of an old version: the receiver does not check it."""
@@ -213,12 +213,12 @@ class AlterPartitionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlteredPartition:
-    """The state after the change, or the error."""
+    """The state after the change, or the error and zeros, as from Apache Kafka."""
 
     partition_index: int
     error_code: ErrorCode
-    leader_id: int = NO_LEADER
-    leader_epoch: int = NO_LEADER_EPOCH
+    leader_id: int = 0
+    leader_epoch: int = 0
     isr: tuple[int, ...] = ()
     leader_recovery_state: int = RECOVERED
     partition_epoch: int = 0
@@ -266,5 +266,5 @@ class AllocateProducerIdsRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocateProducerIdsResponse:
     error_code: ErrorCode
-    producer_id_start: int = -1
+    producer_id_start: int = 0
     producer_id_len: int = 0

@@ -169,6 +169,13 @@ class ElectedController(ReassigningController):
         rows = tuple(RemainingPartition(topic_name=at.topic, partition_index=at.partition) for at in remaining)
         return ControlledShutdownResponse(error_code=ErrorCode.NONE, remaining_partitions=rows)
 
+    def check_sender(self, broker_id: int, broker_epoch: int) -> ErrorCode:
+        """Whether this broker, in this life, may be given something that others can't get then."""
+        sender = self.image.brokers.get(broker_id)
+        if sender is None:
+            return ErrorCode.BROKER_ID_NOT_REGISTERED
+        return ErrorCode.NONE if sender.epoch == broker_epoch else ErrorCode.STALE_BROKER_EPOCH
+
     def _tell_of_the_rest(self, leaving: int) -> None:
         """The broker that leaves gets no role any more."""
         others = self._announcer.brokers.keys() - {leaving}
@@ -222,9 +229,11 @@ class ElectedController(ReassigningController):
         return self.image.topics.get(name) if topic_id == NO_TOPIC_ID else self.image.topic_by_id(topic_id)
 
     def _check(self, sender: int, topic: Topic | None, wanted: AlterPartitionPartition) -> ErrorCode:
-        """The code of Apache Kafka 3.9; it does not look who sends."""
-        if topic is None or not 0 <= wanted.partition_index < len(topic.partitions):
+        """The code of Apache Kafka 3.9, which does not look who sends, nor whether the in-sync are replicas."""
+        if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
+        if not 0 <= wanted.partition_index < len(topic.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         row = topic.partitions[wanted.partition_index]
         if wanted.leader_epoch > row.leader_epoch or wanted.partition_epoch > row.partition_epoch:
             return ErrorCode.NOT_CONTROLLER
@@ -240,10 +249,10 @@ class ElectedController(ReassigningController):
         is_recovering = wanted.leader_recovery_state != RECOVERED
         if is_recovering and (wanted.leader_recovery_state != row.leader_recovery_state or len(isr) > 1):
             return ErrorCode.INVALID_REQUEST
-        if sender not in isr or not set(isr) <= set(row.replicas) or len(set(isr)) < len(isr):
-            return ErrorCode.INVALID_REQUEST
-        eligible = (self.image.brokers.keys() - self._shutting_down) | {sender}
-        return ErrorCode.NONE if set(isr) <= eligible else ErrorCode.INELIGIBLE_REPLICA
+        if not set(isr) <= (self.image.brokers.keys() - self._shutting_down) | {sender}:
+            return ErrorCode.INELIGIBLE_REPLICA
+        is_possible = sender in isr and set(isr) <= set(row.replicas) and len(set(isr)) == len(isr)
+        return ErrorCode.NONE if is_possible else ErrorCode.INVALID_REQUEST
 
     def _alter(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Of the in-sync replicas everybody hears by UpdateMetadata; no role changes."""

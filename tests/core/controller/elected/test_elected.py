@@ -233,7 +233,8 @@ def test_leaders_shrink_and_expand_their_isr(world: World) -> None:
         ((1, 2, 3), {"partition_epoch": -1}, ErrorCode.NONE),
         ((2,), {"sender": 2}, ErrorCode.INVALID_REQUEST),
         ((2, 3), {}, ErrorCode.INVALID_REQUEST),
-        ((1, 9), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 9), {}, ErrorCode.INELIGIBLE_REPLICA),
+        ((1, 4), {}, ErrorCode.INVALID_REQUEST),
         ((1, 1), {}, ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -243,6 +244,7 @@ def test_what_no_leader_may_ask_for_is_refused(
     world.create(
         (1, 2, 3),
     )
+    world.controller.brokers_changed(brokers(1, 2, 3, 4))
     assert world.alter(isr, **changed) is code
     assert world.row().isr == (1, 2, 3)
 
@@ -405,6 +407,12 @@ def test_a_controlled_shutdown_is_refused_to_whom_it_does_not_concern(world: Wor
     assert shut_down(world, 1, 101).error_code is ErrorCode.NONE
 
 
+def test_what_is_given_once_goes_to_brokers_that_live(world: World) -> None:
+    codes = [world.controller.check_sender(broker, epoch) for broker, epoch in ((1, 101), (1, 100), (1, 102), (4, 104))]
+    stale = ErrorCode.STALE_BROKER_EPOCH
+    assert codes == [ErrorCode.NONE, stale, stale, ErrorCode.BROKER_ID_NOT_REGISTERED]
+
+
 def test_topics_that_are_named_are_refused_each_for_itself(world: World) -> None:
     """AlterPartition 0 and 1 have names and no ids: partition 0 of one topic is not that of another."""
     world.create((1, 2))
@@ -418,12 +426,15 @@ def test_topics_that_are_named_are_refused_each_for_itself(world: World) -> None
     request = AlterPartitionRequest(
         broker_id=1,
         broker_epoch=101,
-        topics=tuple(AlterPartitionTopic(topic_name=name, partitions=(wanted,)) for name in ("gone", "t")),
+        topics=(
+            AlterPartitionTopic(topic_name="gone", partitions=(wanted,)),
+            AlterPartitionTopic(topic_name="t", partitions=(wanted, replace(wanted, partition_index=1))),
+        ),
     )
     answered = world.controller.alter_partitions(request).topics
-    assert [(topic.topic_name, topic.partitions[0].error_code) for topic in answered] == [
-        ("gone", ErrorCode.UNKNOWN_TOPIC_ID),
-        ("t", ErrorCode.NONE),
+    assert [(topic.topic_name, [each.error_code for each in topic.partitions]) for topic in answered] == [
+        ("gone", [ErrorCode.UNKNOWN_TOPIC_ID]),
+        ("t", [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]),
     ]
     assert world.row().isr == answered[1].partitions[0].isr == (1,)
 
