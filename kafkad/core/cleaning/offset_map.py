@@ -48,25 +48,31 @@ class OffsetMap:
         self._entries = np.zeros((slots, 3), np.uint64)
         """Both halves of the hash, and the offset and one more: 0 is an empty slot. Side by side, in one cache line."""
 
-    def put(self, keys: KeyHashes, offsets: Numbers) -> None:
-        """`offsets` ascend, and are larger than all that are in the table.
+    def put(self, keys: KeyHashes, offsets: Numbers) -> Numbers:
+        """Returns the offsets that are not the latest of their key any more.
 
-        There must be a slot for each new key, and one more, which stays free.
+        `offsets` ascend, and are larger than all that are in the table. There must be a slot for each new key, and one
+        more, which stays free.
         """
         slot, step = self._places(keys)
         entries = np.column_stack((keys.first, keys.second, (offsets + 1).astype(np.uint64)))
+        superseded = [np.zeros(0, np.uint64)]
         while slot.size:
             found = self._entries.take(slot, axis=0)
-            mine = _same_key(found, entries)
+            mine = _same_key(found, entries) & (found[:, _NEXT] != 0)
+            superseded.append(found[mine, _NEXT])
             empty = np.flatnonzero(found[:, _NEXT] == 0)
             if empty.size:
                 mine[empty] = self._claim(slot[empty], entries[empty])
             # Rows are in the order of their offsets, and of several for one slot numpy keeps the last.
             rows = np.flatnonzero(mine)
-            self._entries[slot[rows], _NEXT] = entries[rows, _NEXT]
+            following = entries[rows, _NEXT]
+            self._entries[slot[rows], _NEXT] = following
+            superseded.append(following[self._entries[slot[rows], _NEXT] != following])
             left = np.flatnonzero(~mine)
             entries, step = entries[left], step[left]
             slot = self._advanced(slot[left], step)
+        return np.concatenate(superseded).astype(np.int64) - 1
 
     def _claim(self, slot: Numbers, entries: Unsigned) -> Flags:
         """Empty slots get a key. Several rows may want the same one: the last gets it. Returns whose key is there."""

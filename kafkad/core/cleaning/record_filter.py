@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from kafkad.core.cleaning.offset_map import ENTRY_BYTES, OffsetMap, hash_keys, prime_from, prime_up_to
-from kafkad.core.columns.arrays import Flags
+from kafkad.core.columns.arrays import Flags, Numbers
 from kafkad.core.columns.records import RecordColumns
 from kafkad.core.log.records.batch import DELETE_HORIZON_FLAG
 
@@ -30,6 +30,8 @@ class RecordFilter(Protocol):
         """
 
 
+_FLAGS_SHARE = 8
+"""The flags of dirty records take at most the map's memory divided by this, beside it."""
 LOAD_FACTORS = (0.1, 0.99)
 """The least and the largest share of a map's slots that may be used: a full table is slow, an empty one useless."""
 
@@ -45,6 +47,9 @@ class LatestOfEachKey:
         self._seed = seed
         most = max(most_bytes // ENTRY_BYTES, 1)
         self._map = OffsetMap(min(prime_up_to(most), self._slots_for(min(most_keys, most))))
+        self._first_dirty = 0
+        # One byte for each record of the dirty part, whose key then need not be looked up; untouched parts take none.
+        self._is_superseded = np.zeros(min(most_keys, most_bytes // _FLAGS_SHARE), np.bool_)
         self.dropped_without_key = 0
 
     @property
@@ -66,6 +71,7 @@ class LatestOfEachKey:
         return max(0, most - self._map.entries)
 
     def learn(self, records: RecordColumns, first_offset: int) -> int:
+        self._first_dirty = first_offset
         usable = (records.key_size >= 0) & (records.offset >= first_offset)
         counted = np.concatenate((np.zeros(1, np.int64), np.cumsum(usable)))[records.first_row]
         number, count = 0, counted.size - 1
@@ -83,7 +89,8 @@ class LatestOfEachKey:
                         break
                     # One batch has more keys than the map: it is enlarged for it, as the log could never be cleaned.
                     self._map = OffsetMap(self._slots_for(new))
-            self._map.put(keys, records.offset[rows])
+            superseded = self._map.put(keys, records.offset[rows]) - first_offset
+            self._is_superseded[superseded[superseded < self._is_superseded.size]] = True
             number = upto
         return records.first_batch + number
 
@@ -91,9 +98,19 @@ class LatestOfEachKey:
         retained: Flags = records.offset >= end_offset
         rows = np.flatnonzero(~retained & (records.key_size >= 0))
         self.dropped_without_key += int(np.count_nonzero(~retained & (records.key_size < 0)))
-        keys = hash_keys(records.data, records.key_at[rows], records.key_size[rows], self._seed)
-        is_latest = records.offset[rows] >= self._map.get(keys)
+        is_latest = self._are_latest(records, rows)
         window = records.window
         horizon_passed = window.has_flag(DELETE_HORIZON_FLAG) & (window.column("base_timestamp") <= now_ms)
         retained[rows] = is_latest & ((records.value_size[rows] >= 0) | ~horizon_passed[records.batch[rows]])
         return retained
+
+    def _are_latest(self, records: RecordColumns, rows: Numbers) -> Flags:
+        """Of records before the end of the pass, all with a key."""
+        at = records.offset[rows] - self._first_dirty
+        is_noted = (at >= 0) & (at < self._is_superseded.size)
+        latest = np.zeros(rows.size, np.bool_)
+        latest[is_noted] = ~self._is_superseded[at[is_noted]]
+        others = rows[~is_noted]
+        keys = hash_keys(records.data, records.key_at[others], records.key_size[others], self._seed)
+        latest[~is_noted] = records.offset[others] >= self._map.get(keys)
+        return latest

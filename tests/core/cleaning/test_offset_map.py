@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from kafkad.core.cleaning.offset_map import NOT_FOUND, KeyHashes, OffsetMap, hash_keys, prime_from, prime_up_to
 
 
-def put(table: OffsetMap, keys: list[bytes], first_offset: int) -> None:
-    table.put(hashes(keys), np.arange(first_offset, first_offset + len(keys)))
+def put(table: OffsetMap, keys: list[bytes], first_offset: int) -> list[int]:
+    superseded: list[int] = table.put(hashes(keys), np.arange(first_offset, first_offset + len(keys))).tolist()
+    return superseded
 
 
 def hashes(keys: list[bytes]) -> KeyHashes:
@@ -20,14 +21,16 @@ def hashes(keys: list[bytes]) -> KeyHashes:
 def test_the_latest_offset_of_each_key_is_found(chunks: list[list[bytes]]) -> None:
     table = OffsetMap(prime_up_to(420))
     latest: dict[bytes, int] = {}
+    superseded: set[int] = set()
     offset = 0
     for keys in chunks:
-        put(table, keys, offset)
+        superseded.update(put(table, keys, offset))
         latest |= {key: offset + number for number, key in enumerate(keys)}
         offset += len(keys)
     asked = [*latest, b"not there"]
     assert table.get(hashes(asked)).tolist() == [*latest.values(), NOT_FOUND]
     assert table.entries == len(latest)
+    assert superseded == set(range(offset)) - set(latest.values())
 
 
 def test_a_table_that_is_nearly_full_finds_every_key() -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from kafkad.core.log.records.record import NewRecord
-from tests.core.cleaning.cleaned_log import Writer, begin_pass, compacted, run_pass
+from tests.core.cleaning.cleaned_log import Writer, begin_pass, cleaned_batches, compacted, run_pass
 from tests.core.log.batches import NOW
 
 
@@ -21,6 +21,18 @@ def _end(writer: Writer, *, map_bytes: int, load_factor: float = 0.9) -> int:
     )
     run_pass(cleaning)
     return cleaning.end_offset
+
+
+def test_records_that_are_too_many_to_be_noted_are_looked_up() -> None:
+    """A map for 60 keys notes 180 records."""
+    records = _batches([str(number * 7 % 40) for number in range(600)], 30)
+    kept = []
+    for map_bytes in (24 * 60, 1 << 20):
+        writer = compacted(*records)
+        cleaning, _ = begin_pass(writer.log, writer.store, first_dirty=0, now_ms=NOW, map_bytes=map_bytes)
+        kept.append(cleaned_batches(writer.store, run_pass(cleaning)))
+    assert kept[0] == kept[1]
+    assert sum(len(batch.rows) for batch in kept[0]) == 40
 
 
 def test_keys_that_are_known_already_take_no_room() -> None:
