@@ -7,7 +7,8 @@ LONG_AGO_MS = -(1 << 62)
 class Follower:
     """A follower since the leader epoch began. Mutable and slotted: it is updated by each fetch that makes progress.
 
-    `caught_up_ms` is the last time at which it is known to have had all records of the leader's log.
+    `caught_up_ms` is the last time at which it is known to have had all records of the leader's log. `has_left`: it was
+    to leave the ISR, and has not fetched since.
     """
 
     __slots__ = (
@@ -15,6 +16,7 @@ class Follower:
         "broker_id",
         "caught_up_ms",
         "fetched_ms",
+        "has_left",
         "leader_end_at_fetch",
         "log_end_offset",
         "log_start_offset",
@@ -28,6 +30,7 @@ class Follower:
         self.leader_end_at_fetch = UNKNOWN_OFFSET
         self.fetched_ms = LONG_AGO_MS
         self.broker_epoch = UNKNOWN_OFFSET
+        self.has_left = False
 
     def fetched(self, offset: int, log_start_offset: int, leader_end: int, at_ms: int) -> None:
         """It has asked for records from `offset` on, when the leader's log ended at `leader_end`.
@@ -39,6 +42,7 @@ class Follower:
             self.caught_up_ms = max(self.caught_up_ms, at_ms)
         elif self.leader_end_at_fetch != UNKNOWN_OFFSET and offset >= self.leader_end_at_fetch:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.has_left = False
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
         self.leader_end_at_fetch = max(leader_end, self.leader_end_at_fetch)

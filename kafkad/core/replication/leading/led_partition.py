@@ -138,7 +138,8 @@ class LedPartition:
         """The ISR to ask for now, which is under way from then on; None when there is nothing to ask.
 
         Followers that are behind for too long leave, first of all; one that has everything committed, and all records
-        from before this leader epoch, joins if its broker is in `live`.
+        from before this leader epoch, joins if its broker is in `live`. Who leaves has to fetch before it joins again:
+        it may be dead, and have lost what it had.
         """
         if self._retry_ms is not None and now_ms >= self._retry_ms:
             self._retry_ms = None
@@ -151,6 +152,8 @@ class LedPartition:
         if len(staying) < len(isr):
             self._wanted = staying
             self._retry_ms = None
+            for replica in set(isr).difference(staying).intersection(self._followers):
+                self._followers[replica].has_left = True
         elif self._retry_ms is None:
             joining = self._joining(high_watermark, live)
             self._wanted = (*isr, joining) if joining is not None else None
@@ -165,7 +168,9 @@ class LedPartition:
     def _joining(self, high_watermark: int, live: Collection[int]) -> int | None:
         enough = max(high_watermark, self.epoch_start)
         for replica, follower in self._followers.items():
-            if replica not in self.state.isr and replica in live and follower.log_end_offset >= enough:
+            if replica in self.state.isr or replica not in live or follower.has_left:
+                continue
+            if follower.log_end_offset >= enough:
                 return replica
         return None
 

@@ -54,6 +54,21 @@ def test_a_replica_outside_of_the_isr_counts_while_it_keeps_up() -> None:
     assert mark(partition, 12, now_ms=500 + LAG_MS + 1) == 12
 
 
+def test_who_has_left_does_not_join_again_before_it_has_fetched() -> None:
+    """It has all that is committed, as that waited for it: it may be dead."""
+    partition = led()
+    fetched(partition, 2, 10)
+    fetched(partition, 3, 10)
+    partition.appended(12, 1)
+    fetched(partition, 2, 12, at_ms=2, log_end=12)
+    late_ms = LAG_MS + 3
+    assert partition.begin_isr_change(12, 10, late_ms, ALL) == (1, 2)
+    partition.answered(0, STATE._replace(partition_epoch=1, isr=(1, 2)), late_ms)
+    assert partition.begin_isr_change(12, 10, late_ms, ALL) is None
+    fetched(partition, 3, 11, at_ms=late_ms, log_end=12)
+    assert partition.begin_isr_change(12, 10, late_ms, ALL) == (1, 2, 3)
+
+
 def test_who_joins_counts_from_the_wish_on_and_who_leaves_until_the_answer() -> None:
     partition = led((1, 2))
     fetched(partition, 2, 10)
