@@ -11,6 +11,8 @@ from bench.brokers.ports import free_port
 from tests.daemon.cluster import WITHIN_S, Cluster
 
 ACTIVE = "kafka_controller_kafkacontroller_activecontrollercount"
+LAG, DEAD = "kafka_server_replicafetchermanager_maxlag", "kafka_server_replicafetchermanager_deadthreadcount"
+FETCHED = "kafka_server_fetcherstats_requests"
 UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections"
 REASSIGNING = "kafka_server_replicamanager_reassigningpartitions"
 
@@ -28,7 +30,8 @@ class MeasuredCluster(Cluster):
     def metric(self, broker: int, name: str) -> float:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._ports[str(broker)]}/metrics", timeout=WITHIN_S) as page:
             lines = page.read().decode().splitlines()
-        values = [float(line.rpartition(" ")[2]) for line in lines if line.startswith((name + " ", name + "_total "))]
+        names = (name + " ", name + "_total ", name + "_total{")
+        values = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(names)]
         assert values, f"{name} is not on the page"
         return sum(values)
 
@@ -49,3 +52,18 @@ def test_one_broker_says_that_it_is_the_controller_and_counts_unclean_elections(
     cluster.brokers[1].kill()
     cluster.wait_until(lambda: cluster.active(2, 3) == [cluster.controller(3)], "one of the others is it now")
     assert [cluster.metric(broker, name) for broker in (2, 3) for name in (UNCLEAN, REASSIGNING)] == [0, 0, 0, 0]
+
+
+@pytest.mark.timeout(600)
+def test_a_broker_that_follows_says_how_its_fetchers_do(cluster: MeasuredCluster) -> None:
+    cluster.create(1, "t", {0: [1, 2], 1: [1, 2], 2: [1, 2]})
+    cluster.produce(1, range(100))
+    cluster.wait_until(lambda: cluster.metric(2, FETCHED) > 0, "broker 2 fetches")
+    cluster.wait_until(lambda: cluster.metric(2, LAG) == 0, "it has everything")
+    assert [cluster.metric(2, name) for name in (DEAD, "kafka_server_replicafetchermanager_failedpartitionscount")] == [
+        0,
+        0,
+    ]
+    cluster.wait_until(
+        lambda: cluster.metric(2, "kafka_server_replicafetchermanager_minfetchrate") > 0, "requests a second are shown"
+    )

@@ -15,7 +15,7 @@ SLOTS = 1 << 20
 SLOT_BYTES = 512
 _HALF_OFFSETS = (64, 256)
 _WORDS_PER_SLOT = SLOT_BYTES // 8
-_TRUNCATION_WORD = 1
+_TRUNCATION_WORD, _LAG_WORD = 1, 2
 
 OWNER_COLUMNS = 8
 NETWORK_COLUMNS = 24
@@ -84,6 +84,14 @@ class PartitionTable:
     def truncated_in(self, slot: int) -> int:
         """The generation of the last truncation, 0 if there was none: bytes of before are not sent any more."""
         return self._words[slot * _WORDS_PER_SLOT + _TRUNCATION_WORD]
+
+    def set_lag(self, slot: int, records: int) -> None:
+        """How far the replica is behind its leader. Only the fetcher that follows it may."""
+        self._words[slot * _WORDS_PER_SLOT + _LAG_WORD] = records
+
+    def lag(self, slot: int) -> int:
+        """Of a replica that follows; as its last answer was."""
+        return self._words[slot * _WORDS_PER_SLOT + _LAG_WORD]
 
     def clear(self, slot: int) -> None:
         """Free the slot under a new generation, so that handles to the partition before never match again."""

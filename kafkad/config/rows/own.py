@@ -23,7 +23,8 @@ SETTINGS: tuple[Setting, ...] = (
         "Address of the pages /metrics (Prometheus) and /health, as host:port; empty turns them off. One that is set "
         "has to be free; the default may be somebody else's, and there are no pages then."),
     row("kafkad.metrics.per.partition", BOOLEAN, False, None, LOW, READ_ONLY,
-        "Shows size, first and next offset of each partition: four series for each, where there are two for a topic."),
+        "Shows size, first and next offset of each partition, and how far a replica is behind: up to five series for "
+        "each, where there are two for a topic."),
     row("kafkad.coordination.store", STRING, "embedded", OneOf(("embedded",)), HIGH, READ_ONLY,
         "Where cluster state is kept; embedded is a database in the first log directory.", status=ONE_STORE),
     row("kafkad.runtime.dir", STRING, None, None, LOW, READ_ONLY,

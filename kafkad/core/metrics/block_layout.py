@@ -24,6 +24,7 @@ class BlockLayout:
         shape: tuple[int, ...] = (),
         limits: tuple[float, ...] = (),
         per_process: bool = False,
+        role: str = "",
         is_largest: bool = False,
         is_moment: bool = False,
         scale: float = 1.0,
@@ -38,6 +39,7 @@ class BlockLayout:
             shape=shape,
             fixed_labels=fixed,
             per_process=per_process,
+            role=role,
             is_largest=is_largest or is_moment,
             is_moment=is_moment,
             scale=scale,
@@ -60,6 +62,15 @@ class BlockLayout:
             "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize",
             "Requests that wait for records, replicas or time.",
             fixed=(("delayedOperation", operation),),
+        )
+
+    def throttled(self, role: str) -> int:
+        return self.add(
+            COUNTER,
+            "kafkad_replication_throttled_bytes",
+            "",
+            "Bytes that throttled replicas have moved while there was a rate for them.",
+            fixed=(("role", role),),
         )
 
     def gauge(self, name: str, jmx_name: str, text: str) -> int:

@@ -6,9 +6,6 @@ functions such as `request_index` give the word. All blocks are summed, unless a
 process counts have no row: a 0 would say that all is well.
 """
 
-from bisect import bisect_left
-from typing import Protocol
-
 from kafkad.core.metrics.block_layout import COUNTER, GAUGE, HISTOGRAM, BlockLayout
 from kafkad.core.metrics.metric import MetricRow
 
@@ -33,6 +30,8 @@ REBALANCE_LIMITS_MS = (10.0, 100.0, 1_000.0, 3_000.0, 10_000.0, 30_000.0, 60_000
 
 _CONTROLLER = "kafka.controller:type=KafkaController,name="
 _REPLICAS = "kafka.server:type=ReplicaManager,name="
+_FETCHERS = "kafka.server:type=ReplicaFetcherManager,name="
+_FETCHER = "kafka.server:type=FetcherStats,name="
 _SOCKETS = "kafka.server:type=socket-server-metrics,name="
 _SESSIONS = "kafka.server:type=FetchSessionCache,name="
 _REQUESTS = "kafka.network:type=RequestMetrics,name="
@@ -74,6 +73,33 @@ FAILED_ISR_UPDATES = _block.counter(
     _REPLICAS + "FailedIsrUpdatesPerSec",
     "Changes of an ISR that the controller refused.",
 )
+
+FETCHER_REQUESTS = _block.add(
+    COUNTER,
+    "kafka_server_fetcherstats_requests",
+    _FETCHER + "RequestsPerSec",
+    "Fetch requests to leaders.",
+    per_process=True,
+    role="fetcher",
+)
+FETCHER_BYTES = _block.add(
+    COUNTER,
+    "kafka_server_fetcherstats_bytes",
+    _FETCHER + "BytesPerSec",
+    "Bytes of records in leaders' answers.",
+    per_process=True,
+    role="fetcher",
+)
+FETCHER_LEADERS = _block.add(
+    GAUGE, "kafkad_fetcher_leaders", _OWN, "Leaders that a fetcher process asks.", per_process=True, role="fetcher"
+)
+FAILED_PARTITIONS = _block.gauge(
+    "kafka_server_replicafetchermanager_failedpartitionscount",
+    _FETCHERS + "FailedPartitionsCount",
+    "Replicas that are not fetched for a while, after an error that does not pass by itself.",
+)
+THROTTLED_LEADER_BYTES = _block.throttled("leader")
+THROTTLED_FOLLOWER_BYTES = _block.throttled("follower")
 
 PURGATORY_PRODUCE = _block.purgatory("Produce")
 PURGATORY_FETCH = _block.purgatory("Fetch")
@@ -284,8 +310,9 @@ GAUGE_INDEXES: tuple[int, ...] = tuple(
 """The words that a restarted process sets to 0; all others go on counting."""
 
 
-_COUNTED_AS = [FETCH_CONSUMER if key == FETCH else key for key in range(API_KEYS)]
-_REQUEST_WORDS = [REQUESTS + key * API_VERSIONS for key in _COUNTED_AS]
+COUNTED_AS = [FETCH_CONSUMER if key == FETCH else key for key in range(API_KEYS)]
+"""By API key, the key under which a request of it is counted."""
+_REQUEST_WORDS = [REQUESTS + key * API_VERSIONS for key in COUNTED_AS]
 
 
 def request_index(api_key: int, version: int) -> int:
@@ -319,30 +346,3 @@ def uncleanable_index(log_dir: int) -> int:
 def uncleanable_bytes_index(log_dir: int) -> int:
     """The word of `UNCLEANABLE_BYTES` for a directory."""
     return UNCLEANABLE_BYTES + min(log_dir, LOG_DIRS - 1)
-
-
-class Block(Protocol):
-    """The words of a process, or a list that stands for them."""
-
-    def __getitem__(self, index: int, /) -> int: ...
-
-    def __setitem__(self, index: int, word: int, /) -> None: ...
-
-
-_LIMITS_US = [int(limit * 1000) for limit in LATENCY_LIMITS_MS]
-_TIME_WORDS = len(LATENCY_LIMITS_MS) + 2
-_FIRST_TIME_WORDS = [TOTAL_TIME + key * _TIME_WORDS for key in _COUNTED_AS]
-_TIME_SUM = _TIME_WORDS - 1
-
-
-def observe_total_time(block: Block, api_key: int, elapsed_us: int) -> None:
-    """Count one finished request in the histogram of its API; for Fetch as in `request_index`."""
-    first = _FIRST_TIME_WORDS[api_key]
-    block[first + bisect_left(_LIMITS_US, elapsed_us)] += 1
-    block[first + _TIME_SUM] += elapsed_us
-
-
-def observe_rebalance(block: Block, elapsed_ms: int) -> None:
-    """Count one completed rebalance."""
-    block[REBALANCES + bisect_left(REBALANCE_LIMITS_MS, elapsed_ms)] += 1
-    block[REBALANCES + len(REBALANCE_LIMITS_MS) + 1] += max(0, elapsed_ms)

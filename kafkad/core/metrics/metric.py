@@ -40,6 +40,8 @@ class MetricRow:
     shape: tuple[int, ...] = ()
     fixed_labels: Labels = ()
     per_process: bool = False
+    role: str = ""
+    """With `per_process`: of the processes that are shown; empty for all."""
     is_largest: bool = False
     """The largest word of all processes counts, not their sum."""
     is_moment: bool = False

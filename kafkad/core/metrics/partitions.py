@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafkad.core.metrics.metric import Labels, MetricFamily, MetricKind, Sample
-from kafkad.core.partition_slot import ROLE_LEADER, STATE_OFFLINE, PartitionSlot
+from kafkad.core.metrics.replication import lag_families
+from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER, STATE_OFFLINE, PartitionSlot
 
 
 class PartitionReading(NamedTuple):
@@ -18,6 +19,8 @@ class PartitionReading(NamedTuple):
     bytes_out: int
     replicas: int = 1
     in_sync: int = 1
+    lag: int = 0
+    """How far a follower is behind its leader."""
 
 
 _NOWHERE = -1
@@ -78,6 +81,7 @@ def partition_families(
     sizes: dict[Labels, _Totals] = defaultdict(_Totals) if per_partition else totals
     led = _Led()
     hosted = offline = 0
+    lags: list[tuple[Labels, int]] = []
     offsets: list[_LogOffsets] = []
     future_bytes: dict[Labels, int] = defaultdict(int)
     for partition in partitions:
@@ -86,6 +90,8 @@ def partition_families(
         hosted += 1
         if partition.slot.role == ROLE_LEADER:
             led.add(partition)
+        elif partition.slot.role == ROLE_FOLLOWER:
+            lags.append(((*labels, ("partition", str(partition.slot.partition))), partition.lag))
         offline += partition.slot.state == STATE_OFFLINE
         slot = partition.slot
         own: Labels = (*labels, ("partition", str(slot.partition))) if per_partition else labels
@@ -105,6 +111,7 @@ def partition_families(
     yield from _sizes(sizes, future_bytes)
     if per_partition:
         yield from _offsets(offsets)
+    yield from lag_families(lags, per_partition=per_partition)
 
 
 def _gauge(mbean: str, text: str, value: int) -> MetricFamily:

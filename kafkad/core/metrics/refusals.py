@@ -10,8 +10,8 @@ from kafkad.core.metrics.catalogue import (
     INVALID_CRC,
     INVALID_SEQUENCE,
     NO_KEY_COMPACTED,
-    Block,
 )
+from kafkad.core.metrics.histograms import Block
 
 _ORDINARY = frozenset(
     {ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}

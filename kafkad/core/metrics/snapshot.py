@@ -22,6 +22,7 @@ from kafkad.core.metrics.metric import (
     Sample,
 )
 from kafkad.core.metrics.partitions import PartitionReading, partition_families
+from kafkad.core.metrics.replication import ReplicationRates, dead_fetchers
 from kafkad.core.types import Room
 
 
@@ -56,6 +57,7 @@ class BrokerReading:
     rooms: Mapping[str, Room] = field(default_factory=dict)
     """By log directory."""
     dead_cleaners: int = 0
+    dead_fetchers: int = 0
 
 
 _IDLE = (
@@ -86,6 +88,7 @@ class SnapshotBuilder:
         }
         self._last_ns: int | None = None
         self._last_busy_ns: dict[str, int] = {}
+        self._replication_rates = ReplicationRates()
 
     def build(self, reading: BrokerReading) -> MetricsSnapshot:
         families = [
@@ -97,6 +100,7 @@ class SnapshotBuilder:
             _broker_state(reading.broker_state),
             _restarts(reading.processes),
             _dead_cleaners(reading.dead_cleaners),
+            *self._fetching(reading),
         ]
         return MetricsSnapshot(taken_ms=reading.wall_ms, families=tuple(_merged(families)))
 
@@ -160,6 +164,15 @@ class SnapshotBuilder:
                 return self._log_dirs[position]
         return str(position)
 
+    def _fetching(self, reading: BrokerReading) -> Iterable[MetricFamily]:
+        """Of a broker in a cluster, as only there are fetchers."""
+        fetchers = {each.number: each.words for each in reading.processes if each.role == "fetcher"}
+        if fetchers:
+            yield dead_fetchers(reading.dead_fetchers)
+            yield from self._replication_rates.families(
+                fetchers, [each.words for each in reading.processes], reading.now_ns
+            )
+
     def _idle(self, reading: BrokerReading) -> Iterable[MetricFamily]:
         busy_ns = {_label(process): process.words[BUSY_NS] for process in reading.processes}
         last_ns, last_busy_ns = self._last_ns, self._last_busy_ns
@@ -221,8 +234,9 @@ _WORDS = COUNTERS[-1].index + COUNTERS[-1].words
 
 def _per_process(row: MetricRow, processes: Sequence[ProcessReading]) -> Iterable[Sample]:
     for process in processes:
-        labels = (("process", _label(process)),)
-        yield Sample(labels=labels, value=process.words[row.index] * row.scale)
+        if row.role in ("", process.role):
+            labels = (("process", _label(process)),)
+            yield Sample(labels=labels, value=process.words[row.index] * row.scale)
 
 
 def _elapsed(row: MetricRow, totals: Sequence[int], now_ns: int) -> Iterable[Sample]:

@@ -5,7 +5,7 @@ rate, averaged over the windows of `replication.quota.window.num`, is below the 
 held back, or a throttle would cost partitions their followers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kafkad.core.quotas.rate import SampledRate
 
@@ -30,10 +30,16 @@ def share_of_rate(rate: int, processes: int) -> int:
 
 
 class ReplicationQuota:
-    """A mutable object for one process. `rate` is in bytes a second, NO_LIMIT if there is none; times are monotonic."""
+    """A mutable object for one process. `rate` is in bytes a second, NO_LIMIT if there is none; times are monotonic.
 
-    def __init__(self, *, num_samples: int, window_ms: int, now_ms: int) -> None:
+    `counted` gets what is recorded while there is a rate.
+    """
+
+    def __init__(
+        self, *, num_samples: int, window_ms: int, now_ms: int, counted: Callable[[int], None] = lambda _size: None
+    ) -> None:
         self.rate = NO_LIMIT
+        self._counted = counted
         self._moved = SampledRate(num_samples=num_samples, window_ms=window_ms, now_ms=now_ms)
 
     @property
@@ -43,6 +49,8 @@ class ReplicationQuota:
     def record(self, size: int, now_ms: int) -> None:
         """A throttled replica has moved `size` bytes."""
         self._moved.record(size, now_ms)
+        if not self.is_unlimited:
+            self._counted(size)
 
     def pause_ms(self, now_ms: int) -> int:
         """0 while the rate is not over the limit; otherwise when to look again."""

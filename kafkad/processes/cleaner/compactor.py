@@ -18,7 +18,8 @@ from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.core.cleaning.uncleanable import PassAbandoned, UncleanableLog
-from kafkad.core.metrics.catalogue import MAX_BUFFER_UTILIZATION, MAX_CLEAN_TIME, RECOPY_PERCENT, Block
+from kafkad.core.metrics.catalogue import MAX_BUFFER_UTILIZATION, MAX_CLEAN_TIME, RECOPY_PERCENT
+from kafkad.core.metrics.histograms import Block
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.cleaner.log_states import LogKey, LogStates
 from kafkad.processes.cleaner.planning import PlannedRewrite

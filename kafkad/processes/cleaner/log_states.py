@@ -16,10 +16,10 @@ from kafkad.core.metrics.catalogue import (
     MAX_DIRTY_PERCENT,
     UNCLEANABLE_BYTES,
     UNCLEANABLE_PARTITIONS,
-    Block,
     uncleanable_bytes_index,
     uncleanable_index,
 )
+from kafkad.core.metrics.histograms import Block
 from kafkad.wire.processes.cleaning_messages import CompactionFigures, CompactionRow
 
 _WHEN_CHANGED = 0

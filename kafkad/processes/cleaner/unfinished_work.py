@@ -6,7 +6,8 @@ when it is started anew, while no other log is cleaned. The words are in the pro
 
 from enum import IntEnum
 
-from kafkad.core.metrics.catalogue import CLEANER_WORK, Block
+from kafkad.core.metrics.catalogue import CLEANER_WORK
+from kafkad.core.metrics.histograms import Block
 
 _MOST_DEATHS = 2
 _AT, _LAST, _DEATHS = range(CLEANER_WORK, CLEANER_WORK + 3)

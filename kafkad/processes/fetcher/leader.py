@@ -10,8 +10,10 @@ from functools import partial
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
 from kafkad.adapters.shared_memory.arena import ANSWER_SLACK, Arena
+from kafkad.adapters.shared_memory.counters import CounterBlock
 from kafkad.core.cluster.protocol_versions import ProtocolVersions
 from kafkad.core.connections.complaints import Complaints
+from kafkad.core.metrics.catalogue import FETCHER_BYTES, FETCHER_REQUESTS
 from kafkad.core.quotas.replication_quota import ReplicationQuota
 from kafkad.core.replication.following.leader_fetcher import LeaderFetcher
 from kafkad.core.replication.following.requests import FetchWanted, FollowOrder, OffsetWanted
@@ -46,11 +48,13 @@ class Leader:
         backoff_ms: int,
         quota: ReplicationQuota,
         versions: ProtocolVersions,
+        block: CounterBlock,
         deliver: Callable[[int, FollowOrder, int], None],
         changed: Callable[["Leader"], None],
     ) -> None:
         self.fetcher = LeaderFetcher(backoff_ms, quota, may_use_topic_ids=versions.fetch > WITH_NAMES)
         self._versions = versions
+        self._block = block
         self.destination: Destination | None = None
         """None while its address is not known."""
         self.broker_epoch = -1
@@ -103,6 +107,7 @@ class Leader:
         version, body = encode_fetch(
             wanted, self._limits, self._broker_id, self.broker_epoch, self._versions.fetch
         )
+        self._block[FETCHER_REQUESTS] += 1
         self._send(FETCH, version, body, partial(self._fetched, version))
 
     def _list_offsets(self, wanted: list[OffsetWanted]) -> None:
@@ -146,6 +151,7 @@ class Leader:
             return
         orders = self.fetcher.fetched(answer, now_ms)
         for owner, order in orders:
+            self._block[FETCHER_BYTES] += order.length
             self._deliver(owner, order, extent if order.length else _NOWHERE)
         self._answered(now_ms)
 

@@ -15,6 +15,7 @@ from kafkad.config import BrokerConfig
 from kafkad.config.dynamic import apply_dynamic, with_static
 from kafkad.core.controller.deltas import BrokerConfigChanged, BrokersChanged, MetadataGap, Snapshot, apply, decode
 from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage
+from kafkad.core.metrics.catalogue import FAILED_PARTITIONS, FETCHER_LEADERS, THROTTLED_FOLLOWER_BYTES
 from kafkad.core.quotas.replication_quota import FOLLOWER_RATE, share_of_rate
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, PartitionId
 from kafkad.core.settings.values import integer
@@ -53,9 +54,10 @@ class FetcherProcess:
         self._answer_timeout_ms = integer(config.values, "replica.socket.timeout.ms")
         self._image = MetadataImage()
         fetchers = len(context.registry.role("fetcher"))
-        self._quota = replication_quota(config, monotonic_ms())
+        self._quota = replication_quota(config, monotonic_ms(), self._count_throttled)
         self._fetchers = fetchers
         self._set_rate()
+        self._table = context.shared.table
         self._followed = FollowedPartitions(config.node_id, context.key.index, fetchers)
         self._arena = context.shared.fetcher_arenas[context.key.index]
         self._lent = LentRecords(self._arena, len(self._workers))
@@ -111,6 +113,7 @@ class FetcherProcess:
             leader = self._by_slot.get(result.slot)
             if leader is not None:
                 leader.fetcher.owner_said(result, now_ms)
+                self._table.set_lag(result.slot, leader.fetcher.lag(result.slot))
                 leader.complain(now_ms)
                 self._changed[leader] = None
 
@@ -136,6 +139,9 @@ class FetcherProcess:
                 self._find(broker_id, leader)
         self._registry.set_applied_version(self._context.key, image.version)
 
+    def _count_throttled(self, size: int) -> None:
+        self._context.block[THROTTLED_FOLLOWER_BYTES] += size
+
     def _set_rate(self) -> None:
         self._quota.rate = share_of_rate(integer(self._config.values, FOLLOWER_RATE), self._fetchers)
 
@@ -151,6 +157,7 @@ class FetcherProcess:
             self._find(followed.leader, leader)
         self._leader_of[followed.id] = followed.leader
         self._by_slot[followed.partition.slot] = leader
+        self._table.set_lag(followed.partition.slot, 0)
         leader.fetcher.follow(followed.partition)
         self._changed[leader] = None
 
@@ -177,6 +184,7 @@ class FetcherProcess:
             backoff_ms=self._backoff_ms,
             quota=self._quota,
             versions=cluster.versions,
+            block=self._context.block,
             deliver=self._deliver,
             changed=self._has_changed,
         )
@@ -250,6 +258,8 @@ class FetcherProcess:
                 if leader in self._changed or leader.is_starved or (due_ms is not None and due_ms <= now_ms):
                     leader.go_on(now_ms)
             self._changed.clear()
+        self._context.block[FETCHER_LEADERS] = len(self._leaders)
+        self._context.block[FAILED_PARTITIONS] = sum(len(each.fetcher.left_alone) for each in self._leaders.values())
         self._send_outgoing()
 
     def _send_outgoing(self) -> None:

@@ -17,6 +17,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey, ProcessRe
 from kafkad.config.entities.broker import BrokerConfig
 from kafkad.config.rows.cluster.replication import RACK_AWARE_SELECTOR
 from kafkad.core.controller.image import MetadataImage
+from kafkad.core.metrics.catalogue import THROTTLED_LEADER_BYTES
 from kafkad.core.partition_slot import PartitionSlot
 from kafkad.core.quotas.manager import QuotaManager
 from kafkad.core.quotas.replication_quota import LEADER_RATE, share_of_rate
@@ -89,8 +90,9 @@ class Assembly:
         self.peer_log = PeerLog()
         self.acceptor = _acceptor(context, self.loop, self.peer_log)
         self.copy = MetadataCopy(config.node_id)
+        self._block = context.block
         self._processes = len(registry.role("network"))
-        self._leader_quota = replication_quota(config, now_ms)
+        self._leader_quota = replication_quota(config, now_ms, self._count_throttled)
         self._set_leader_rate(config)
         files = FileCache(context.open_files.files_of_network, read_only=True)
         self.turns = Turns()
@@ -125,6 +127,9 @@ class Assembly:
         self.request_handlers.view.cleanup_policy = _cleanup_policy(config)
         self.request_handlers.view.cordoned_dirs = cordoned_dirs(config)
         self._set_leader_rate(config)
+
+    def _count_throttled(self, size: int) -> None:
+        self._block[THROTTLED_LEADER_BYTES] += size
 
     def _set_leader_rate(self, config: BrokerConfig) -> None:
         self._leader_quota.rate = share_of_rate(integer(config.values, LEADER_RATE), self._processes)

@@ -48,9 +48,14 @@ class MetricsView:
                 per_partition=self._per_partition,
                 group_lags=[row for rows in self.group_lags.values() for row in rows],
                 rooms=self._rooms(),
-                dead_cleaners=sum(registry.state(key) is ProcessState.DEAD for key in registry.role("cleaner")),
+                dead_cleaners=self._dead("cleaner"),
+                dead_fetchers=self._dead("fetcher"),
             )
         )
+
+    def _dead(self, role: str) -> int:
+        registry = self._shared.registry
+        return sum(registry.state(key) is ProcessState.DEAD for key in registry.role(role))
 
     def _rooms(self) -> dict[str, Room]:
         """One that can't be asked is left out: its disk has failed."""
@@ -70,5 +75,12 @@ class MetricsView:
                     bytes_in, bytes_out = table.traffic(slot, BYTES_IN), table.bytes_out(slot)
                     replicas, in_sync = len(row.replicas), len(row.isr)
                     yield PartitionReading(
-                        topic.name, table.read(slot), messages_in, bytes_in, bytes_out, replicas, in_sync
+                        topic.name,
+                        table.read(slot),
+                        messages_in,
+                        bytes_in,
+                        bytes_out,
+                        replicas,
+                        in_sync,
+                        table.lag(slot),
                     )

@@ -35,7 +35,8 @@ from kafkad.core.log.recovery.crash_recovery import Progress
 from kafkad.core.log.recovery.loading import LoadRequest, load_steps
 from kafkad.core.log.segments.layout import PARTITION_METADATA
 from kafkad.core.log.settings import LogConfig
-from kafkad.core.metrics.catalogue import Block, remaining_logs_index, remaining_segments_index
+from kafkad.core.metrics.catalogue import remaining_logs_index, remaining_segments_index
+from kafkad.core.metrics.histograms import Block
 from kafkad.core.partition_slot import STATE_OFFLINE, STATE_ONLINE, PartitionSlot
 from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import NOT_CLEANED, TopicPartition

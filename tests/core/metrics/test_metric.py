@@ -20,9 +20,9 @@ from kafkad.core.metrics.catalogue import (
     REQUEST_ERRORS,
     REQUESTS,
     error_index,
-    observe_total_time,
     request_index,
 )
+from kafkad.core.metrics.histograms import observe_total_time
 from kafkad.core.metrics.metric import MetricFamily, MetricKind, MetricsSnapshot
 from kafkad.core.metrics.partitions import PartitionReading
 from kafkad.core.metrics.snapshot import BrokerReading, ProcessReading, SnapshotBuilder

@@ -8,8 +8,22 @@ import pytest
 from msgspec import structs
 
 from kafkad.adapters.links.supervision_channel import Reload
-from kafkad.core.controller.deltas import BrokerConfigChanged, PartitionsChanged
-from kafkad.core.quotas.replication_quota import FOLLOWER_RATE, NO_LIMIT
+from kafkad.core.controller.deltas import BrokerConfigChanged, PartitionsChanged, TopicConfigChanged
+from kafkad.core.metrics.catalogue import (
+    FAILED_PARTITIONS,
+    FETCHER_BYTES,
+    FETCHER_LEADERS,
+    FETCHER_REQUESTS,
+    THROTTLED_FOLLOWER_BYTES,
+    THROTTLED_LEADER_BYTES,
+)
+from kafkad.core.quotas.replication_quota import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    NO_LIMIT,
+)
 from kafkad.processes.fetcher.shell import FetcherProcess
 from tests.processes.fetcher.two_brokers import NAME, TwoBrokers
 from tests.processes.pieces import FETCHER, NETWORK, WORKER
@@ -104,3 +118,38 @@ def test_a_changed_file_changes_how_fast_throttled_replicas_are_fetched(brokers:
     channel.send(Reload(dict(follower.config.texts.static)))
     follower.publish(BrokerConfigChanged("", {}), to=(WORKER, NETWORK, FETCHER))
     rate_is(NO_LIMIT)
+
+
+def test_what_is_fetched_is_counted_and_how_far_behind_a_replica_is(brokers: TwoBrokers) -> None:
+    fetcher, _ = brokers.follower._alive[FETCHER]
+    assert isinstance(fetcher, FetcherProcess)
+    block, table = fetcher._context.block, fetcher._context.table
+    client = brokers.leader.connect()
+    brokers.write(client, 4)
+    brokers.run_until_equal()
+    assert block[FETCHER_REQUESTS] > 0
+    assert block[FETCHER_BYTES] == len(brokers.follower.content())
+    brokers.run(lambda: block[FETCHER_LEADERS] == 1, "there is one leader to ask")
+    assert block[FAILED_PARTITIONS] == 0
+    slot = brokers.follower.slot(NAME, 0)
+    table.set_lag(slot, 7)
+    brokers.write(client, 1)
+    brokers.run_until_equal()
+    brokers.run(lambda: table.lag(slot) == 0, "it has all that is committed")
+    assert table.read(slot).leo_offset == 5, "the lag is beside what the owner publishes"
+
+
+def test_throttled_replicas_are_counted_on_both_sides_while_there_is_a_rate(brokers: TwoBrokers) -> None:
+    throttled = {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"}
+    rates = {FOLLOWER_RATE: "1000000000", LEADER_RATE: "1000000000"}
+    for broker in brokers.brokers:
+        changes = TopicConfigChanged(NAME, throttled), BrokerConfigChanged("", rates)
+        for change in changes:
+            broker.publish(change, to=(WORKER, NETWORK, FETCHER))
+        broker.run_until_known()
+    client = brokers.leader.connect()
+    brokers.write(client, 4)
+    brokers.run_until_equal()
+    sent = brokers.leader._alive[NETWORK][0]._context.block[THROTTLED_LEADER_BYTES]
+    fetched = brokers.follower._alive[FETCHER][0]._context.block[THROTTLED_FOLLOWER_BYTES]
+    assert sent == fetched == len(brokers.follower.content())

@@ -68,6 +68,8 @@ class LeaderFetcher:
         self._failures = 0
         """How many requests in a row had no answer that can be read."""
         self._writing = 0
+        self.left_alone: set[PartitionId] = set()
+        """They pause after an error that does not pass by itself."""
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -98,11 +100,17 @@ class LeaderFetcher:
         if partition is None:
             return
         self._leave_state(partition)
+        self.left_alone.discard(id)
         if self._by_slot.get(partition.slot) is partition:
             del self._by_slot[partition.slot]
         name = partition.name.topic, partition.name.partition
         if self._by_name.get(name) is partition:
             del self._by_name[name]
+
+    def lag(self, slot: int) -> int:
+        """How far the replica is behind what its leader has said to be committed."""
+        partition = self._by_slot.get(slot)
+        return 0 if partition is None else max(0, partition.leader_high_watermark - partition.fetch_offset)
 
     def owner_lost(self, owner: int) -> None:
         """The worker died: what it had is asked of the next one."""
@@ -282,6 +290,7 @@ class LeaderFetcher:
             partition.last_fetched_epoch = result.latest_epoch
             partition.log_start_offset = result.log_start_offset
             if expected is FollowState.WRITING:
+                self.left_alone.discard(partition.id)
                 partition.is_in_sync = partition.fetch_offset >= partition.leader_high_watermark
         else:
             # The owner can't say: it is asked again after the pause.
@@ -303,6 +312,7 @@ class LeaderFetcher:
 
     def _pause(self, partition: FollowedPartition, cause: str, text: str, now_ms: int) -> None:
         partition.retry_ms = now_ms + self.backoff_ms
+        self.left_alone.add(partition.id)
         self.complaints.append(Complaint(partition.id, cause, f"{partition.name} is not fetched for a while: {text}"))
 
 

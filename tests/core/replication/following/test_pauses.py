@@ -90,3 +90,42 @@ def test_another_leader_epoch_begins_with_short_pauses(fetcher: LeaderFetcher) -
 def test_an_error_that_does_not_pass_by_itself_costs_the_whole_pause(fetcher: LeaderFetcher) -> None:
     answer(fetcher, ErrorCode.KAFKA_STORAGE_ERROR, 0)
     assert pause_ms(fetcher, 0) == BACKOFF_MS
+
+
+def appended(fetcher: LeaderFetcher, end: int, error: int = 0) -> None:
+    fetcher.owner_said(FollowResult(FollowKind.APPEND, 0, 1, 3, error, end, 3, 0), 0)
+
+
+def test_a_partition_that_is_left_alone_is_counted_until_its_records_come_again(fetcher: LeaderFetcher) -> None:
+    answer(fetcher, ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    assert fetcher.left_alone == {(TOPIC, 0)}
+    pause_ms(fetcher, 0)
+    answer(fetcher, 0, BACKOFF_MS)
+    appended(fetcher, 10, ErrorCode.CORRUPT_MESSAGE)
+    assert fetcher.left_alone == {(TOPIC, 0)}
+    assert fetcher.next_request(BACKOFF_MS) is not None
+    answer(fetcher, 0, BACKOFF_MS)
+    appended(fetcher, 10)
+    assert fetcher.left_alone == set()
+
+
+def test_what_passes_by_itself_is_no_failed_partition(fetcher: LeaderFetcher) -> None:
+    answer(fetcher, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
+    assert fetcher.left_alone == set()
+
+
+def test_a_partition_that_is_not_followed_any_more_has_not_failed(fetcher: LeaderFetcher) -> None:
+    answer(fetcher, ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    fetcher.unfollow((TOPIC, 0))
+    assert fetcher.left_alone == set()
+
+
+def test_the_lag_is_what_is_committed_and_not_here_yet(fetcher: LeaderFetcher) -> None:
+    assert fetcher.lag(0) == 0, "nothing is known yet"
+    fetcher.fetched(Fetched(0, 0, [PartitionFetched(TOPIC, 0, 0, 50, 0, -1, -1, 0, 100)]), 0)
+    appended(fetcher, 30)
+    assert fetcher.lag(0) == 20
+    assert fetcher.next_request(0) is not None
+    fetcher.fetched(Fetched(0, 0, [PartitionFetched(TOPIC, 0, 0, 50, 0, -1, -1, 0, 100)]), 0)
+    appended(fetcher, 60)
+    assert fetcher.lag(0) == 0
