@@ -130,6 +130,7 @@ def _close_worker(process: WorkerProcess) -> None:
         os.close(upkeep.doorbell)
         process.moves._threads.close(cancel=True)
         process.moves._left._removals.close()
+        process.moves._left._threads.close(cancel=True)
         os.close(process.moves.doorbell)
     process.partitions.close()
     process.loader._files.close_all()

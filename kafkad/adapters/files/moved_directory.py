@@ -63,6 +63,17 @@ def forget_source(directory: Path | str) -> None:
         Path(directory, MOVED_FROM).unlink(missing_ok=True)
 
 
+def forget_synced_source(directory: Path | str) -> None:
+    """The same, when no loss of power can give the old directory its name back: nobody would know then which of the two
+    counts. Raises `StorageFailed`.
+    """
+    source_log_dir = moved_from(directory)
+    if source_log_dir is not None:
+        with storage_errors(source_log_dir):
+            sync_directory(source_log_dir)
+        forget_source(directory)
+
+
 def set_aside(directory: Path, partition: TopicPartition) -> Path | None:
     """Rename it so that it is removed, also after a crash; None when there is none. Raises `StorageFailed`."""
     leaving = directory.with_name(leaving_directory_name(partition, uuid4().hex, "delete"))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from kafkad.adapters.files.log_directory import LogDirectory
-from kafkad.adapters.files.moved_directory import forget_source, moved_from, set_aside
+from kafkad.adapters.files.moved_directory import forget_synced_source, moved_from, set_aside
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, parse_directory
 from kafkad.core.ports import StorageFailed
 
@@ -53,7 +53,7 @@ def _remove(source: FoundDirectory, moved: FoundDirectory, directories: Sequence
     path = directories[source.log_dir].path / source.name
     try:
         set_aside(path, partition)
-        forget_source(directories[moved.log_dir].path / moved.name)
+        forget_synced_source(directories[moved.log_dir].path / moved.name)
     except StorageFailed as error:
         log.warning("%s was moved, its old directory can't be renamed: %s", partition, error)
     else:

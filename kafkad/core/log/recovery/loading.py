@@ -30,6 +30,7 @@ from kafkad.core.log.segments.layout import (
 )
 from kafkad.core.log.segments.log_segments import Segments
 from kafkad.core.log.segments.segment import Segment
+from kafkad.core.log.segments.transaction_index import TO_BE_REBUILT
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.ports import SegmentStore
 from kafkad.core.types import NOT_CLEANED, TopicPartition
@@ -147,6 +148,12 @@ def _find_segments(
         if number % SEGMENTS_A_STEP == 0:
             yield _BEGUN
         index_names = (file_name(base, OFFSET_INDEX), file_name(base, TIME_INDEX))
+        txn_index, log_size = file_name(base, TXN_INDEX), sizes[file_name(base, LOG)]
+        txn_index_size = sizes.get(txn_index)
+        if log_size and index_names[0] not in sizes and txn_index_size is None:
+            # Whoever removed the index may have removed the one of aborted transactions too, which most segments lack.
+            store.replace(txn_index, TO_BE_REBUILT)
+            txn_index_size = len(TO_BE_REBUILT)
         for name in index_names:
             if name not in sizes:
                 store.open(name, create=True)
@@ -154,11 +161,11 @@ def _find_segments(
             store,
             request.config,
             base,
-            size=sizes[file_name(base, LOG)],
+            size=log_size,
             now_ms=request.now_ms,
             roll_jitter=request.roll_jitter,
             index_sizes=(sizes.get(index_names[0], 0), sizes.get(index_names[1], 0)),
-            txn_index_size=sizes.get(file_name(base, TXN_INDEX)),
+            txn_index_size=txn_index_size,
         )
         segments.add(segment)
     return segments
@@ -214,7 +221,7 @@ def _rebuild_damaged(
             yield from _rebuild_indexes(segment, epochs)
         damage = find_damaged_txn_index(store, segment, sizes) if index_from is None else ""
         if index_from is None and segment.size and file_name(segment.base_offset, OFFSET_INDEX) not in sizes:
-            # Whoever removed the index may have removed the one of aborted transactions too, which most segments lack.
+            # That of aborted transactions is to be rebuilt as well.
             index_from = segment.base_offset
         if damage:
             index_from = segment.base_offset

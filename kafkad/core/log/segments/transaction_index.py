@@ -18,6 +18,8 @@ ENTRY_LAYOUT = Struct(">hqqqq")
 """Version, producer id, first offset, last offset, last stable offset."""
 ENTRY_SIZE = ENTRY_LAYOUT.size
 _LAST_OFFSET = Struct(">18xq8x")
+TO_BE_REBUILT = bytes(1)
+"""Instead of a lost index until `TransactionIndex.rebuild`: a start that comes in between sees that this is none."""
 _ENTRIES_PER_READ = 120
 """One page."""
 

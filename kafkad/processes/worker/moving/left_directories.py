@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafkad.adapters.files.directory_removal import DirectoryRemovals
-from kafkad.adapters.files.moved_directory import forget_source, set_aside
+from kafkad.adapters.files.moved_directory import forget_synced_source, set_aside
+from kafkad.adapters.operating_system.helper_threads import HelperThreads
 from kafkad.adapters.shared_memory.process_registry import GRACE_LOOK_MS, GraceMark, ProcessRegistry
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.worker.owned import OwnedPartition
@@ -18,11 +19,8 @@ log = logging.getLogger(__name__)
 
 
 class _Left(NamedTuple):
-    """`live` is where the partition is now."""
-
     owned: OwnedPartition
     directory: Path
-    live: Path
     marks: tuple[GraceMark, ...]
 
 
@@ -35,13 +33,14 @@ class LeftDirectories:
         self._left: list[_Left] = []
         self._look_ms = 0
         self._removals = DirectoryRemovals()
+        self._threads = HelperThreads(1, "moved")
 
     def has(self, owned: OwnedPartition) -> bool:
         return any(left.owned is owned for left in self._left)
 
-    def add(self, owned: OwnedPartition, directory: Path, live: Path) -> None:
+    def add(self, owned: OwnedPartition, directory: Path) -> None:
         """Call it when the slot names the new directory."""
-        self._left.append(_Left(owned, directory, live, self._registry.grace_marks()))
+        self._left.append(_Left(owned, directory, self._registry.grace_marks()))
         self._look_ms = 0
 
     @property
@@ -66,13 +65,19 @@ class LeftDirectories:
     def _free_name(self, left: _Left) -> None:
         try:
             leaving = set_aside(left.directory, left.owned.name)
-            forget_source(left.live)
-        except (StorageFailed, FileNotFoundError) as error:
+        except StorageFailed as error:
             # The next start knows from `kafkad-moved` that it is of no use any more.
             log.warning("%s was moved, its old directory can't be renamed: %s", left.owned.name, error)
             return
         if leaving is not None:
             self._removals.add(leaving)
+
+    def forget(self, owned: OwnedPartition, live: Path) -> None:
+        """The controller knows that the partition is in `live`. Until now the next life of this worker would have
+        needed the note there where it came from.
+        """
+        if not self.has(owned):
+            self._threads.submit(_forget, live)
 
     def remove(self, directory: Path, owned: OwnedPartition) -> None:
         """Nobody reads it."""
@@ -89,3 +94,12 @@ class LeftDirectories:
         for left in self._left:
             self._free_name(left)
         self._removals.close()
+        self._threads.close()
+
+
+def _forget(live: Path) -> None:
+    """By a thread. A note that stays does no harm: the next move removes it."""
+    try:
+        forget_synced_source(live)
+    except (StorageFailed, FileNotFoundError) as error:
+        log.warning("%s keeps the note where it was moved from: %s", live, error)

@@ -108,7 +108,7 @@ class Moves:
         live = self._live(row.future_dir, owned)
         if moved_from(live) == self._log_dirs[row.log_dir]:
             owned.log_dir = owned.future_dir = row.future_dir
-            self._left.add(owned, self._live(row.log_dir, owned), live)
+            self._left.add(owned, self._live(row.log_dir, owned))
         else:
             self._want(owned, row.future_dir, is_resumed=True)
 
@@ -118,6 +118,7 @@ class Moves:
             if row.log_dir == owned.log_dir:
                 owned.future_dir = -1
                 self._touched(owned)
+                self._left.forget(owned, self._live(owned.log_dir, owned))
             elif not self._left.has(owned):
                 # Its earlier incarnation had heard, this one has not.
                 self._tell(PartitionMoved(owned.topic_id, owned.name.partition, owned.log_dir, owned.log_dir))
@@ -301,7 +302,7 @@ class Moves:
         owned.future_end, owned.future_bytes = 0, 0
         self._publish(owned)
         self._touched(owned)
-        self._left.add(owned, self._live(source, owned), live)
+        self._left.add(owned, self._live(source, owned))
         log.info("%s was moved from %s to %s", owned.name, self._log_dirs[source], self._log_dirs[copy.target])
 
     def _give_up(self, owned: OwnedPartition, error: Exception) -> None:

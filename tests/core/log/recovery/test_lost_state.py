@@ -1,6 +1,8 @@
 """Files that are derived from a log are lost: each is found again in the batches, after any kind of stop."""
 
+from copy import deepcopy
 from dataclasses import dataclass
+from random import Random
 
 import pytest
 
@@ -9,7 +11,7 @@ from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.segments.layout import LEADER_EPOCHS
 from kafkad.core.log.segments.transaction_index import AbortedTransaction
 from tests.core.log.batches import NOW, append, batch, load
-from tests.core.log.fake_store import FakeStore
+from tests.core.log.fake_store import Crashed, FakeStore
 from tests.core.log.test_transactions import end, put
 
 LOST = {
@@ -75,6 +77,34 @@ def test_what_is_lost_is_found_again(suffixes: tuple[str, ...], was_clean: bool)
     assert known(again) == before
     again.close()
     assert known(load(store, was_clean=True, recovery_point=log.log_end_offset)) == before
+
+
+@pytest.mark.parametrize("loses_power", [False, True])
+@pytest.mark.parametrize("suffixes", LOST.values(), ids=LOST)
+def test_what_was_being_found_again_is_found_by_the_next_start(suffixes: tuple[str, ...], loses_power: bool) -> None:
+    """It is stopped before each step."""
+    found = FakeStore()
+    log = written(found)
+    before = known(log)
+    log.close()
+    lose(found, suffixes)
+    found.sync_directory()
+    step, crashed = 0, True
+    while crashed:
+        store = deepcopy(found)
+        store.crash_at = store.changes + step + 1
+        crashed = False
+        try:
+            load(store, recovery_point=log.log_end_offset)
+        except Crashed:
+            crashed = True
+        if loses_power:
+            store.lose_power(Random(step))
+        else:
+            store.kill()
+        assert known(load(store, recovery_point=log.log_end_offset)) == before
+        step += 1
+    assert step > 1
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 8, b"0\n2\n1 1\n"])

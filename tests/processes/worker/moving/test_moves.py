@@ -122,7 +122,20 @@ def test_a_partition_is_moved_while_it_is_written_and_read(pieces: Pieces) -> No
     assert read(client, 10) == expected
     assert (names(pieces, TWO), pieces.published().log_dir) == (["t-0"], TWO)
     pieces.run(lambda: not names(pieces, ONE), "the old directory is removed")
-    assert not (directory(pieces, TWO) / "t-0" / MOVED_FROM).exists()
+    pieces.run(lambda: not (directory(pieces, TWO) / "t-0" / MOVED_FROM).exists(), "where it came from is forgotten")
+
+
+def test_where_a_partition_came_from_is_known_until_the_controller_has_heard(pieces: Pieces) -> None:
+    """A worker that died before took the old directory, which was gone, for the partition's: it was offline."""
+    client = pieces.connect()
+    values = filled(pieces, client)
+    ask(pieces, TWO)
+    pieces.run(lambda: moved(pieces, TWO), "the move is over")
+    pieces.kill(WORKER)
+    pieces.begin(WORKER)
+    pieces.run_until_online()
+    assert read(client, 6) == values
+    until_moved(pieces, TWO)
 
 
 def test_the_moved_partition_is_there_after_the_worker_died(pieces: Pieces) -> None:
@@ -308,7 +321,7 @@ def test_a_target_that_fails_keeps_the_partition_where_it_is(
     assert read(client, 7) == [*values, "after"]
 
 
-STEPS = ["make_future", "copy_bytes", "copy_small_files", "complete_copy", "take_name", "set_aside", "forget_source"]
+STEPS = ["make_future", "copy_bytes", "copy_small_files", "complete_copy", "take_name", "set_aside"]
 
 
 @pytest.mark.parametrize("name", STEPS)
