@@ -27,6 +27,7 @@ from kafkad.core.quotas.replication_quota import (
 from kafkad.processes.fetcher.shell import FetcherProcess
 from tests.processes.fetcher.two_brokers import NAME, TwoBrokers
 from tests.processes.pieces import FETCHER, NETWORK, WORKER
+from tests.tools.raw_requests import batch, delete_records, produce, read_produced
 
 
 @pytest.fixture
@@ -99,6 +100,24 @@ def test_what_only_a_former_leader_has_is_cut(brokers: TwoBrokers) -> None:
     assert brokers.follower is old
     assert [tuple(entry) for entry in old.log().epochs.entries] == [(0, 0), (1, 1)]
     assert old.published(NAME).leo_offset == 3
+
+
+def test_a_log_that_begins_within_a_batch_of_its_leader_is_followed(brokers: TwoBrokers) -> None:
+    """DeleteRecords may say any offset; who was away meanwhile gets that batch as the first one."""
+    brokers.follower.kill(FETCHER)
+    client = brokers.leader.connect()
+    client.send(produce({(NAME, 0): batch(5)}))
+    brokers.run(lambda: client.replies, "a reply comes")
+    assert read_produced(client.replies.pop(0)[1])[NAME, 0].error == 0
+    client.send(delete_records(NAME, 0, 3))
+    brokers.run(lambda: client.replies, "the records are deleted")
+    client.replies.clear()
+    brokers.follower.begin(FETCHER)
+    brokers.run_until_equal()
+    brokers.run(lambda: brokers.follower.log().log_start_offset == 3, "the follower begins where the leader does")
+    assert brokers.follower.published(NAME).hw_offset == 5
+    brokers.write(client, 2)
+    brokers.run_until_equal()
 
 
 def test_a_changed_file_changes_how_fast_throttled_replicas_are_fetched(brokers: TwoBrokers) -> None:

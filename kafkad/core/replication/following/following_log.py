@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.log.effects import UnlinkFiles
 from kafkad.core.log.partition_log import PartitionLog
-from kafkad.core.log.records.batch import HEADER_SIZE, read_header
+from kafkad.core.log.records.batch import HEADER_SIZE, has_valid_crc, read_header
 from kafkad.core.log.replicated import append_as_follower
 from kafkad.core.log.segments.removal import delete_records_before, truncate_fully_and_start_at, truncate_to
 from kafkad.core.replication.following.requests import FollowKind, FollowOrder, FollowResult
@@ -26,6 +26,22 @@ class Truncation(NamedTuple):
     def removes_from(self, log: PartitionLog) -> bool:
         """Whether records go, so that readers have to leave first."""
         return self.is_anew or self.offset < log.log_end_offset
+
+
+def begin_with_batch(
+    log: PartitionLog, order: FollowOrder, records: memoryview, now_ms: int
+) -> tuple[FollowOrder, list[UnlinkFiles]]:
+    """The order to append, made possible for an empty log that begins within the leader's first batch, as the leader's
+    own may since DeleteRecords: it begins with that batch then. Nobody reads what goes, as it is empty.
+    """
+    is_empty = log.log_start_offset == log.log_end_offset == log.segments.active.base_offset
+    if not is_empty or order.offset != log.log_end_offset or len(records) < HEADER_SIZE:
+        return order, []
+    first = read_header(records)
+    is_within = 0 <= first.base_offset < log.log_end_offset <= first.last_offset
+    if not is_within or first.size > len(records) or not has_valid_crc(records, 0, first):
+        return order, []
+    return order._replace(offset=first.base_offset), truncate_fully_and_start_at(log, first.base_offset, now_ms)
 
 
 def append_fetched(log: PartitionLog, order: FollowOrder, records: memoryview, now_ms: int) -> int:

@@ -23,6 +23,7 @@ from kafkad.core.ports import NoSpaceLeft
 from kafkad.core.replication.following.following_log import (
     Truncation,
     append_fetched,
+    begin_with_batch,
     described,
     follow_log_start,
     planned_truncation,
@@ -191,10 +192,11 @@ class Following:
         error: int = ErrorCode.KAFKA_STORAGE_ERROR
         try:
             records = self._arenas[peer.index][order.records_at : order.records_at + order.length]
+            order, replaced = begin_with_batch(log, order, records, wall_clock_ms())
             error = append_fetched(log, order, records, wall_clock_ms())
             if error == ErrorCode.NONE:
                 self._block[REPLICATION_BYTES_IN] += order.length
-            for effect in follow_log_start(log, order):
+            for effect in (*replaced, *follow_log_start(log, order)):
                 self._remove_later(owned, effect)
         except NoSpaceLeft as no_room:
             say_no_room(owned, "what the leader sent is not appended", no_room)
