@@ -5,8 +5,9 @@ A death is noticed some time after it happened, and another incarnation begins s
 
 import select
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from kafkad.adapters.links.supervision_channel import (
     BrokerStateChanged,
@@ -52,7 +53,11 @@ class Broker:
         *,
         worker: Callable[[ChildContext], WorkerProcess] = WorkerProcess,
         network: Callable[[ChildContext], NetworkProcess] = NetworkProcess,
+        name: str = "",
     ) -> None:
+        self.name = name
+        """What its processes are called by first; nothing where there is one broker."""
+        self._me = f"{name}supervisor"
         self.ports = ports
         self.config = config
         self.port = Port(ports.scheduler, ports.descriptors)
@@ -67,7 +72,7 @@ class Broker:
         self._processes: Processes = {"worker": worker, "network": network}
         self._stopping: StopSequence | None = None
         self._unclean_workers = 0
-        self._arena_regions: list[SharedRegion] = []
+        self._arena_regions: dict[str, list[SharedRegion]] = {}
         self._strands: list[Strand] = []
         self._channels = select.poll()
         self._scheduler.add(self)
@@ -76,13 +81,22 @@ class Broker:
     # The whole broker.
 
     def start(self) -> None:
-        self._scheduler.note("supervisor", "starts the broker")
+        self._scheduler.note(self._me, "starts the broker")
         self.on_start()
         self._stopping, self._unclean_workers = None, 0
         resources = take_resources(self.config)
-        self._arena_regions = [SharedRegion("arena", arena.size) for arena in resources.shared.arenas]
-        arenas = tuple(map(Arena, self._arena_regions))
-        self.resources = replace(resources, shared=replace(resources.shared, arenas=arenas))
+        shared = resources.shared
+        sizes = {"network": shared.arenas, "fetcher": shared.fetcher_arenas}
+        regions = {role: [SharedRegion("arena", each.size) for each in arenas] for role, arenas in sizes.items()}
+        self._arena_regions = regions
+        self.resources = replace(
+            resources,
+            shared=replace(
+                shared,
+                arenas=tuple(map(Arena, regions["network"])),
+                fetcher_arenas=tuple(map(Arena, regions["fetcher"])),
+            ),
+        )
         registry = self.resources.shared.registry
         registry.broker_state = enter(BrokerState.NOT_RUNNING, BrokerState.STARTING)
         if not all(self.resources.was_clean):
@@ -119,7 +133,7 @@ class Broker:
 
     def crash(self) -> None:
         """All processes at once; the machine stays up."""
-        self._scheduler.note("supervisor", "everybody dies at once")
+        self._scheduler.note(self._me, "everybody dies at once")
         for incarnation in list(self.incarnations.values()):
             self._end(incarnation)
         self._over()
@@ -128,7 +142,7 @@ class Broker:
         """SIGTERM."""
         if self._stopping is not None or self.resources is None:
             return
-        self._scheduler.note("supervisor", "stops the broker")
+        self._scheduler.note(self._me, "stops the broker")
         self.timers.clear()
         registry = self.resources.shared.registry
         for state in leaving(BrokerState(registry.broker_state)):
@@ -156,7 +170,7 @@ class Broker:
             self.was_clean = not self._unclean_workers
             if self.was_clean:
                 self._mark_clean(self.resources)
-            self._scheduler.note("supervisor", f"has stopped, {self._unclean_workers} workers were not clean")
+            self._scheduler.note(self._me, f"has stopped, {self._unclean_workers} workers were not clean")
             self._over()
 
     def _mark_clean(self, resources: Resources) -> None:
@@ -166,7 +180,7 @@ class Broker:
                 try:
                     directory.mark_clean_shutdown()
                 except StorageFailed as error:
-                    self._scheduler.note("supervisor", f"{directory.path.name} is not marked clean: {error}")
+                    self._scheduler.note(self._me, f"{directory.path.name} is not marked clean: {error}")
 
     def _killer(self, incarnation: Incarnation) -> Callable[[], None]:
         def kill() -> None:
@@ -180,7 +194,7 @@ class Broker:
         self.timers.clear()
         self.port.close()
         self.resources.close()
-        for region in self._arena_regions:
+        for region in chain.from_iterable(self._arena_regions.values()):
             region.close()
         self.resources, self._stopping = None, None
 
@@ -198,11 +212,11 @@ class Broker:
         ours, theirs = channel_pair()
         incarnation = Incarnation(key=key, channel=ours)
         shared = resources.shared
+        # The bookkeeping of its arena is what a forked process has for itself.
         if key.role == "network":
-            # The bookkeeping of the arena is what a forked process has for itself.
-            arenas = list(shared.arenas)
-            arenas[key.index] = Arena(self._arena_regions[key.index])
-            shared = replace(shared, arenas=tuple(arenas))
+            shared = replace(shared, arenas=self._with_own(shared.arenas, key))
+        elif key.role == "fetcher":
+            shared = replace(shared, fetcher_arenas=self._with_own(shared.fetcher_arenas, key))
         context = ChildContext(
             key=key,
             incarnation=self._registry.incarnation(key),
@@ -217,15 +231,22 @@ class Broker:
             log_directories=resources.log_directories,
             was_clean=resources.was_clean,
         )
-        name = f"{key}.{context.incarnation}"
+        name = f"{self.name}{key}.{context.incarnation}"
         incarnation.strand = Strand(
-            self._scheduler, name, lambda: live(incarnation, context, self.ports, self.port, self._processes)
+            self._scheduler,
+            name,
+            lambda: live(incarnation, context, self.ports, self.port, self._processes),
+            home=self,
         )
         self.incarnations[key] = incarnation
         self._strands.append(incarnation.strand)
         self._channels.register(incarnation.channel.fd, select.POLLIN)
-        self._scheduler.note("supervisor", f"begins {name}")
+        self._scheduler.note(self._me, f"begins {name}")
         self._scheduler.add(incarnation.strand)
+
+    def _with_own(self, arenas: Sequence[Arena], key: ProcessKey) -> tuple[Arena, ...]:
+        own = Arena(self._arena_regions[key.role][key.index])
+        return (*arenas[: key.index], own, *arenas[key.index + 1 :])
 
     def light_fuse(self, key: ProcessKey, joints: int) -> None:
         """It dies at so many more joints from now; at 0 at once, wherever it stands."""
@@ -300,7 +321,7 @@ class Broker:
             raise Violated(f"{strand.name} ended: this should not happen\n{text}")
         if not incarnation.was_killed and not (incarnation.is_stopped and self._stopping is not None):
             raise Violated(f"{strand.name} has ended without being told to")
-        self._scheduler.note("supervisor", f"{strand.name} has ended")
+        self._scheduler.note(self._me, f"{strand.name} has ended")
         self._unclean_workers += (
             incarnation.key.role == "worker" and self._stopping is not None and not incarnation.is_clean
         )
@@ -324,4 +345,4 @@ class Broker:
         try:
             incarnation.channel.send(message)
         except ChannelClosed:
-            self._scheduler.note("supervisor", f"can't tell {incarnation.key} any more")
+            self._scheduler.note(self._me, f"can't tell {incarnation.key} any more")

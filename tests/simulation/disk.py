@@ -62,10 +62,10 @@ class SimulatedDisk:
         finally:
             self._is_of_the_dead = False
 
-    def lose_power(self) -> None:
-        """Nobody has a file open any more."""
+    def lose_power(self, machine: str = "") -> None:
+        """Nobody there has a file open any more: `machine` is the folder of its disks."""
         assert self._cache is not None, "it has not remembered what is synced"
-        lost = self._cache.lose(self._scheduler.random)
+        lost = self._cache.lose(self._scheduler.random, machine)
         self._scheduler.note("disk", f"has lost its power, and {lost} bytes")
 
     def _trouble_at(self, fd: int) -> tuple[str, Trouble]:

@@ -10,6 +10,7 @@ from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.metrics.catalogue import GAUGE_INDEXES
 from kafkad.processes.cleaner import main as cleaner_main
 from kafkad.processes.controller import main as controller_main
+from kafkad.processes.fetcher import main as fetcher_main
 from kafkad.processes.network.shell import NetworkProcess
 from kafkad.processes.runtime.child import ChildContext
 from kafkad.processes.worker.shell import WorkerProcess
@@ -46,6 +47,8 @@ def live(incarnation: Incarnation, context: ChildContext, ports: Ports, port: Po
             controller_main(context)
         case "cleaner":
             cleaner_main(context)
+        case "fetcher":
+            fetcher_main(context)
         case role:
             if role == "network":
                 door = Door(port, incarnation.sockets.append)

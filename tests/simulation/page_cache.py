@@ -83,6 +83,7 @@ class PageCache:
 
     def opened(self, fd: int, path: str, *, is_new: bool) -> None:
         if os.path.isdir(path):
+            self._files.pop(fd, None)
             return
         directory, name = self._place(path)
         if is_new:
@@ -143,10 +144,11 @@ class PageCache:
             known = self._directories[folder] = _Directory(inode)
         return known, name
 
-    def lose(self, random: Random) -> int:
-        """Returns how many bytes are gone."""
+    def lose(self, random: Random, machine: str) -> int:
+        """What is below the folder `machine`. Returns how many bytes are gone."""
         lost = 0
-        for folder, directory in self._directories.items():
+        theirs = {at: each for at, each in self._directories.items() if at.startswith(machine)}
+        for folder, directory in theirs.items():
             if not os.path.isdir(folder) or os.stat(folder).st_ino != directory.inode:
                 continue
             left = random.choice(directory.states)
@@ -157,6 +159,6 @@ class PageCache:
                 content = file.after_loss(random)
                 lost -= len(content)
                 Path(folder, name).write_bytes(content)
-        self._directories.clear()
-        self._files.clear()
+        for folder in theirs:
+            del self._directories[folder]
         return lost

@@ -157,7 +157,7 @@ class Ports:
     def own(self, what: object, give_back: Callable[[], None]) -> None:
         owner = self.scheduler.current
         assert owner is not None, "only a process has belongings"
-        self._belongings.setdefault(owner, {})[what] = give_back
+        self._belongings.setdefault(owner.process, {})[what] = give_back
 
     def disown(self, what: object) -> None:
         for belongings in self._belongings.values():

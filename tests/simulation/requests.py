@@ -94,10 +94,12 @@ def _read_text(body: bytes, at: int) -> tuple[str, int]:
     return body[at + 2 : at + 2 + length].decode(), at + 2 + length
 
 
-def create_topic(name: str, partitions: int, configs: Mapping[str, str], correlation: int) -> bytes:
+def create_topic(
+    name: str, partitions: int, configs: Mapping[str, str], correlation: int, replication_factor: int = 1
+) -> bytes:
     """CreateTopics 2."""
     pairs = _array(_text(key) + _text(value) for key, value in configs.items())
-    row = _text(name) + _I32.pack(partitions) + _I16.pack(1) + _I32.pack(0) + pairs
+    row = _text(name) + _I32.pack(partitions) + _I16.pack(replication_factor) + _I32.pack(0) + pairs
     return framed(CREATE_TOPICS, 2, _array([row]) + _I32.pack(10_000) + b"\x00", correlation)
 
 

@@ -47,7 +47,7 @@ FAITHFUL = Mutation()
 
 
 @cache
-def _plugins() -> Plugins:
+def plugins() -> Plugins:
     return load_plugins(enabled=False)
 
 
@@ -65,7 +65,7 @@ class _Story(logging.Handler):
 
 
 @contextmanager
-def _told(scheduler: Scheduler) -> Iterator[None]:
+def told(scheduler: Scheduler) -> Iterator[None]:
     """The log goes into the story, and nowhere else."""
     logger, story = logging.getLogger("kafkad"), _Story(scheduler)
     before = logger.propagate, logger.level
@@ -101,11 +101,11 @@ class Run:
 
     def go(self) -> None:
         self.scheduler.note("-", str(self.shape))
-        with _told(self.scheduler), installed([*self._ports.patches(), *self._mutation.patches()]):
+        with told(self.scheduler), installed([*self._ports.patches(), *self._mutation.patches()]):
             broker = self.broker = Broker(
                 self._ports,
                 draw_config(self.scheduler.random, self.shape, self._folder, self._directories),
-                _plugins(),
+                plugins(),
                 worker=self._mutation.worker,
                 network=self._mutation.network,
             )

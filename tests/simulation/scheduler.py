@@ -5,7 +5,8 @@ done so far. There it may be made to pause, or die. Time stands still while anyb
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Protocol
 
@@ -58,8 +59,12 @@ _NOTHING = _Nothing()
 class Strand:
     """The flow of control of one incarnation of one process."""
 
-    def __init__(self, scheduler: "Scheduler", name: str, run: Callable[[], None]) -> None:
+    def __init__(self, scheduler: "Scheduler", name: str, run: Callable[[], None], *, home: object = None) -> None:
         self.name = name
+        self.home = home
+        """The broker that it is a part of."""
+        self.process = self
+        """A thread is a part of its process."""
         self.deadline_ns = 0
         self.fuse: int | None = None
         """At so many more joints it dies."""
@@ -223,6 +228,15 @@ class Scheduler:
             strand.sleep(_NOTHING, self.now_ns + delay_ms * MS)
         else:
             strand.pause()
+
+    @contextmanager
+    def unnoticed(self) -> Iterator[None]:
+        """What looks from outside passes no joint."""
+        current, self.current = self.current, None
+        try:
+            yield
+        finally:
+            self.current = current
 
     def is_last_joint(self) -> bool:
         """The next joint is the end of the strand that acts."""

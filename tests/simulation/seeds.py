@@ -3,10 +3,11 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from tests.simulation.run import FAITHFUL, Mutation, Run
 from tests.simulation.scheduler import Violated
@@ -16,6 +17,16 @@ MEMORY = "/dev/shm"
 TOLD_LINES = 150
 
 
+class Playable(Protocol):
+    """One seed of something."""
+
+    def go(self) -> None: ...
+    def story(self) -> str: ...
+
+
+Make = Callable[[int, Path], Playable]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A run that showed something that must not be."""
@@ -23,32 +34,50 @@ class Failure:
     seed: int
     what: str
     story: str
+    module: str
 
     def __str__(self) -> str:
         told = "\n".join(self.story.splitlines()[-TOLD_LINES:])
-        return f"{told}\nseed {self.seed}: {self.what}\nrepeat it with: python -m tests.simulation {self.seed}"
+        return f"{told}\nseed {self.seed}: {self.what}\nrepeat it with: python -m {self.module} {self.seed}"
 
 
 @contextmanager
-def _run(seed: int, mutation: Mutation) -> Iterator[Run]:
+def _run(seed: int, make: Make) -> Iterator[Playable]:
     folder = Path(tempfile.mkdtemp(prefix="kafkad-simulation-", dir=MEMORY if os.path.isdir(MEMORY) else None))
     try:
-        yield Run(seed, folder, mutation)
+        yield make(seed, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def play(seed: int, mutation: Mutation = FAITHFUL) -> Failure | None:
-    with _run(seed, mutation) as run:
+def failure_of(seed: int, make: Make, module: str) -> Failure | None:
+    with _run(seed, make) as run:
         try:
             run.go()
         except Violated as violated:
-            return Failure(seed=seed, what=str(violated), story=run.story())
+            return Failure(seed=seed, what=str(violated), story=run.story(), module=module)
     return None
+
+
+def play(seed: int, mutation: Mutation = FAITHFUL) -> Failure | None:
+    return failure_of(seed, lambda seed, folder: Run(seed, folder, mutation), "tests.simulation")
 
 
 def story(seed: int) -> str:
     """All that happened in a run that ends well."""
-    with _run(seed, FAITHFUL) as run:
+    with _run(seed, Run) as run:
         run.go()
         return run.story()
+
+
+def tell(arguments: list[str], play: Callable[[int], Failure | None]) -> int:
+    """What `python -m` of such runs does: each seed's story if it fails. Returns the exit code."""
+    code = 0
+    for text in arguments:
+        failure = play(int(text))
+        if failure is None:
+            print(f"seed {text}: nothing was violated", flush=True)
+        else:
+            print(f"{failure.story}\nseed {text}: {failure.what}", flush=True)
+        code = code or failure is not None
+    return int(code)

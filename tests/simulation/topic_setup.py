@@ -13,9 +13,17 @@ ALREADY_EXISTS, TIMED_OUT = 36, 7
 class TopicSetup(Client):
     """Creates `topics` (partitions and configuration by name)."""
 
-    def __init__(self, scheduler: Scheduler, port: Port, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        port: Port,
+        topics: Mapping[str, tuple[int, Mapping[str, str]]],
+        *,
+        replication_factor: int = 1,
+    ) -> None:
         super().__init__(scheduler, port, "setup")
         self._left = dict(topics)
+        self._replication_factor = replication_factor
 
     @property
     def is_done(self) -> bool:
@@ -36,4 +44,5 @@ class TopicSetup(Client):
                 raise Violated(f"topic {name} can't be created: error {error}")
             self.wake_in(1)
 
-        self.ask(f"create {name}", lambda at: requests.create_topic(name, partitions, configs, at), answered)
+        factor = self._replication_factor
+        self.ask(f"create {name}", lambda at: requests.create_topic(name, partitions, configs, at, factor), answered)

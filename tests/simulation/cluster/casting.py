@@ -1,0 +1,91 @@
+"""What a run of a cluster is made of, drawn from its seed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from kafkad.config import BrokerConfig, load
+from tests.simulation.cluster.ensemble import SESSION_TIMEOUT_MS
+from tests.simulation.requests import Partition
+
+TOPIC = "replicated"
+BROKERS = (1, 2, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterShape:
+    """How large and how rough it is."""
+
+    partitions: int
+    short_chance: float
+    pause_chance: float
+    slowness: float
+    faults: int
+    segment_bytes: int
+    producers: int
+    loses_power: bool
+
+    @classmethod
+    def draw(cls, random: Random) -> "ClusterShape":
+        return cls(
+            partitions=random.choice((1, 2)),
+            short_chance=random.choice((0.0, 0.0, 0.05)),
+            pause_chance=random.choice((0.0, 0.003, 0.01, 0.03)),
+            slowness=random.choice((0.0, 0.5, 0.9)),
+            faults=random.choice((2, 4, 6)),
+            segment_bytes=random.choice((2_500, 6_000, 130_000)),
+            producers=random.choice((1, 2)),
+            loses_power=random.random() < 0.5,
+        )
+
+    def all_partitions(self) -> list[Partition]:
+        return [(TOPIC, at) for at in range(self.partitions)]
+
+    def configs(self) -> dict[str, str]:
+        return {
+            "internal.segment.bytes": str(self.segment_bytes),
+            "index.interval.bytes": "200",
+            "min.insync.replicas": "2",
+        }
+
+
+def machine_of(folder: Path, broker_id: int) -> Path:
+    return folder / f"machine-{broker_id}"
+
+
+def port_of(broker_id: int) -> int:
+    """Nobody binds it; the same each time, as sets of addresses have an order."""
+    return 9090 + broker_id
+
+
+def draw_config(random: Random, folder: Path, broker_id: int) -> BrokerConfig:
+    machine = machine_of(folder, broker_id)
+    settings = {
+        "node.id": str(broker_id),
+        "zookeeper.connect": "ensemble:2181",
+        "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+        "listeners": f"PLAINTEXT://127.0.0.1:{port_of(broker_id)}",
+        "log.dirs": str(machine / "disk"),
+        "kafkad.runtime.dir": str(machine / "run"),
+        "kafkad.metrics.listener": "",
+        "kafkad.arena.bytes": str(1 << 20),
+        "kafkad.suspect.refused.ms": random.choice(("0", "500")),
+        "socket.request.max.bytes": str(1 << 19),
+        "num.network.threads": "1",
+        "num.io.threads": "1",
+        "num.replica.fetchers": random.choice(("1", "1", "2")),
+        "log.cleaner.enable": "false",
+        "default.replication.factor": "3",
+        "min.insync.replicas": "2",
+        "replica.fetch.response.max.bytes": str(1 << 18),
+        "replica.fetch.max.bytes": random.choice(("600", str(1 << 16))),
+        "replica.fetch.wait.max.ms": random.choice(("20", "400")),
+        "replica.fetch.backoff.ms": random.choice(("20", "300")),
+        "replica.lag.time.max.ms": random.choice(("800", "3000")),
+        "replica.socket.timeout.ms": "2000",
+        "replica.high.watermark.checkpoint.interval.ms": random.choice(("50", "2000")),
+        "log.initial.task.delay.ms": "10",
+        "log.flush.offset.checkpoint.interval.ms": random.choice(("20", "2000")),
+        "auto.leader.rebalance.enable": random.choice(("true", "false")),
+    }
+    return load(None, list(settings.items()), cores=2, environ={}, is_root=False)

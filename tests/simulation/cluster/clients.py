@@ -1,0 +1,76 @@
+"""Producers and consumers of a cluster: those of a single broker, which look for the leader of their partition.
+
+Each has one partition, so one connection is enough. It goes to whom the state in the ensemble names, or now and then to
+anybody; who says that another one leads is left.
+"""
+
+from collections.abc import Callable
+
+from tests.simulation.client import Client
+from tests.simulation.consumer import Consumer
+from tests.simulation.producer import Batch, Lane, Producer
+from tests.simulation.requests import FetchReply, Partition
+from tests.simulation.scheduler import MS, NS
+from tests.simulation.sockets import Port
+
+NOT_LEADER = (3, 5, 6)
+"""UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER."""
+REQUEST_TIMEOUT_NS = 4 * NS
+
+FindPort = Callable[[Partition], Port | None]
+"""Where to go for a partition; None while nobody is there."""
+
+
+class Routed(Client):
+    """Knows the way, and waits for no answer for ever: a broker may be cut off from the others."""
+
+    find_port: FindPort
+    home: Partition
+
+    def connect(self) -> None:
+        port = self.find_port(self.home)
+        if port is not None:
+            self._port = port
+            super().connect()
+
+    def act(self) -> None:
+        if self.open and self.scheduler.now_ns - self.open[0].sent_ns > REQUEST_TIMEOUT_NS:
+            self.note(f"has waited too long for the answer to {self.open[0].correlation}")
+            self.hang_up()
+        super().act()
+        if self.open:
+            self.wake_ns = min(self.wake_ns, self.open[0].sent_ns + REQUEST_TIMEOUT_NS + MS)
+
+
+class ClusterProducer(Routed, Producer):
+    """acks=all."""
+
+    def step(self) -> None:
+        if not self.is_connected and not self.is_done:
+            self.connect()
+            if not self.is_connected:
+                self.wake_in(50)
+                return
+        super().step()
+
+    def _settle(self, lane: Lane, batch: Batch, error: int, offset: int) -> None:
+        super()._settle(lane, batch, error, offset)
+        if error in NOT_LEADER and self.is_connected and not self.open:
+            self.hang_up()
+
+
+class ClusterConsumer(Routed, Consumer):
+    """What it has read stays, whoever leads; the high watermark of a new leader may be behind for a while."""
+
+    def step(self) -> None:
+        if not self.is_connected:
+            self.connect()
+            if not self.is_connected:
+                self.wake_in(50)
+                return
+        super().step()
+
+    def _fetched(self, reply: FetchReply, asked: dict[Partition, int], acknowledged: dict[Partition, int]) -> None:
+        super()._fetched(reply, asked, dict.fromkeys(acknowledged, 0))
+        if any(found.error in NOT_LEADER for found in reply.partitions.values()) and self.is_connected:
+            self.hang_up()

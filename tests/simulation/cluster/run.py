@@ -1,0 +1,231 @@
+"""One seed of a cluster: three brokers, their ensemble, clients and what goes wrong; then peace, and a last look."""
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafkad.core.controller.store import nodes
+from kafkad.wire.api_table import APIS, serve_cluster
+from tests.simulation.broker import Broker
+from tests.simulation.cluster.casting import BROKERS, TOPIC, ClusterShape, draw_config, machine_of, port_of
+from tests.simulation.cluster.clients import ClusterConsumer, ClusterProducer
+from tests.simulation.cluster.faults import ClusterFaults
+from tests.simulation.cluster.ports import ClusterPorts
+from tests.simulation.cluster.replicas import Replicas
+from tests.simulation.ports import Patch, installed
+from tests.simulation.producer import Delivery
+from tests.simulation.requests import Partition
+from tests.simulation.run import plugins, told
+from tests.simulation.scheduler import FOREVER, NS, Scheduler, Violated
+from tests.simulation.sockets import Port
+from tests.simulation.topic_setup import TopicSetup
+from tests.simulation.truth import Truth
+
+PATIENCE_NS = 120 * NS
+MOST_ROUNDS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMutation:
+    """Brokers that are wrong on purpose, in runs of a certain shape."""
+
+    patches: Callable[[], Sequence[Patch]] = tuple
+    shape: Callable[[ClusterShape], ClusterShape] = lambda shape: shape
+
+
+FAITHFUL = ClusterMutation()
+
+
+@contextmanager
+def _cluster_apis() -> Iterator[None]:
+    """As the supervisor of a broker in a cluster does before the fork; other tests have single brokers."""
+    before = dict(APIS)
+    serve_cluster()
+    try:
+        yield
+    finally:
+        APIS.clear()
+        APIS.update(before)
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """A collection closes what a dead process has left, at another moment each time."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class ClusterRun:
+    """Made from a seed; `go` raises `Violated`, `story` tells how it came to that."""
+
+    def __init__(self, seed: int, folder: Path, mutation: ClusterMutation = FAITHFUL) -> None:
+        self.scheduler = Scheduler(seed)
+        self.shape = mutation.shape(ClusterShape.draw(self.scheduler.random))
+        self.truth = Truth()
+        self._folder = folder
+        self._mutation = mutation
+        self._ports = ClusterPorts(self.scheduler, self._by_port)
+        self._ports.disk.short_chance = self.shape.short_chance
+        if self.shape.loses_power:
+            self._ports.disk.remember_what_is_synced()
+        self._brokers: list[Broker] = []
+        self._clients: list[ClusterProducer | ClusterConsumer] = []
+
+    def _by_port(self) -> dict[int, Broker]:
+        return {port_of(broker.config.node_id): broker for broker in self._brokers}
+
+    def go(self) -> None:
+        self.scheduler.note("-", str(self.shape))
+        patches = [*self._ports.patches(), *self._mutation.patches()]
+        with told(self.scheduler), _cluster_apis(), _without_collections(), installed(patches):
+            try:
+                self._play()
+            finally:
+                for client in self._clients:
+                    client.hang_up()
+                for broker in self._brokers:
+                    if broker.is_running:
+                        broker.crash()
+                self._ports.close()
+
+    def story(self) -> str:
+        """What happened, without what differs each time."""
+        return self.scheduler.story().replace(str(self._folder), "")
+
+    def _play(self) -> None:
+        for broker_id in BROKERS:
+            machine_of(self._folder, broker_id).mkdir()
+            config = draw_config(self.scheduler.random, self._folder, broker_id)
+            self._brokers.append(Broker(self._ports, config, plugins(), name=f"b{broker_id}/"))
+        replicas = Replicas(self._ports, self._brokers, self.shape.all_partitions(), self.truth)
+        self._ports.published = replicas.published
+        self._ports.ensemble.on_change = replicas.state_changed
+        self.truth.on_acknowledged = replicas.acknowledged
+        for broker in self._brokers:
+            broker.start()
+        self._until(lambda: len(self._registered()) == len(BROKERS), "all brokers are registered")
+        self._make_topic(replicas)
+        self._add_clients()
+        self._storm(replicas)
+        self._peace(replicas)
+        replicas.audit()
+        for producer in self._producers():
+            for partition in self.shape.all_partitions():
+                truth = self.truth.of(partition)
+                truth.check(0)
+                truth.check_once(producer.number, in_order=True)
+
+    def _registered(self) -> list[str]:
+        ensemble = self._ports.ensemble
+        return ensemble.children(nodes.BROKER_IDS)
+
+    def _producers(self) -> list[ClusterProducer]:
+        return [each for each in self._clients if isinstance(each, ClusterProducer)]
+
+    # The course of things.
+
+    def _round(self) -> None:
+        scheduler = self.scheduler
+        if scheduler.rounds > MOST_ROUNDS:
+            raise Violated(f"no end after {MOST_ROUNDS} rounds")
+        if scheduler.round():
+            return
+        next_ns = scheduler.next_deadline_ns()
+        if next_ns == FOREVER:
+            raise Violated("everybody sleeps for ever")
+        scheduler.now_ns = max(scheduler.now_ns, next_ns)
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        until_ns = self.scheduler.now_ns + PATIENCE_NS
+        while not condition():
+            if self.scheduler.now_ns > until_ns:
+                raise Violated(f"it did not happen that {what}")
+            self._round()
+
+    def _make_topic(self, replicas: Replicas) -> None:
+        port = self.scheduler.random.choice(self._brokers).port
+        topics = {TOPIC: (self.shape.partitions, self.shape.configs())}
+        setup = TopicSetup(self.scheduler, port, topics, replication_factor=len(BROKERS))
+        self.scheduler.add(setup)
+        self._until(lambda: setup.is_done and replicas.are_in_sync(), "the topic is created")
+        self.scheduler.remove(setup)
+        setup.hang_up()
+
+    def _add_clients(self) -> None:
+        random, shape = self.scheduler.random, self.shape
+        partitions = shape.all_partitions()
+        for number in range(shape.producers):
+            partition = random.choice(partitions)
+            producer = ClusterProducer(
+                self.scheduler,
+                self._brokers[0].port,
+                self.truth,
+                number=number,
+                partitions=[partition],
+                batches=random.choice((10, 20, 40)),
+                delivery=Delivery.EXACTLY_ONCE,
+                acks=-1,
+                largest_record=300,
+                short_chance=shape.short_chance,
+            )
+            producer.home = partition
+            self._clients.append(producer)
+        for partition in partitions:
+            consumer = ClusterConsumer(
+                self.scheduler,
+                self._brokers[0].port,
+                self.truth,
+                name=f"consumer-{partition[1]}",
+                partitions=[partition],
+                with_session=random.random() < 0.5,
+                max_wait_ms=random.choice((20, 100, 500)),
+                max_bytes=random.choice((200, 1 << 20)),
+                short_chance=shape.short_chance,
+            )
+            consumer.home = partition
+            self._clients.append(consumer)
+        for client in self._clients:
+            client.find_port = self._find_port
+            self.scheduler.add(client)
+
+    def _find_port(self, partition: Partition) -> Port | None:
+        """Of the leader, as far as one can know; now and then of anybody."""
+        random = self.scheduler.random
+        node = self._ports.ensemble.read(nodes.state_path(*partition))
+        leader = nodes.decode_state(node.data).leader if node is not None else -1
+        broker = self._brokers[leader - 1] if leader > 0 and random.random() < 0.8 else random.choice(self._brokers)
+        return broker.port if broker.is_running else None
+
+    def _storm(self, replicas: Replicas) -> None:
+        shape = self.shape
+        self.scheduler.pause_chance = shape.pause_chance
+        self.scheduler.shuffle_speeds(shape.slowness)
+        faults = ClusterFaults(
+            self._ports,
+            self._brokers,
+            replicas,
+            number=shape.faults,
+            slowness=shape.slowness,
+            loses_power=shape.loses_power,
+        )
+        while not faults.is_over:
+            self._round()
+        self.scheduler.note("-", "from here on there is peace")
+        faults.calm()
+
+    def _peace(self, replicas: Replicas) -> None:
+        self._until(lambda: all(broker.is_whole for broker in self._brokers), "all brokers are whole again")
+        for producer in self._producers():
+            self._until(lambda: producer.is_done, f"{producer.name} is done")  # noqa: B023
+        for consumer in self._clients:
+            if isinstance(consumer, ClusterConsumer):
+                consumer.is_calm = True
+                self._until(consumer.has_read_everything, f"{consumer.name} has read everything")
+        self._until(replicas.are_in_sync, "all replicas are in sync")
+        self._until(replicas.are_equal, "all replicas are equal")

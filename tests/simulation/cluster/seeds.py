@@ -1,0 +1,8 @@
+"""Runs of a cluster by number."""
+
+from tests.simulation.cluster.run import FAITHFUL, ClusterMutation, ClusterRun
+from tests.simulation.seeds import Failure, failure_of
+
+
+def play(seed: int, mutation: ClusterMutation = FAITHFUL) -> Failure | None:
+    return failure_of(seed, lambda seed, folder: ClusterRun(seed, folder, mutation), "tests.simulation.cluster")

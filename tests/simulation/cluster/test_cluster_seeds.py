@@ -1,0 +1,23 @@
+"""Whoever of three brokers dies, is cut off or forgets: nothing acknowledged is lost, doubled or reordered, and in the
+end all replicas are equal.
+
+KAFKAD_SIMULATION_SEEDS says how many seeds are played, KAFKAD_SIMULATION_FIRST which is the first.
+"""
+
+import os
+
+import pytest
+
+from tests.simulation.cluster.seeds import play
+
+SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "40"))
+FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
+AT_ONCE = 5
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, AT_ONCE))
+def test_a_cluster_keeps_its_promises_in_any_order_of_events(first: int) -> None:
+    for seed in range(first, min(first + AT_ONCE, FIRST + SEEDS)):
+        failure = play(seed)
+        if failure is not None:
+            pytest.fail(str(failure), pytrace=False)
