@@ -69,7 +69,6 @@ class Leader:
         self._complaints = Complaints()
         self._extent = _NOWHERE
         self._frame_length = 0
-        self._is_leaving = False
         self.is_starved = False
         """There was no room for an answer."""
 
@@ -79,9 +78,7 @@ class Leader:
             return
         before, self.destination = self.destination, destination
         if before is not None:
-            self._is_leaving = True
             self._connections.drop(before)
-            self._is_leaving = False
 
     def go_on(self, now_ms: int) -> None:
         """Ask owners and the leader what is to be asked now."""
@@ -147,7 +144,7 @@ class Leader:
                 raise MalformedRequest(f"there is no room for its answer of {self._frame_length} bytes")
             answer = decode_fetch(body, version, extent + self._frame_length - len(body))
         except MalformedRequest as error:
-            self._failed(str(error))
+            self._unreadable(str(error))
             return
         orders = self.fetcher.fetched(answer, now_ms)
         for owner, order in orders:
@@ -160,16 +157,20 @@ class Leader:
         try:
             rows = decode_list_offsets(body)
         except MalformedRequest as error:
-            self._failed(str(error))
+            self._unreadable(str(error))
             return
         for owner, order in self.fetcher.offsets_listed(rows, now_ms):
             self._deliver(owner, order, _NOWHERE)
         self._answered(now_ms)
 
-    def _failed(self, reason: str) -> None:
-        now_ms = monotonic_ms()
-        if not self._is_leaving and self._complaints.is_due(reason, now_ms):
+    def _unreadable(self, reason: str) -> None:
+        if self._complaints.is_due(reason, monotonic_ms()):
             log.warning("nothing is fetched from %s for a while: %s", self.destination, reason)
+        self._failed(reason)
+
+    def _failed(self, _reason: str) -> None:
+        """What is wrong with a connection is said by whoever makes it."""
+        now_ms = monotonic_ms()
         self.fetcher.failed(now_ms)
         self._answered(now_ms)
 

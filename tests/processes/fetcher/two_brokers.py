@@ -1,6 +1,6 @@
 """Two brokers in pieces: one leads a topic, the other follows it with a fetcher. Passes alternate in one thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
 
@@ -18,9 +18,9 @@ NAME = "followed"
 class Broker(Pieces):
     """Broker `node_id`; its own topic "t" is not replicated."""
 
-    def __init__(self, folder: Path, node_id: int) -> None:
-        settings = {"node.id": str(node_id), "replica.fetch.backoff.ms": "50", "replica.fetch.wait.max.ms": "20"}
-        super().__init__(folder, settings, partitions=1, in_cluster=True)
+    def __init__(self, folder: Path, node_id: int, settings: Mapping[str, str]) -> None:
+        own = {"node.id": str(node_id), "replica.fetch.backoff.ms": "50", "replica.fetch.wait.max.ms": "20"}
+        super().__init__(folder, {**own, **settings}, partitions=1, in_cluster=True)
 
     def start(self) -> None:
         self.begin(FETCHER)
@@ -38,8 +38,8 @@ class Broker(Pieces):
 class TwoBrokers:
     """Brokers 1 and 2; topic "followed" is led by broker 1."""
 
-    def __init__(self, folder: Path, partitions: int = 1) -> None:
-        self.brokers = [Broker(folder / str(node_id), node_id) for node_id in (1, 2)]
+    def __init__(self, folder: Path, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
+        self.brokers = [Broker(folder / str(node_id), node_id, settings or {}) for node_id in (1, 2)]
         self.leader, self.follower = self.brokers
         for broker in self.brokers:
             broker.start()
