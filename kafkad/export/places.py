@@ -64,14 +64,17 @@ class TableFolder:
     def remove(self, path: str) -> None:
         """Remove the file, if it is there."""
         try:
-            self._files.delete_file(f"{self.root}/{path}")
+            with self._failures("written"):
+                self._files.delete_file(f"{self.root}/{path}")
         except FileNotFoundError:
             return
 
     def remove_unfinished(self, run_id: str) -> None:
         """Remove the folder of unfinished files of a run that has ended."""
-        if self._files.get_file_info(f"{self.root}/{UNFINISHED}/{run_id}").type == pa.fs.FileType.Directory:
-            self._files.delete_dir(f"{self.root}/{UNFINISHED}/{run_id}")
+        unfinished = f"{self.root}/{UNFINISHED}/{run_id}"
+        with self._failures("written"):
+            if self._files.get_file_info(unfinished).type == pa.fs.FileType.Directory:
+                self._files.delete_dir(unfinished)
 
     def read(self, path: str) -> bytes:
         """Raises FileNotFoundError."""
@@ -133,13 +136,13 @@ class TableFolder:
         return ConditionalPuts(self.out, getattr(self._files, "region", ""))
 
     @contextmanager
-    def _failures(self) -> Iterator[None]:
+    def _failures(self, done: str = "read") -> Iterator[None]:
         try:
             yield
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise ExportFailed(f"{self.out} can't be read: {error}") from error
+            raise ExportFailed(f"{self.out} can't be {done}: {error}") from error
 
 
 def _sync(directory: str) -> None:

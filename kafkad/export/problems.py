@@ -1,5 +1,9 @@
 """What can't be exported, in one line for people."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.core.errors import ErrorCode
 
@@ -11,13 +15,15 @@ _NOT_NOW = frozenset(
     }
 )
 """Nobody answers, or who answers has just started."""
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+"""How libraries tell a terminal about colours."""
 
 
 class ExportFailed(Exception):
     """The export stops; what was committed before stays. One line, also of what libraries say in several."""
 
     def __init__(self, said: str) -> None:
-        super().__init__(" ".join(line.strip() for line in said.splitlines()))
+        super().__init__(" ".join(line.strip() for line in _COLOUR.sub("", said).splitlines()))
 
 
 class DataLost(ExportFailed):
@@ -41,6 +47,15 @@ class NotInstalled(ExportFailed):
 
     def __init__(self, extra: str, module: str) -> None:
         super().__init__(f"{module} is not installed: pip install 'kafkad[{extra}]'")
+
+
+@contextmanager
+def after_commit() -> Iterator[None]:
+    """What fails in the body changes nothing of the table any more."""
+    try:
+        yield
+    except ExportFailed as failed:
+        raise ExportFailed(f"the table has what was exported, but {failed}") from failed
 
 
 def not_answered(failed: BrokerCallFailed) -> ExportFailed:

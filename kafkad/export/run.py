@@ -16,7 +16,7 @@ from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.preparation import Prepared
-from kafkad.export.problems import ExportFailed, not_answered
+from kafkad.export.problems import ExportFailed, after_commit, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts
 from kafkad.export.reading.kept_files import keep_open
 from kafkad.export.schema import DEAD_LETTERS
@@ -68,8 +68,9 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
             prepared.dead_letters.sink, prepared.dead_letters.state, of_letters, prepared.facts.partitions
         )
     version, commit = commit_behind_others(sink, prepared.state, commit, prepared.facts.partitions)
-    for folder in _folders(wanted):
-        folder.remove_unfinished(prepared.run_id)
+    with after_commit():
+        for folder in _folders(wanted):
+            folder.remove_unfinished(prepared.run_id)
     ends = {**prepared.committed, **commit.ends}
     if prepared.has_broker:
         _show_progress(wanted, {**_of_this_run(prepared, ends), **commit.ends})

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Self
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafkad.export.places import UNFINISHED, TableFolder
+from kafkad.export.problems import ExportFailed
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.schema import RECORDS
 from kafkad.export.values.columns import VALUE, leaves
@@ -195,9 +197,15 @@ class _FileWriter:
         )
 
     def abandon(self) -> None:
-        """The task fails: what was written is nobody's."""
-        self._sink.close()
-        self._folder.remove(self._unfinished)
+        """The task fails: what was written is nobody's, and the reason is told already."""
+        with suppress(OSError, ValueError):
+            self._writer.close()
+        # Else its destructor tries once more, and prints a stack trace.
+        self._writer.is_open = False
+        with suppress(OSError):
+            self._sink.close()
+        with suppress(ExportFailed):
+            self._folder.remove(self._unfinished)
 
     def _flush(self) -> None:
         if self._pending:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
 
 BUCKET = "lake"
 
@@ -46,14 +47,68 @@ def settings(port: int) -> dict[str, str]:
 @contextmanager
 def forgetful(port: int) -> Iterator[int]:
     """The port of a store that ignores If-None-Match, and is otherwise the one at `port`."""
+    with _in_front(port, dropped="if-none-match") as its_port:
+        yield its_port
+
+
+class Refusal(NamedTuple):
+    """An answer of S3 to somebody whose credentials are not, or no longer, right."""
+
+    status: int
+    code: str
+
+
+EXPIRED = Refusal(400, "ExpiredToken")
+WITHDRAWN = Refusal(403, "InvalidAccessKeyId")
+
+
+class Credentials:
+    """They are good for the next requests, as many as `good_for`; after `lost_for` more they are good again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._refusal = EXPIRED
+        self.good_again()
+
+    def good_again(self) -> None:
+        self.lose(sys.maxsize, sys.maxsize, self._refusal)
+
+    def lose(self, good_for: int, lost_for: int, refusal: Refusal) -> None:
+        with self._lock:
+            self.asked = 0
+            self._good_for, self._lost_for, self._refusal = good_for, lost_for, refusal
+
+    def refusal(self) -> Refusal | None:
+        """Of a request that is made now."""
+        with self._lock:
+            number = self.asked
+            self.asked += 1
+        return self._refusal if self._good_for <= number < self._good_for + self._lost_for else None
+
+
+@contextmanager
+def asking_for(credentials: Credentials, port: int) -> Iterator[int]:
+    """The port of a store that wants them, and is otherwise the one at `port`."""
+    with _in_front(port, credentials=credentials) as its_port:
+        yield its_port
+
+
+@contextmanager
+def _in_front(port: int, *, dropped: str = "", credentials: Credentials | None = None) -> Iterator[int]:
+    """Forwards what is asked, without the header `dropped`."""
+    left_out = {dropped, "transfer-encoding"}
 
     class Forward(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def _forward(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = self._body()
+            refusal = None if credentials is None else credentials.refusal()
+            if refusal is not None:
+                self._refuse(refusal)
+                return
             asking = HTTPConnection("127.0.0.1", port)
-            kept = {name: each for name, each in self.headers.items() if name.lower() != "if-none-match"}
+            kept = {name: each for name, each in self.headers.items() if name.lower() not in left_out}
             asking.request(self.command, self.path, body, kept)
             answer = asking.getresponse()
             content = answer.read()
@@ -68,10 +123,36 @@ def forgetful(port: int) -> Iterator[int]:
 
         do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _forward
 
+        def _body(self) -> bytes:
+            if self.headers.get("Transfer-Encoding") != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            parts = []
+            while size := int(self.rfile.readline(), 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            while self.rfile.readline().strip():
+                pass
+            return b"".join(parts)
+
+        def _refuse(self, refusal: Refusal) -> None:
+            said = f"<Error><Code>{refusal.code}</Code><Message>These are not, or no longer, right.</Message></Error>"
+            content = b"" if self.command == "HEAD" else said.encode()
+            self.send_response(refusal.status)
+            self.send_header("Content-Type", "application/xml")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Forward)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            # Who has heard enough closes the connection.
+            if not isinstance(sys.exc_info()[1], ConnectionError):
+                super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+    server = Server(("127.0.0.1", 0), Forward)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any
@@ -17,7 +18,7 @@ from uuid import UUID
 
 from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
+from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
 from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import remove, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
@@ -48,10 +49,14 @@ class DeltaSink:
         self._table: DeltaTable | None = None
 
     def state(self, partitions: Iterable[int]) -> TableState:
-        if not DeltaTable.is_deltatable(self._folder.out):
+        table = self._table = self._load()
+        if table is None:
             check_strangers(self._folder, "delta")
             return TableState(None, None, None, {}, -1)
-        table = self._table = DeltaTable(self._folder.out)
+        with self._reading():
+            return self._state(table, partitions)
+
+    def _state(self, table: DeltaTable, partitions: Iterable[int]) -> TableState:
         identity = table.metadata().configuration.get(_IDENTITY)
         if identity is None:
             raise ExportFailed(f"{self._folder.out} is a Delta table that no export has made")
@@ -99,9 +104,11 @@ class DeltaSink:
             raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile: {error}") from error
         except (DeltaError, OSError) as error:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {error}") from error
-        table.update_incremental()
-        if merges:
-            remove(self._folder, commit.files)
+        with after_commit():
+            with self._reading():
+                table.update_incremental()
+            if merges:
+                remove(self._folder, commit.files)
         return table.version()
 
     def _merge(self, table: DeltaTable, commit: Commit, properties: CommitProperties) -> bool:
@@ -125,32 +132,36 @@ class DeltaSink:
         return table.version() > before
 
     def files(self) -> list[str]:
-        if not DeltaTable.is_deltatable(self._folder.out):
+        table = self._load()
+        if table is None:
             return []
-        actions = pa.table(DeltaTable(self._folder.out).get_add_actions())
+        with self._reading():
+            actions = pa.table(table.get_add_actions())
         return sorted(actions.column("path").to_pylist())
 
     def kept(self, older_than_s: float) -> set[str]:
-        if not DeltaTable.is_deltatable(self._folder.out):
+        table = self._load()
+        if table is None:
             return set()
-        table = DeltaTable(self._folder.out)
-        replaced = _replaced(table, 0) - _replaced(table, ceil(older_than_s / _HOUR_S))
+        with self._reading():
+            replaced = _replaced(table, 0) - _replaced(table, ceil(older_than_s / _HOUR_S))
         return {*self.files(), *replaced}
 
     def merge_small(self, merging: Merging) -> Merged:
         """Its library does not see that another merge has replaced the same files meanwhile, and has their rows twice
         then. So this commit is made here, of the version behind one that has all of them.
         """
-        if not DeltaTable.is_deltatable(self._folder.out) or not self._may_publish():
+        table = self._table or self._load()
+        if table is None or not self._may_publish():
             return Merged(0, 0)
-        table = self._table or DeltaTable(self._folder.out)
-        if not is_of_export(table):
-            raise ExportFailed(f"{self._folder.out} is a Delta table that no export has made")
-        groups = list(small_files(_known_files(table), merging.target_file_bytes))
-        if not groups or not _is_plain(table):
-            return Merged(0, 0)
+        with self._reading():
+            if not is_of_export(table):
+                raise ExportFailed(f"{self._folder.out} is a Delta table that no export has made")
+            groups = list(small_files(_known_files(table), merging.target_file_bytes))
+            if not groups or not _is_plain(table):
+                return Merged(0, 0)
+            layout = self._layout(table, merging)
         self.check_store()
-        layout = self._layout(table, merging)
         new: list[WrittenFile] = []
         is_unused = True
         try:
@@ -172,9 +183,23 @@ class DeltaSink:
         content = _replacement(replaced, new)
         paths = {file.path for file in replaced}
         while not self._folder.publish(f"_delta_log/{table.version() + 1:020d}.json", content):
-            table = DeltaTable(self._folder.out)
-            if not _is_plain(table) or not paths <= {file.path for file in _known_files(table)}:
+            with self._reading():
+                table = DeltaTable(self._folder.out)
+                is_as_before = _is_plain(table) and paths <= {file.path for file in _known_files(table)}
+            if not is_as_before:
                 raise AnotherExport(f"{self._folder.out}: somebody else has replaced its files meanwhile")
+
+    def _load(self) -> DeltaTable | None:
+        """None: there is no table."""
+        with self._reading():
+            return DeltaTable(self._folder.out) if DeltaTable.is_deltatable(self._folder.out) else None
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (DeltaError, OSError) as error:
+            raise ExportFailed(f"{self._folder.out} can't be read: {error}") from error
 
     def _may_publish(self) -> bool:
         """Whether commits are decided by who creates a file, on a disk or in S3."""
@@ -224,7 +249,7 @@ class DeltaSink:
                 raise_if_key_not_exists=False,
             )
         except (DeltaError, OSError) as error:
-            if not DeltaTable.is_deltatable(self._folder.out):
+            if self._load() is None:
                 raise ExportFailed(f"{self._folder.out} could not be made: {error}") from error
             raise AnotherExport(f"{self._folder.out}: another export makes this table: {error}") from error
 

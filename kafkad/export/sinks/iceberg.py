@@ -15,7 +15,7 @@ from uuid import UUID
 
 from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled
+from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
 from kafkad.export.sinks.rewriting import changed_partitions, fitted, remove, rewrite
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
@@ -99,7 +99,8 @@ class IcebergSink:
         except _FAULTS as error:
             raise ExportFailed(f"{self._folder.out} could not be committed to: {_reason(error)}") from error
         self._table = table
-        remove(self._folder, set(commit.files) - set(files))
+        with after_commit():
+            remove(self._folder, set(commit.files) - set(files))
         return len(table.metadata.snapshots)
 
     def _replace(self, transaction: Transaction, commit: Commit) -> list[WrittenFile]:
@@ -118,7 +119,10 @@ class IcebergSink:
         table = self._load()
         if table is None:
             return []
-        paths = [task.file.file_path for task in table.scan().plan_files()]
+        try:
+            paths = [task.file.file_path for task in table.scan().plan_files()]
+        except _FAULTS as error:
+            raise ExportFailed(f"{self._folder.out} can't be read: {_reason(error)}") from error
         return sorted(path.removeprefix("file://").removeprefix(f"{self._location}/") for path in paths)
 
     def kept(self, older_than_s: float) -> set[str]:

@@ -8,6 +8,7 @@ of their offsets holds for what becomes of them.
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -69,7 +70,8 @@ def merge(folder: TableFolder, layout: Layout, group: Sequence[KnownFile]) -> Wr
         raise ExportFailed(f"{folder.out} can't be written: {error}") from error
     finally:
         writer.abandon()
-        folder.remove_unfinished(layout.run_id)
+        with suppress(ExportFailed):
+            folder.remove_unfinished(layout.run_id)
 
 
 def new_run_id() -> str:

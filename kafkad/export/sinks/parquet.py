@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
-from kafkad.export.problems import AnotherExport, ExportFailed
+from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
@@ -73,7 +73,8 @@ class ParquetSink:
         if not self._folder.publish(_manifest(version), json.dumps(content).encode()):
             remove(self._folder, set(new) - set(commit.files))
             raise AnotherExport(f"{self._folder.out}: another export has committed meanwhile")
-        remove(self._folder, set(commit.files) - set(new))
+        with after_commit():
+            remove(self._folder, set(commit.files) - set(new))
         return version
 
     def files(self) -> list[str]:

@@ -4,6 +4,7 @@ written anew, with what they had. The commit then replaces the ones by the other
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 
 import pyarrow as pa
@@ -56,7 +57,8 @@ def rewrite(folder: TableFolder, commit: Commit, partition: int, before: Iterabl
         raise ExportFailed(f"{folder.out} can't be written: {error}") from error
     finally:
         writer.abandon()
-        folder.remove_unfinished(layout.run_id)
+        with suppress(ExportFailed):
+            folder.remove_unfinished(layout.run_id)
 
 
 def remove(folder: TableFolder, files: Iterable[WrittenFile]) -> None:
