@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +34,7 @@ CHECKOUT = Path(__file__).parents[2]
 TOPIC = "orders"
 PARTITIONS = 3
 WITHIN_S = 300.0
-_MARK = "KAFKAD_EXPORT_KILLS"
+_MARK = "KAFKAD_EXPORT_OF_RUN"
 _BEFORE_KILL_S = (0.0, 3.0)
 _WORDS = {
     "driver": ("kafkad", "export"),
@@ -178,7 +178,8 @@ class Exporter:
             self._running.terminate()
             self._running.wait(WITHIN_S)
         for process, _ in self._all():
-            os.kill(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         eventually(lambda: not self._all(), within=60, what="every process of the export is gone")
 
     def tail(self) -> str:
@@ -246,8 +247,9 @@ def _kill_one(broker: Kafkad, exporter: Exporter, engine: str, chance: random.Ra
         time.sleep(0.002)
     time.sleep(chance.choice([0.0, 0.0, 0.05, 0.3]))
     process = chance.choice(found)
-    if is_alive(process):
-        os.kill(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        if is_alive(process):
+            os.kill(process.pid, signal.SIGKILL)
     return victim
 
 
