@@ -1,11 +1,11 @@
-"""An export that is killed at every line of its commit: `python -m tests.export.crash_points KIND FOLDER [STEP]`.
+"""An export that is killed at every line: `python -m tests.export.crash_points KIND FOLDER [STEP]`.
 
 KIND is that of the table; parquet-s3 is one in an object store, and parquet-latest one of the latest of each key.
 
-For each line (or each STEPth) of the code that commits, as far as it is ours or the catalog's: a process runs an export
-and kills itself there; another one looks at the table, which has to be as before or as after the commit, and runs the
-export again. This is done for the first commit of a table and for the second one, each with dead letters. Prints how
-many such lines there were.
+For each line (or each STEPth) of the code that asks the table, plans, writes files and commits, as far as it is ours or
+the catalog's: a process runs an export and kills itself there; another one looks at the table, which has to be as
+before or as after the commit, and runs the export again. This is done for the first commit of a table and the second,
+each with dead letters. Prints how many such lines there were.
 """
 
 import os
@@ -39,6 +39,8 @@ from tests.export.reading.test_log_directories import checkpoint, partition
 
 _FIRST, _SECOND = 6, 12
 _WATCHED = (
+    *("/kafkad/export/preparation.py", "/kafkad/export/ranges.py"),
+    *("/kafkad/export/task.py", "/kafkad/export/latest.py", "/kafkad/export/writing.py"),
     *("/kafkad/export/sinks/", "/kafkad/export/run.py", "/kafkad/export/places.py"),
     *("/kafkad/export/conditional_puts.py", "/pyiceberg/catalog/sql.py"),
 )
@@ -48,7 +50,7 @@ _SURVIVED, _FAILED = 0, 1
 
 
 class Points:
-    """Kills this process at the so-manieth line of the commit; a line counts when it is first reached."""
+    """Kills this process at the so-manieth line; a line counts when it is first reached."""
 
     def __init__(self, deadly: int) -> None:
         self._deadly = deadly
@@ -78,22 +80,27 @@ def wanted(kind: str, folder: Path, number: int) -> Wanted:
         source="files",
         log_dirs=(str(folder / "log"),),
         format=kind.removesuffix(IN_S3).removesuffix(LATEST),
+        catalog=f"sqlite:///{folder}/catalog-{number}.db" if kind == f"iceberg{IN_S3}" else "",
         keeps=KEEP_LATEST if kind.endswith(LATEST) else KEEP_ALL,
         values=None if kind.endswith(LATEST) else ValueFormat(kind="json", schema=schema),
     )
 
 
 def export(asked: Wanted, deadly: int | None) -> None:
+    if deadly is not None:
+        Points(deadly).watch()
+    _export(asked)
+
+
+def _export(asked: Wanted) -> None:
     sink = open_sink(asked)
     prepared = prepare(asked, sink)
+    carry_out(prepared, sink, _run_tasks, lambda _file: None)
 
-    def run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
-        for task in tasks:
-            yield from run_task(task)
-        if deadly is not None:
-            Points(deadly).watch()
 
-    carry_out(prepared, sink, run_tasks, lambda _file: None)
+def _run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
+    for task in tasks:
+        yield from run_task(task)
 
 
 def offsets(out: str, sink: Sink) -> list[int]:
