@@ -1,7 +1,7 @@
 """A process that dies before one of its changes of names in real directories: what comes after it does not happen."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,12 +14,12 @@ class Died(Exception):
 
 
 class MortalProcess:
-    """From now on dies before the change after so many, in all threads."""
+    """From now on dies before the change after so many, in all threads; `names` are the functions of `os` that count."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, changes: int) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, changes: int, names: Sequence[str] = CHANGES) -> None:
         self.is_dead = False
         self._left = changes
-        for name in CHANGES:
+        for name in names:
             patch.setattr(os, name, self._watched(getattr(os, name)))
 
     def _watched(self, change: Callable[..., Any]) -> Callable[..., Any]:
