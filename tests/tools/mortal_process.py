@@ -14,7 +14,7 @@ class Died(Exception):
 
 
 class MortalProcess:
-    """From now on dies before the change after so many, in all threads; `names` are the functions of `os` that count."""
+    """From now on dies before the change after so many, in all threads; `names` are the calls of `os` that count."""
 
     def __init__(self, patch: pytest.MonkeyPatch, changes: int, names: Sequence[str] = CHANGES) -> None:
         self.is_dead = False
