@@ -4,7 +4,7 @@ import random
 import struct
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,13 +70,19 @@ class Counts:
         self._consumer.close()
 
 
-def write_lines(bootstrap: str, topic: str, chosen: random.Random, count: int) -> Counter[str]:
+def write_lines(
+    bootstrap: str, topic: str, chosen: random.Random, count: int, meanwhile: Callable[[], None] | None = None
+) -> Counter[str]:
+    """Returns when all are acknowledged; `meanwhile` is called before that."""
     written: Counter[str] = Counter()
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
     for number in range(count):
         words = chosen.choices(_WORDS, k=5)
         written.update(words)
         producer.produce(topic, " ".join(words), key=str(number))
+        if number == count // 2 and meanwhile is not None:
+            producer.poll(0)
+            meanwhile()
     assert producer.flush(60) == 0
     return written
 
