@@ -58,7 +58,7 @@ class HandedRequests:
         self._is_connected = is_connected
         self._queue: deque[Generator[None, None, None]] = deque()
         """The first is under way."""
-        self._configs: Configs | None = None
+        self._configs: Configs = {}
         """What was read for the first request."""
         self._is_reading = False
         self._is_read_due = False
@@ -102,10 +102,10 @@ class HandedRequests:
         if isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest):
             missing = self._hosting.unknown_topics(request)
             while missing.difference(configs):
-                self._configs, self._is_reading = None, True
+                self._configs, self._is_reading = {}, True
                 self._read_configs(missing, self._read)
                 yield
-                configs = self._configs or {}
+                configs = self._configs
         responses = []
         for part in parts_of(request):
             responses.append(self._carried_out(part, configs))
