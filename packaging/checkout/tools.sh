@@ -25,7 +25,8 @@ packages_of() {
         spark) echo "$java" ;;
         package)
             echo "buildah build-essential debhelper dh-python fakeroot git iproute2 kcat lintian make mmdebstrap pipx" \
-                "po-debconf procps python3 python3-dev python3-pip python3-setuptools python3-venv python3-wheel systemd-container"
+                "po-debconf procps python3 python3-dev python3-pip python3-setuptools python3-venv python3-wheel systemd-container" \
+                "default-jre-headless zookeeper"
             ;;
         *)
             say "there are no tests $1: unit, types, lint, daemon, chaos, compat, spark, package and native-unit and so on are there"

@@ -1,8 +1,8 @@
 """A producer that goes on whatever happens to the broker, and judges the log at the end.
 
-`python -m tests.package.load PORT`: says `producing` when the first records are acknowledged, produces until its
-standard input ends, waits for every answer, and compares what it was told with the log. Exit code 0 if nothing is
-lost, doubled or out of order.
+`python -m tests.package.load PORT...` (those of all brokers of a cluster, all get replicas): says `producing` when
+the first records are acknowledged, produces until its standard input ends, waits for every answer, and compares what it
+was told with the log. Exit code 0 if nothing is lost, doubled or out of order.
 """
 
 import random
@@ -17,10 +17,10 @@ TOPIC = "load"
 _FLUSH_S = 60.0
 
 
-def main(port: int) -> None:
-    bootstrap = f"127.0.0.1:{port}"
-    with BrokerClient(bootstrap) as client:
-        client.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=1, configs={})
+def main(ports: list[int]) -> None:
+    bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
+    with BrokerClient(f"127.0.0.1:{ports[0]}") as client:
+        client.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=len(ports), configs={})
     ledger = Ledger()
     seed = random.Random(4)
     producer = IdempotentProducer(seed, bootstrap, TOPIC, ledger)
@@ -36,4 +36,4 @@ def main(port: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main([int(port) for port in sys.argv[1:]])

@@ -1,0 +1,63 @@
+"""Three instances of the service on Debian's ZooKeeper, made as docs/cluster.md prints it after `apt install`."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bench.brokers.processes import eventually
+from bench.brokers.zookeeper import ZookeeperServer
+from tests.package.companion import Companion
+from tests.package.load import TOPIC
+from tests.package.machine import CHECKOUT, Machine
+
+SECTION = re.search(
+    r"## Three brokers on one host\n.*?```sh\n(.*?)```", (CHECKOUT / "docs/cluster.md").read_text(), re.DOTALL
+)
+assert SECTION is not None
+PRINTED = SECTION[1].partition("apt install zookeeperd\n")[2]
+BROKERS = {"1": 9093, "2": 9094, "3": 9095}
+"""The ports by instance."""
+
+
+@contextmanager
+def serving_zookeeper(machine: Machine, folder: Path) -> Iterator[str]:
+    """Debian's, of this machine and in the other's network, which has no way to a mirror. The brokers wait for it."""
+    server = ZookeeperServer(folder, on_host=machine.beside(), members="\n")
+    try:
+        yield server.hosts
+    finally:
+        server.stop()
+
+
+def in_sync(machine: Machine, port: int) -> list[set[str]]:
+    """By partition of the load."""
+    said = machine.run(f"kafkad topics describe {TOPIC} --bootstrap-server 127.0.0.1:{port}")
+    return [set(each.split(",")) for each in re.findall(r"Isr: (\S*)", said)]
+
+
+@pytest.mark.timeout(900)
+def test_rolling_restart_of_three_instances_under_load_loses_nothing(machine: Machine, tmp_path: Path) -> None:
+    with serving_zookeeper(machine, tmp_path) as hosts:
+        check_rolling_restart(machine, PRINTED.replace("127.0.0.1:2181", hosts))
+
+
+def check_rolling_restart(machine: Machine, printed: str) -> None:
+    machine.run(printed, within=300)
+    ports = [str(port) for port in BROKERS.values()]
+    with Companion(machine, "tests.package.load", *ports, first="producing") as load:
+        for name, port in BROKERS.items():
+            pid = machine.main_pid(f"kafkad@{name}")
+            machine.run(f"systemctl restart kafkad@{name}", within=300)
+            assert machine.main_pid(f"kafkad@{name}") != pid
+            eventually(
+                lambda port=port: all(each == BROKERS.keys() for each in in_sync(machine, port)),  # type: ignore[misc]
+                within=120,
+                what=f"all replicas are in sync after the restart of kafkad@{name}",
+            )
+        assert load.end().endswith("records")
+    for name in BROKERS:
+        assert machine.show("NRestarts", f"kafkad@{name}") == "0"
+    assert machine.is_active(), "the single broker has no part in it"
