@@ -1,6 +1,8 @@
 """Which parts of the arena are lent to the owners of logs, until they say that the records are in the log?
 
-An owner performs appends in the order in which it gets them, so its answers give parts back in this order.
+An owner performs appends in the order in which it gets them, so its answers give parts back in this order. One that
+waits for a sync may be overtaken by later ones: what is given back then is older than what was answered, so that it was
+performed as well.
 """
 
 from collections import deque

@@ -109,7 +109,7 @@ def test_a_log_that_begins_within_a_batch_of_its_leader_is_followed(brokers: Two
     client.send(produce({(NAME, 0): batch(5)}))
     brokers.run(lambda: client.replies, "a reply comes")
     assert read_produced(client.replies.pop(0)[1])[NAME, 0].error == 0
-    client.send(delete_records(NAME, 0, 3))
+    client.send(delete_records(NAME, 0, 3, timeout_ms=100))
     brokers.run(lambda: client.replies, "the records are deleted")
     client.replies.clear()
     brokers.follower.begin(FETCHER)
