@@ -186,8 +186,8 @@ class FrameReader:
             if waits or (unread.is_over and unread.must_wait(connection, api_key)):
                 self._keep_waiting(connection, bytes(view[at:end]))
                 return True
-            begun += api_key != PRODUCE
-            if begun > 1 and api_key != PRODUCE and has_had_its_turn(begun, at - start + connection.out_bytes):
+            begun += 1
+            if has_had_its_turn(begun, at - start + connection.out_bytes, is_produce=api_key == PRODUCE):
                 self.next_pass[connection] = None
                 self._keep_waiting(connection, bytes(view[at:end]))
                 return True

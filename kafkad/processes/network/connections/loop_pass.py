@@ -5,16 +5,21 @@ from kafkad.processes.network.connections.connection import Connection
 PASS_BYTES = 1 << 20
 """Bytes that are received from one connection in one pass."""
 REQUESTS_OF_A_PASS = 32
-"""Requests of one piece that are started; a Produce costs less and does not count."""
+"""Requests of one piece that are started."""
+PRODUCES_OF_A_PASS = 8
+"""The same of a Produce: more than clients that keep to their order have under way. After one that closes its
+connection (acks=0) the worker gets no more than these."""
 WORK_OF_A_PASS_BYTES = 8 * 1024
 """Bytes of requests and replies after which no further request is started."""
 TURNS_OF_A_PASS = 8
 """Connections that gave way and are continued in one pass: newcomers do not wait for all of them."""
 
 
-def has_had_its_turn(begun: int, worked_bytes: int) -> bool:
+def has_had_its_turn(begun: int, worked_bytes: int, *, is_produce: bool) -> bool:
     """Whether the `begun`-th request waits for the next pass; `worked_bytes` counts earlier requests and replies."""
-    return begun > REQUESTS_OF_A_PASS or worked_bytes > WORK_OF_A_PASS_BYTES
+    if is_produce:
+        return begun > PRODUCES_OF_A_PASS
+    return begun > REQUESTS_OF_A_PASS or (begun > 1 and worked_bytes > WORK_OF_A_PASS_BYTES)
 
 
 class ReadyConnections:

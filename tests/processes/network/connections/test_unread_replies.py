@@ -3,10 +3,21 @@
 import pytest
 
 from kafkad.core.controller.deltas import TopicCreated
+from kafkad.core.metrics.catalogue import request_index
 from kafkad.processes.network.connections.connection import OUT_LIMIT_BYTES, Connection
-from kafkad.processes.network.connections.loop_pass import REQUESTS_OF_A_PASS
+from kafkad.processes.network.connections.loop_pass import PRODUCES_OF_A_PASS, REQUESTS_OF_A_PASS
 from tests.processes.pieces import NETWORK, TOPIC, Client, Pieces
-from tests.tools.raw_requests import METADATA, api_versions, batch, fetch, framed, metadata, produce, read_produced
+from tests.tools.raw_requests import (
+    METADATA,
+    PRODUCE,
+    api_versions,
+    batch,
+    fetch,
+    framed,
+    metadata,
+    produce,
+    read_produced,
+)
 
 LIMIT = 1 << 20
 BIG = "big"
@@ -104,3 +115,29 @@ def test_who_sends_many_requests_at_once_lets_others_go_first(pieces: Pieces) ->
     assert len(client.replies) < count
     pieces.run(lambda: len(client.replies) == count, "all are answered")
     assert [number for number, _ in client.replies] == list(range(count))
+
+
+def test_who_sends_many_produce_requests_at_once_lets_others_go_first(pieces: Pieces) -> None:
+    client, other = pieces.connect(), pieces.connect()
+    begun = pieces.network.request_handlers.produce
+    count = 5 * PRODUCES_OF_A_PASS
+    client.send(b"".join(produce({(TOPIC, 0): batch()}, correlation=at) for at in range(count)))
+    for passes in range(1, 4):
+        pieces.turn(NETWORK)
+        assert 0 < len(begun) <= (passes + 1) * PRODUCES_OF_A_PASS
+    other.ask(api_versions())
+    assert len(begun) < count
+    pieces.run(lambda: len(client.replies) == count, "all are answered")
+    assert [number for number, _ in client.replies] == list(range(count))
+    assert pieces.published().hw_offset == count
+
+
+def test_of_a_client_whose_record_is_refused_no_further_ones_are_read(pieces: Pieces) -> None:
+    """With acks=0 its connection is closed; what it has sent in one go was handed over to the worker as a whole."""
+    client = pieces.connect()
+    damaged = bytearray(batch())
+    damaged[-1] ^= 1
+    client.send(produce({(TOPIC, 0): bytes(damaged)}, acks=0) * 100)
+    counted = request_index(PRODUCE, 7)
+    pieces.run(lambda: client.is_closed, "its connection is closed")
+    assert 0 < pieces.network.clients._block[counted] <= 3 * PRODUCES_OF_A_PASS
