@@ -238,8 +238,9 @@ class Partitions:
             if row.owned.log_dir == log_dir:
                 row.due_ms = self._look_due_ms = 0
 
-    def _set_aside(self, row: _DeletedPartition, now_ms: int) -> None:
-        """Free its name by renaming the directory. If the partition was not loaded yet, only its name is known.
+    def _set_aside(self, row: _DeletedPartition, now_ms: int) -> Path | None:
+        """Free its name by renaming the directory; None if that can't be done yet. If the partition was not loaded yet,
+        only its name is known.
 
         Until that is done the deletion is not over: a directory whose topic is forgotten would be taken over by the
         next start.
@@ -256,8 +257,8 @@ class Partitions:
             if not row.again_ms:
                 log.error("%s was deleted, its directory can't be renamed yet: %s", owned.name, error)
             row.again_ms = now_ms + RENAME_AGAIN_MS
-            return
-        row.directory = leaving
+            return None
+        return leaving
 
     @property
     def removal_due_ms(self) -> int | None:
@@ -297,7 +298,7 @@ class Partitions:
         """False when it has left."""
         if row.directory is None and row.owned.log_dir >= 0:
             if row.again_ms <= now_ms:
-                self._set_aside(row, now_ms)
+                row.directory = self._set_aside(row, now_ms)
             if row.directory is None:
                 return True
         if row.slot >= 0 and self._registry.is_grace_over(row.marks):
