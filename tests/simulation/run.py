@@ -20,14 +20,14 @@ from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants
 from tests.simulation.ports import Patch, Ports, installed
 from tests.simulation.producer import Delivery
-from tests.simulation.scheduler import FOREVER, MS, NS, Scheduler, Violated
+from tests.simulation.rounds import Rounds
+from tests.simulation.scheduler import MS, NS, Scheduler, Violated
 from tests.simulation.topic_setup import TopicSetup
 from tests.simulation.transactions import Ledger
 from tests.simulation.truth import Truth
 
 QUIET_NS = 100 * MS
 """When everybody sleeps for so long, nothing is under way, and nobody looks again in a moment."""
-PATIENCE_NS = 120 * NS
 MOST_ROUNDS = 60_000
 POWER_FAILS_EACH = 4
 """In so many seeds one has a machine that loses its power."""
@@ -80,11 +80,11 @@ def told(scheduler: Scheduler) -> Iterator[None]:
         logger.setLevel(before[1])
 
 
-class Run:
+class Run(Rounds):
     """Made from a seed; `go` raises `Violated`, `scheduler.story()` tells how it came to that."""
 
     def __init__(self, seed: int, folder: Path, mutation: Mutation = FAITHFUL) -> None:
-        self.scheduler = Scheduler(seed)
+        super().__init__(seed, MOST_ROUNDS)
         shape = replace(Shape.draw(self.scheduler.random), loses_power=seed % POWER_FAILS_EACH == 0)
         self.shape = mutation.shape(shape)
         self.truth = Truth(CompactedTruth((COMPACTED, 0)))
@@ -138,32 +138,11 @@ class Run:
 
     # The course of things.
 
-    def _round(self) -> None:
-        """Everybody who can; when nobody can, time passes."""
-        scheduler = self.scheduler
-        if scheduler.rounds > MOST_ROUNDS:
-            raise Violated(f"no end after {MOST_ROUNDS} rounds")
-        if scheduler.round():
-            return
-        next_ns = scheduler.next_deadline_ns()
-        if next_ns - scheduler.now_ns > QUIET_NS:
-            self._look_around()
-        if next_ns == FOREVER:
-            raise Violated("everybody sleeps for ever")
-        scheduler.now_ns = max(scheduler.now_ns, next_ns)
-
-    def _look_around(self) -> None:
-        if self.broker is not None and self.broker.is_asleep:
+    def _everybody_sleeps(self, for_ns: int) -> None:
+        if for_ns > QUIET_NS and self.broker is not None and self.broker.is_asleep:
             self._invariants.nothing_is_under_way()
             for consumer in self._cast.consumers:
                 consumer.check_not_forgotten()
-
-    def _until(self, condition: Callable[[], bool], what: str) -> None:
-        until_ns = self.scheduler.now_ns + PATIENCE_NS
-        while not condition():
-            if self.scheduler.now_ns > until_ns:
-                raise Violated(f"it did not happen that {what}")
-            self._round()
 
     def _make_topics(self, broker: Broker) -> None:
         topics = draw_topics(self.scheduler.random, self.shape)

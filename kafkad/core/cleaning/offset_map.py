@@ -59,9 +59,10 @@ class OffsetMap:
         superseded = [np.zeros(0, np.uint64)]
         while slot.size:
             found = self._entries.take(slot, axis=0)
-            mine = _same_key(found, entries) & (found[:, _NEXT] != 0)
+            is_empty = found[:, _NEXT] == 0
+            mine = _same_key(found, entries) & ~is_empty
             superseded.append(found[mine, _NEXT])
-            empty = np.flatnonzero(found[:, _NEXT] == 0)
+            empty = np.flatnonzero(is_empty)
             if empty.size:
                 mine[empty] = self._claim(slot[empty], entries[empty])
             # Rows are in the order of their offsets, and of several for one slot numpy keeps the last.

@@ -81,12 +81,11 @@ class Electorate:
                 return another
         if leader == NO_LEADER and state.leader == NO_LEADER:
             return None
-        return replace(
+        return _led_by(
             state,
-            leader=leader,
-            leader_epoch=state.leader_epoch + 1,
+            leader,
             # The last in-sync replica stays in the ISR, dead or not: only it has all records.
-            isr=self._of_electable(partition, state.isr) or state.isr,
+            self._of_electable(partition, state.isr) or state.isr,
         )
 
     def state_after_restarts(
@@ -104,12 +103,7 @@ class Electorate:
         leader = state.leader if state.leader in known else self._elect(partition, assignment, isr)
         if leader == NO_LEADER:
             return None
-        return replace(
-            state,
-            leader=leader,
-            leader_epoch=state.leader_epoch + 1,
-            isr=known or self._of_electable(partition, state.isr),
-        )
+        return _led_by(state, leader, known or self._of_electable(partition, state.isr))
 
     def state_after_leaving(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
@@ -118,12 +112,7 @@ class Electorate:
         leader = self._elect(partition, assignment, state.isr, ElectionReason.CONTROLLED_SHUTDOWN)
         if leader == NO_LEADER:
             return None
-        return replace(
-            state,
-            leader=leader,
-            leader_epoch=state.leader_epoch + 1,
-            isr=tuple(replica for replica in state.isr if replica not in self._shutting_down),
-        )
+        return _led_by(state, leader, tuple(each for each in state.isr if each not in self._shutting_down))
 
     def preferred_state(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
@@ -132,11 +121,7 @@ class Electorate:
         leader = self._elect(partition, assignment, state.isr, ElectionReason.PREFERRED)
         if leader in (NO_LEADER, state.leader):
             return None
-        return replace(
-            state,
-            leader=leader,
-            leader_epoch=state.leader_epoch + 1,
-        )
+        return _led_by(state, leader, state.isr)
 
     def reassigned_state(
         self, partition: TopicPartition, replicas: Assignment, state: PartitionState
@@ -146,12 +131,7 @@ class Electorate:
         leader = state.leader
         if leader not in isr or not self.is_online(partition, leader):
             leader = self._elect(partition, replicas, isr, ElectionReason.REASSIGNMENT)
-        return replace(
-            state,
-            leader=leader,
-            leader_epoch=state.leader_epoch + 1,
-            isr=isr,
-        )
+        return _led_by(state, leader, isr)
 
     def unclean_state(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
@@ -161,13 +141,8 @@ class Electorate:
         if leader == NO_LEADER:
             return None
         in_sync = self._of_electable(partition, state.isr)
-        return replace(
-            state,
-            leader=leader,
-            leader_epoch=state.leader_epoch + 1,
-            isr=in_sync if leader in in_sync else (leader,),
-            leader_recovery_state=state.leader_recovery_state if leader in state.isr else RECOVERING,
-        )
+        led = _led_by(state, leader, in_sync if leader in in_sync else (leader,))
+        return led if leader in state.isr else replace(led, leader_recovery_state=RECOVERING)
 
     def _elect(
         self,
@@ -193,3 +168,8 @@ class Electorate:
             ),
         )
         return NO_LEADER if leader is None else leader
+
+
+def _led_by(state: PartitionState, leader: int, isr: Assignment) -> PartitionState:
+    """In a new leader epoch."""
+    return replace(state, leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr)

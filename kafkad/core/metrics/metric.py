@@ -88,6 +88,17 @@ class MetricFamily:
     limits: tuple[float, ...] = ()
 
 
+def server_gauge(component: str, mbean: str, text: str, value: float) -> MetricFamily:
+    """One value, of what Apache Kafka calls `kafka.server:type=component,name=mbean`."""
+    return MetricFamily(
+        name=f"kafka_server_{component.lower()}_{mbean.lower()}",
+        jmx_name=f"kafka.server:type={component},name={mbean}",
+        kind=MetricKind.GAUGE,
+        help=text,
+        samples=(Sample(labels=(), value=value),),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
     """Every metric of the broker at one moment; `taken_ms` is the wall clock."""

@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
-from kafkad.core.metrics.metric import Labels, MetricFamily, MetricKind, Sample
+from kafkad.core.metrics.metric import Labels, MetricFamily, MetricKind, Sample, server_gauge
 from kafkad.core.metrics.replication import lag_families
 from kafkad.core.partition_slot import ROLE_FOLLOWER, ROLE_LEADER, STATE_OFFLINE, PartitionSlot
 
@@ -24,6 +25,7 @@ class PartitionReading(NamedTuple):
 
 
 _NOWHERE = -1
+_gauge = partial(server_gauge, "ReplicaManager")
 _FUTURE: Labels = (("is_future", "true"),)
 """Of a log that is being copied to another directory (Apache Kafka's tag is `is-future`, which no label may be)."""
 
@@ -112,16 +114,6 @@ def partition_families(
     if per_partition:
         yield from _offsets(offsets)
     yield from lag_families(lags, per_partition=per_partition)
-
-
-def _gauge(mbean: str, text: str, value: int) -> MetricFamily:
-    return MetricFamily(
-        name=f"kafka_server_replicamanager_{mbean.lower()}",
-        jmx_name=f"kafka.server:type=ReplicaManager,name={mbean}",
-        kind=MetricKind.GAUGE,
-        help=text,
-        samples=(Sample(labels=(), value=value),),
-    )
 
 
 def _traffic(totals: dict[Labels, _Totals]) -> Iterator[MetricFamily]:

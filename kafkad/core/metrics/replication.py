@@ -4,6 +4,7 @@ Rates come from the difference to the snapshot before, so the first one has none
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from kafkad.core.metrics.catalogue import (
     FETCHER_LEADERS,
@@ -11,9 +12,9 @@ from kafkad.core.metrics.catalogue import (
     THROTTLED_FOLLOWER_BYTES,
     THROTTLED_LEADER_BYTES,
 )
-from kafkad.core.metrics.metric import Labels, MetricFamily, MetricKind, Sample
+from kafkad.core.metrics.metric import Labels, MetricFamily, MetricKind, Sample, server_gauge
 
-_MANAGER = "ReplicaFetcherManager"
+_manager_gauge = partial(server_gauge, "ReplicaFetcherManager")
 _THROTTLED = (("LeaderReplication", THROTTLED_LEADER_BYTES), ("FollowerReplication", THROTTLED_FOLLOWER_BYTES))
 
 
@@ -69,13 +70,3 @@ class ReplicationRates:
                 help="Bytes a second that throttled replicas have moved since the metrics were last read.",
                 samples=(Sample(labels=(), value=max(0, moved[index] - last_bytes.get(index, 0)) / seconds),),
             )
-
-
-def _manager_gauge(mbean: str, text: str, value: float) -> MetricFamily:
-    return MetricFamily(
-        name=f"kafka_server_{_MANAGER.lower()}_{mbean.lower()}",
-        jmx_name=f"kafka.server:type={_MANAGER},name={mbean}",
-        kind=MetricKind.GAUGE,
-        help=text,
-        samples=(Sample(labels=(), value=value),),
-    )

@@ -17,13 +17,12 @@ from tests.simulation.cluster.replicas import Replicas
 from tests.simulation.ports import Patch, installed
 from tests.simulation.producer import Delivery
 from tests.simulation.requests import Partition
+from tests.simulation.rounds import Rounds
 from tests.simulation.run import plugins, told
-from tests.simulation.scheduler import FOREVER, NS, Scheduler, Violated
 from tests.simulation.sockets import Port
 from tests.simulation.topic_setup import TopicSetup
 from tests.simulation.truth import Truth
 
-PATIENCE_NS = 120 * NS
 MOST_ROUNDS = 100_000
 
 
@@ -61,11 +60,11 @@ def _without_collections() -> Iterator[None]:
         gc.enable()
 
 
-class ClusterRun:
+class ClusterRun(Rounds):
     """Made from a seed; `go` raises `Violated`, `story` tells how it came to that."""
 
     def __init__(self, seed: int, folder: Path, mutation: ClusterMutation = FAITHFUL) -> None:
-        self.scheduler = Scheduler(seed)
+        super().__init__(seed, MOST_ROUNDS)
         self.shape = mutation.shape(ClusterShape.draw(self.scheduler.random))
         self.truth = Truth()
         self._folder = folder
@@ -129,24 +128,6 @@ class ClusterRun:
         return [each for each in self._clients if isinstance(each, ClusterProducer)]
 
     # The course of things.
-
-    def _round(self) -> None:
-        scheduler = self.scheduler
-        if scheduler.rounds > MOST_ROUNDS:
-            raise Violated(f"no end after {MOST_ROUNDS} rounds")
-        if scheduler.round():
-            return
-        next_ns = scheduler.next_deadline_ns()
-        if next_ns == FOREVER:
-            raise Violated("everybody sleeps for ever")
-        scheduler.now_ns = max(scheduler.now_ns, next_ns)
-
-    def _until(self, condition: Callable[[], bool], what: str) -> None:
-        until_ns = self.scheduler.now_ns + PATIENCE_NS
-        while not condition():
-            if self.scheduler.now_ns > until_ns:
-                raise Violated(f"it did not happen that {what}")
-            self._round()
 
     def _make_topic(self, replicas: Replicas) -> None:
         port = self.scheduler.random.choice(self._brokers).port

@@ -192,8 +192,9 @@ class Following:
         error: int = ErrorCode.KAFKA_STORAGE_ERROR
         try:
             records = self._arenas[peer.index][order.records_at : order.records_at + order.length]
-            order, replaced = begin_with_batch(log, order, records, wall_clock_ms())
-            error = append_fetched(log, order, records, wall_clock_ms())
+            now_ms = wall_clock_ms()
+            order, replaced = begin_with_batch(log, order, records, now_ms)
+            error = append_fetched(log, order, records, now_ms)
             if error == ErrorCode.NONE:
                 self._block[REPLICATION_BYTES_IN] += order.length
             for effect in (*replaced, *follow_log_start(log, order)):

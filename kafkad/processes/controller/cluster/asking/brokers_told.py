@@ -95,7 +95,7 @@ class BrokersTold:
                 self._connections.drop(destination)
         self._destinations.update(wanted)
 
-    def tell(self, told: "Told") -> None:
+    def tell(self, told: Told) -> None:
         """Nothing, if the broker is none of them."""
         broker, request = told.broker, told.request
         destination = self._destinations.get(broker)
