@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -33,13 +32,12 @@ from kafkad.wire.processes.cleaning_messages import (
     CompactionFigures,
     CompactionRow,
     Swapped,
-    SwapWanted,
 )
 from kafkad.wire.processes.descriptors import pack_control
 
 if TYPE_CHECKING:
     from kafkad.core.cleaning.cleaning_pass import PassFigures
-    from kafkad.processes.cleaner.rewriting import Steps
+    from kafkad.processes.cleaner.rewriting import Progress, Steps, Swap
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +56,7 @@ class _Pass:
         self.granted: CleaningGranted | None = None
         self.steps: Steps | None = None
         self.waits = False
-        """For a sync, or the owner."""
+        """For a sync, or the owner's swap."""
         self.begun_ms = monotonic_ms()
 
     @property
@@ -75,7 +73,10 @@ class _Pass:
 
 
 class Compactor:
-    """`cleaners` processes share what the configuration gives to compaction. `doorbell` rings when a sync has ended."""
+    """`cleaners` processes share what the configuration gives to compaction.
+
+    `doorbell` rings when what a pass waits for is done.
+    """
 
     def __init__(
         self,
@@ -95,7 +96,9 @@ class Compactor:
         self._pass: _Pass | None = None
         self._next_step_ms = 0
         self._threads = HelperThreads(1, "sync")
-        self._sync: Future[None] | None = None
+        self._awaited: Future[None] | Future[bool] | None = None
+        self._swap: Swap | None = None
+        """The owner is asked for it, and has not answered yet."""
         self.has_finished = False
         """Whether a log was cleaned since somebody has looked: there may be more to do at once."""
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -139,18 +142,16 @@ class Compactor:
         if current is None:
             self._begin()
         elif current.steps is not None and not current.waits and now_ms >= self._next_step_ms:
-            self._resume(partial(next, current.steps))
+            self._resume(current.steps)
 
     def rung(self, _events: int) -> None:
         os.eventfd_read(self.doorbell)
-        sync, current = self._sync, self._pass
-        if sync is None or not sync.done():
+        awaited, current = self._awaited, self._pass
+        if awaited is None or not awaited.done():
             return
-        self._sync = None
+        self._awaited = None
         if current is not None and current.steps is not None:
-            error = sync.exception()
-            steps = current.steps
-            self._resume(partial(next, steps) if error is None else partial(steps.throw, error))
+            self._resume(current.steps)
 
     def close(self) -> None:
         """The process stops: what was written of a segment is removed."""
@@ -169,14 +170,16 @@ class Compactor:
                 current.granted = message
                 current.steps = self._steps(current, message)
             case Swapped() if current.steps is not None and message.grant == current.number:
-                self._resume(partial(current.steps.send, message.done))
+                swap, self._swap = self._swap, None
+                assert swap is not None, "the owner answers what it was not asked"
+                swap.done.set_result(message.done)
 
     def _begin(self) -> None:
         if not self._planned:
             return
         planned = max(self._planned.values(), key=lambda row: row.effect.urgency)
         del self._planned[planned.slot]
-        self._pass = _Pass(planned)
+        self._pass, self._awaited, self._swap = _Pass(planned), None, None
         end = planned.effect.first_uncleanable_offset
         wanted = CleaningWanted(planned.slot, planned.short_id, planned.policy, end)
         if not self._send(self._pass.owner, pack_control(wanted)):
@@ -201,13 +204,13 @@ class Compactor:
         )
         return steps
 
-    def _resume(self, go_on: "Callable[[], int | Future[None] | SwapWanted]") -> None:
+    def _resume(self, steps: "Steps") -> None:
         current = self._pass
         assert current is not None
         current.waits = False
         self._unfinished.begin(current.planned.slot, Work.COMPACTING)
         try:
-            progress = go_on()
+            progress = next(steps)
         except StopIteration as finished:
             self._unfinished.end(current.planned.slot, Work.COMPACTING)
             self._finished(current, *finished.value)
@@ -228,23 +231,23 @@ class Compactor:
         finally:
             self._unfinished.pause()
 
-    def _wait_for(self, current: _Pass, progress: "int | Future[None] | SwapWanted") -> None:
+    def _wait_for(self, current: _Pass, progress: "Progress") -> None:
         match progress:
             case int():
                 rate = self._config().log_cleaner.log_cleaner_io_max_bytes_per_second / self._cleaners
                 is_throttled = 0 < rate < _UNTHROTTLED
                 self._next_step_ms = monotonic_ms() + (int(1000 * progress / rate) if is_throttled else 0)
-            case SwapWanted():
-                current.waits = True
-                if not self._send(current.owner, pack_control(progress)):
-                    self._close()
             case Future():
                 current.waits = True
-                self._sync = progress
+                self._awaited = progress
                 progress.add_done_callback(self._ring)
+            case swap:
+                self._swap = swap
+                if not self._send(current.owner, pack_control(swap.wanted)):
+                    self._close()
 
     def _ring(self, _done: object) -> None:
-        """By a thread: the loop wakes up."""
+        """Also by a thread: the loop wakes up."""
         os.eventfd_write(self.doorbell, 1)
 
     def _finished(self, current: _Pass, cleaned_offset: int, figures: "PassFigures") -> None:

@@ -1,11 +1,12 @@
 """One pass of this process over one log, from the grant to the last swap. Loaded when there is something to rewrite.
 
-A generator: it yields the bytes of each step, the future of a sync, or the swap that the owner has to make, and gets
-the answer to that. It returns the offset up to which the log is clean.
+A generator: it yields the bytes of each step, the future that it waits for, or the swap that the owner has to make.
+While a group of segments is synced and swapped, the next one is written. It returns the offset up to which the log is
+clean.
 """
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
@@ -46,8 +47,15 @@ class PassLimits(NamedTuple):
     window_bytes: int
 
 
-Progress = int | Future[None] | SwapWanted
-Steps = Generator[Progress, bool | None, tuple[int, PassFigures]]
+class Swap(NamedTuple):
+    """What the owner is asked for, and its answer: whether it was done."""
+
+    wanted: SwapWanted
+    done: Future[bool]
+
+
+Progress = int | Future[None] | Future[bool] | Swap
+Steps = Generator[Progress, None, tuple[int, PassFigures]]
 
 
 def rewrite_steps(
@@ -64,18 +72,23 @@ def rewrite_steps(
     try:
         cleaning = _begin(planned, granted, sources, destination, limits, wall_ms)
         yield from cleaning.learn()
+        last: _WrittenGroup | None = None
         for group in cleaning.groups():
             _require_room(directory, group)
             sources.take_is_cold()
-            cleaned = yield from _written(cleaning.clean(group), destination, group[0].base_offset)
+            try:
+                cleaned = yield from _written(cleaning.clean(group), last, destination, group[0].base_offset)
+            except Exception:
+                # What was written before is good.
+                yield from _finish(last)
+                raise
             writing.close_all()
+            reading.close_all()
             log_path = f"{directory}/{file_name(cleaned.base_offset, LOG, CLEANED)}"
             is_cold = sources.take_is_cold()
-            yield threads.submit(_sync, cleaned_files(destination, cleaned), log_path if is_cold else None)
-            done = yield _swap(granted, [source.base_offset for source in group], cleaned)
-            if not done:
-                raise PassAbandoned("the owner of the partition has something else to do with its segments")
-            reading.close_all()
+            synced = threads.submit(_sync, cleaned_files(destination, cleaned), log_path if is_cold else None)
+            last = _WrittenGroup(synced, _swap(granted, [source.base_offset for source in group], cleaned))
+        yield from _finish(last)
         return cleaning.end_offset, cleaning.figures
     except FileNotFoundError as error:
         raise PassAbandoned(f"{error} is gone") from error
@@ -137,13 +150,63 @@ def _aborted(store: SegmentStore, bases: list[int]) -> list[AbortedTransaction]:
     return found
 
 
+class _WrittenGroup:
+    """On its way to the owner: it is synced, then swapped. Its steps raise `StorageFailed`, `PassAbandoned`."""
+
+    def __init__(self, synced: Future[None], wanted: SwapWanted) -> None:
+        self._synced = synced
+        self._swap = Swap(wanted, Future())
+        self._is_asked = False
+
+    def go_on(self) -> Iterator[Swap]:
+        """What can be done without waiting."""
+        if not self._is_asked and self._synced.done():
+            self._synced.result()
+            self._is_asked = True
+            yield self._swap
+        if self._swap.done.done() and not self._swap.done.result():
+            raise PassAbandoned("the owner of the partition has something else to do with its segments")
+
+    @property
+    def is_swapped(self) -> bool:
+        return self._swap.done.done()
+
+    @property
+    def awaited(self) -> Future[None] | Future[bool]:
+        return self._swap.done if self._is_asked else self._synced
+
+
+def _finish(group: _WrittenGroup | None) -> Iterator[Progress]:
+    """Wait until it is swapped in."""
+    while group is not None and not group.is_swapped:
+        yield from group.go_on()
+        if not group.awaited.done():
+            yield group.awaited
+    if group is not None:
+        yield from group.go_on()
+
+
+def _beside(
+    steps: Generator[int, None, CleanedFiles], last: _WrittenGroup | None
+) -> Generator[Progress, None, CleanedFiles]:
+    while True:
+        try:
+            yield next(steps)
+        except StopIteration as finished:
+            cleaned: CleanedFiles = finished.value
+            return cleaned
+        if last is not None:
+            yield from last.go_on()
+
+
 def _written(
-    steps: Generator[int, None, CleanedFiles], destination: SegmentStore, base_offset: int
-) -> Generator[int, None, CleanedFiles]:
-    """Remove what was written if it is not written to its end."""
+    steps: Generator[int, None, CleanedFiles], last: _WrittenGroup | None, destination: SegmentStore, base_offset: int
+) -> Generator[Progress, None, CleanedFiles]:
+    """Write a group while the last one goes on its way, and wait for that one. If either fails, nothing is left."""
     is_whole = False
     try:
-        cleaned = yield from steps
+        cleaned = yield from _beside(steps, last)
+        yield from _finish(last)
         is_whole = True
         return cleaned
     finally:

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kafkad.core.cleaning.record_filter import LatestOfEachKey, RecordFilter
+from kafkad.core.cleanup import FilterLimits
+from kafkad.core.columns.arrays import Flags
+from kafkad.core.columns.records import RecordColumns
 from kafkad.core.metrics.catalogue import uncleanable_index
 from tests.processes.cleaner.compacting import Compacting, OwnedLog
 
@@ -63,6 +67,35 @@ def test_a_log_is_compacted_only_where_there_is_room_for_what_is_written(
     assert not full.left_over() and full.ended == [-1]
     assert _is_compacted(other)
     assert compacting.block[uncleanable_index(0)] == 1
+
+
+class _EndsIn(LatestOfEachKey):
+    """Fails in the middle of a pass."""
+
+    def retains(self, records: RecordColumns, end_offset: int, now_ms: int) -> Flags:
+        if records.offset[0] >= _BAD_OFFSET:
+            raise ValueError("no more")
+        return super().retains(records, end_offset, now_ms)
+
+
+_BAD_OFFSET = 100
+
+
+def test_what_was_written_before_a_failure_is_swapped_in(make: Make) -> None:
+    compacting = make()
+    owned = compacting.log("t")
+    owned.write(200, keys=1000)
+
+    def ending(limits: FilterLimits) -> RecordFilter:
+        return _EndsIn(
+            most_bytes=limits.most_bytes, load_factor=limits.load_factor, most_keys=limits.most_keys, seed=limits.seed
+        )
+
+    compacting.compactor.plan(owned.planned(ending))
+    compacting.run()
+    assert owned.ended == [-1] and not owned.left_over()
+    # A segment is one window here.
+    assert owned.log.rewrites == len([base for base in owned.log.segments.base_offsets if base < _BAD_OFFSET]) > 1
 
 
 @pytest.mark.parametrize("load_factor", ["0", "1", "3.5"])

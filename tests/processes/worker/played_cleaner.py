@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 
@@ -11,14 +12,13 @@ from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
 from kafkad.core.cleanup import RewriteSegments
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.processes.cleaner.planning import PlannedRewrite
-from kafkad.processes.cleaner.rewriting import PassLimits, Steps, rewrite_steps
+from kafkad.processes.cleaner.rewriting import PassLimits, Steps, Swap, rewrite_steps
 from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
     CleaningEnded,
     CleaningGranted,
     CleaningWanted,
     Swapped,
-    SwapWanted,
 )
 from kafkad.wire.processes.descriptors import ControlMessage, unpack_control
 from tests.processes.pieces import TOPIC, Pieces
@@ -40,15 +40,17 @@ class Cleaner:
     def _hear(self, _peer: ProcessKey, frame: bytes) -> None:
         self.answers.append(unpack_control(frame))
 
-    def ask(self, end: int, name: str = TOPIC) -> CleaningGranted:
+    def ask(self, end: int, name: str = TOPIC, *, cleaner: ProcessKey = CLEANER) -> CleaningGranted:
         owned = self._pieces.worker.partitions.by_slot[self._pieces.slot(name)]
-        self._say(CleaningWanted(owned.slot, owned.short_id, "compact", end))
+        self._say(CleaningWanted(owned.slot, owned.short_id, "compact", end), cleaner)
         self._pieces.run(lambda: self.answers, "the owner answers")
         answer = self.answers.pop()
         assert isinstance(answer, CleaningGranted)
         return answer
 
-    def steps(self, granted: CleaningGranted, end: int, name: str = TOPIC) -> Steps:
+    def steps(
+        self, granted: CleaningGranted, end: int, name: str = TOPIC, *, segment_bytes: int | None = None
+    ) -> Steps:
         topic = self._pieces.image.topics[name]
         effect = RewriteSegments(
             first_dirty_offset=0,
@@ -58,6 +60,8 @@ class Cleaner:
             reason="a test",
         )
         settings = log_of(self._pieces, name).config
+        if segment_bytes is not None:
+            settings = replace(settings, segment_bytes=segment_bytes)
         planned = PlannedRewrite(granted.slot, 0, topic, topic.partitions[0], settings, "compact", effect)
         return rewrite_steps(planned, granted, str(self._pieces.directory(name)), LIMITS, self._threads, NOW)
 
@@ -68,34 +72,32 @@ class Cleaner:
             progress = next(steps)
         progress.result()
 
-    def until_swap(self, steps: Steps) -> SwapWanted:
+    def until_swap(self, steps: Steps) -> Swap:
         """Go on up to the first swap, and ask for it."""
         progress = next(steps)
-        while not isinstance(progress, SwapWanted):
+        while not isinstance(progress, Swap):
             if isinstance(progress, Future):
                 progress.result()
             progress = next(steps)
-        self._say(progress)
+        self._say(progress.wanted)
         return progress
 
     def run(self, end: int, meanwhile: Callable[[], None] = lambda: None, name: str = TOPIC) -> None:
         """A whole pass; `meanwhile` is called when a swap was asked for and is not made yet."""
         granted = self.ask(end, name)
         steps = self.steps(granted, end, name)
-        answer: bool | None = None
         while True:
             try:
-                progress = steps.send(answer)
+                progress = next(steps)
             except StopIteration as finished:
                 self._say(CleaningEnded(granted.slot, granted.grant, finished.value[0]))
                 return
-            answer = None
             if isinstance(progress, Future):
                 progress.result()
-            elif isinstance(progress, SwapWanted):
-                self._say(progress)
+            elif isinstance(progress, Swap):
+                self._say(progress.wanted)
                 meanwhile()
-                answer = self.swapped()
+                progress.done.set_result(self.swapped())
 
     def swapped(self) -> bool:
         self._pieces.run(lambda: self.answers, "the owner has swapped")
@@ -106,9 +108,9 @@ class Cleaner:
     def end(self, granted: CleaningGranted) -> None:
         self._say(CleaningEnded(granted.slot, granted.grant, NO_GRANT))
 
-    def _say(self, message: ControlMessage) -> None:
+    def _say(self, message: ControlMessage, cleaner: ProcessKey = CLEANER) -> None:
         self._pieces.worker._work.has_news = True
-        self._pieces.worker.cleanings.hear(CLEANER, message)
+        self._pieces.worker.cleanings.hear(cleaner, message)
 
     def close(self) -> None:
         self._threads.close()

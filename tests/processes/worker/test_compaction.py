@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.core.cleaning.uncleanable import PassAbandoned
 from kafkad.core.controller.deltas import TopicConfigChanged
 from kafkad.core.log.records.record import NewRecord, build_batch
+from kafkad.core.log.segments.layout import CLEANED, LOG, file_name
 from kafkad.core.log.segments.removal import delete_records_before
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.wire.processes.cleaning_messages import NO_GRANT
@@ -121,16 +123,74 @@ def test_nobody_gets_a_manifest_until_the_files_have_their_names(pieces: Pieces,
     assert read_to(client, 4) == ["b1", "a3"]
 
 
+SMALL = 200
+
+
+def test_the_next_group_is_written_while_the_last_is_swapped(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1")
+    write(pieces, client, "c1", "b2")
+    write(pieces, client, "a2")
+    granted = cleaner.ask(5)
+    steps = cleaner.steps(granted, 5, segment_bytes=SMALL)
+    first = cleaner.until_swap(steps)
+    assert first.wanted.sources == [0]
+    cleaned = {name for name in log_of(pieces).store.names() if name.endswith(".cleaned")}
+    assert file_name(2, LOG, CLEANED) in cleaned
+    assert next(steps) is first.done
+    # The owner removes what earlier passes have left, and not this.
+    first.done.set_result(cleaner.swapped())
+    second = cleaner.until_swap(steps)
+    assert second.wanted.sources == [2]
+    second.done.set_result(cleaner.swapped())
+    third = cleaner.until_swap(steps)
+    third.done.set_result(cleaner.swapped())
+    with pytest.raises(StopIteration):
+        next(steps)
+    pieces.settle()
+    assert read_to(client, 5) == ["c1", "b2", "a2"]
+
+
+def test_a_swap_that_is_refused_takes_the_next_group_with_it(pieces: Pieces, cleaner: Cleaner) -> None:
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1")
+    write(pieces, client, "c1", "b2")
+    write(pieces, client, "a2")
+    steps = cleaner.steps(cleaner.ask(5), 5, segment_bytes=SMALL)
+    first = cleaner.until_swap(steps)
+    assert next(steps) is first.done
+    delete_records_before(log_of(pieces), 2)
+    first.done.set_result(cleaner.swapped())
+    with pytest.raises(PassAbandoned):
+        next(steps)
+    assert not [name for name in log_of(pieces).store.names() if name.endswith(".cleaned")]
+
+
+def test_nobody_else_gets_a_log_before_its_cleaner_has_ended(pieces: Pieces, cleaner: Cleaner) -> None:
+    """It may be writing, under the names that the other one would take."""
+    other = ProcessKey("cleaner", 1)
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1")
+    write(pieces, client, "a2", "c1")
+    granted = cleaner.ask(4)
+    cleaner.until_swap(cleaner.steps(granted, 4))
+    delete_records_before(log_of(pieces), 2)
+    assert not cleaner.swapped()
+    assert cleaner.ask(4, cleaner=other).grant == NO_GRANT
+    cleaner.end(granted)
+    assert cleaner.ask(4, cleaner=other).grant != NO_GRANT
+
+
 def test_segments_that_are_deleted_in_mid_pass_end_it(pieces: Pieces, cleaner: Cleaner) -> None:
     client = pieces.connect()
     write(pieces, client, "a1", "b1")
     write(pieces, client, "a2", "c1")
     steps = cleaner.steps(cleaner.ask(4), 4)
-    cleaner.until_swap(steps)
+    swap = cleaner.until_swap(steps)
     delete_records_before(log_of(pieces), 2)
-    assert not cleaner.swapped()
+    swap.done.set_result(cleaner.swapped())
     with pytest.raises(PassAbandoned):
-        steps.send(False)
+        next(steps)
     pieces.worker.touched(pieces.worker.partitions.by_slot[pieces.slot()])
     pieces.settle()
     assert read(client, 2) == ["a2", "c1"]

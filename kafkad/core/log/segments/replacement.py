@@ -1,7 +1,7 @@
 """How does a cleaned segment take the place of those that it was made of? (UnifiedLog.replaceSegments)
 
 In three steps, and after each the names of the directory have to be synced, by whoever calls them, before the next:
-`remove_other_cleaned`, `begin_swap`, `finish_swap`. What the cleaned files hold is on disk before. During the last step
+`remove_older_cleaned`, `begin_swap`, `finish_swap`. What the cleaned files hold is on disk before. During the last step
 nobody may have a position in the segments, or open them by name: the caller has told the readers, and has waited for
 them. A crash before the second step leaves the log as it was; after it, loading finishes what was begun
 (`recovery.leftovers`), so a log that changes otherwise meanwhile takes it back first (`give_up_swap`).
@@ -76,21 +76,22 @@ def finish_swap(log: PartitionLog, sources: Sequence[Segment]) -> UnlinkFiles:
     return UnlinkFiles(names=waiting, delay_ms=log.config.file_delete_delay_ms, generation=log.generation)
 
 
-def remove_other_cleaned(log: PartitionLog, cleaned: CleanedFiles) -> bool:
+def remove_older_cleaned(log: PartitionLog, cleaned: CleanedFiles) -> bool:
     """Remove what passes have left that did not come to their end; whether there was anything.
 
-    It must not come back: to loading, an older one would say that the swap was only begun.
+    It must not come back: to loading, one of an offset that is not higher would say that the swap was only begun. Those
+    of higher offsets may be written right now, by the same pass.
     """
     wanted = {file_name(cleaned.base_offset, kind, CLEANED) for kind in cleaned.kinds()}
-    others = [name for name in _cleaned_names(log) if name not in wanted]
+    others = [name for name in _cleaned_names(log, cleaned.base_offset) if name not in wanted]
     for name in others:
         log.store.unlink(name)
     return bool(others)
 
 
-def _cleaned_names(log: PartitionLog) -> list[str]:
-    found = [name for name in log.store.names() if name.endswith(CLEANED)]
-    return [name for name in found if parse_file_name(name) is not None]
+def _cleaned_names(log: PartitionLog, last_offset: int) -> list[str]:
+    parsed = [(name, parse_file_name(name)) for name in log.store.names() if name.endswith(CLEANED)]
+    return [name for name, file in parsed if file is not None and file.base_offset <= last_offset]
 
 
 def _segment(log: PartitionLog, first: Segment, cleaned: CleanedFiles) -> Segment:

@@ -22,7 +22,7 @@ from kafkad.core.log.segments.replacement import (
     begin_swap,
     finish_swap,
     give_up_swap,
-    remove_other_cleaned,
+    remove_older_cleaned,
 )
 from kafkad.core.log.segments.segment import Segment
 from kafkad.core.ports import NoSpaceLeft, SegmentStore
@@ -56,6 +56,8 @@ class _Grant(NamedTuple):
     truncations: int
     policy: str
     segments: dict[int, Segment]
+    is_over: bool = False
+    """Its cleaner was told, and may be writing still."""
 
 
 class _Swap(NamedTuple):
@@ -133,7 +135,8 @@ class Cleanings:
     def _grant(self, cleaner: ProcessKey, message: CleaningWanted) -> None:
         owned = self._partitions.get(message.slot)
         known = self._grants.get(message.slot)
-        if known is not None and not _holds(known):
+        if known is not None and known.cleaner == cleaner and not _holds(known):
+            # Another one may be writing still, under the names that this one would take.
             del self._grants[message.slot]
             known = None
         if owned is None or owned.short_id != message.short_id or not owned.is_online or known:
@@ -229,7 +232,7 @@ class Cleanings:
         self._sync_names(swap.grant.log.store, go_on)
 
     def _clear(self, swap: _Swap) -> None:
-        if remove_other_cleaned(swap.grant.log, swap.cleaned):
+        if remove_older_cleaned(swap.grant.log, swap.cleaned):
             self._take_when_synced(swap, self._begin_on_disk)
         else:
             self._begin_on_disk(swap)
@@ -301,26 +304,24 @@ class Cleanings:
         del self._swaps[grant.owned.slot]
         if grant.owned.is_swapping:
             self._let_readers_in(grant.owned)
-        if not done:
-            self._forget(grant)
+        if not done and self._grants.get(grant.owned.slot) is grant:
+            self._grants[grant.owned.slot] = grant._replace(is_over=True)
         self._send(grant.cleaner, pack_control(Swapped(grant.owned.slot, grant.number, done)))
 
     def _end(self, message: CleaningEnded) -> None:
         grant = self._grants.get(message.slot)
         if grant is None or grant.number != message.grant:
             return
-        self._forget(grant)
+        del self._grants[message.slot]
         if message.cleaned_offset != NO_GRANT and _holds(grant):
             grant.log.cleaned_offset = message.cleaned_offset
             self._touched(grant.owned)
 
-    def _forget(self, grant: _Grant) -> None:
-        if self._grants.get(grant.owned.slot) is grant:
-            del self._grants[grant.owned.slot]
-
 
 def _holds(grant: _Grant) -> bool:
     """Whether the log is still the one that the grant is about, and its topic still has the policy."""
+    if grant.is_over:
+        return False
     owned, partition_log = grant.owned, grant.log
     is_same = owned.log is partition_log and owned.is_online and partition_log.truncations == grant.truncations
     return is_same and not owned.is_moving and grant.policy in partition_log.config.cleanup_policy

@@ -115,8 +115,10 @@ def contents_after(before: list[Batch], sources: list[Segment], cleaned: list[Ba
 
 
 @pytest.mark.parametrize("loses_power", [False, True])
-@pytest.mark.parametrize("seed", [3, 5])
-def test_a_swap_that_is_stopped_at_any_step_is_undone_or_finished(seed: int, loses_power: bool) -> None:
+@pytest.mark.parametrize(("seed", "is_next_written"), [(3, False), (5, False), (5, True)])
+def test_a_swap_that_is_stopped_at_any_step_is_undone_or_finished(
+    seed: int, is_next_written: bool, loses_power: bool
+) -> None:
     step = 1
     while True:
         writer = a_log(seed)
@@ -125,6 +127,9 @@ def test_a_swap_that_is_stopped_at_any_step_is_undone_or_finished(seed: int, los
         cleaned = naive_batches(writer.store, file_name(files.base_offset, LOG, CLEANED))
         after = contents_after(before, sources, cleaned)
         end = writer.log.log_end_offset
+        next_name = file_name(sources[-1].next_offset(), LOG, CLEANED)
+        if is_next_written:
+            writer.store.open(next_name, create=True)
         writer.store.crash_at = writer.store.changes + step
         try:
             replace_segments(writer.log, sources, files)
@@ -132,6 +137,7 @@ def test_a_swap_that_is_stopped_at_any_step_is_undone_or_finished(seed: int, los
             crashed = True
         else:
             crashed = False
+            assert (next_name in writer.store.files) is is_next_written
         if loses_power:
             writer.store.lose_power(Random(step))
         else:
