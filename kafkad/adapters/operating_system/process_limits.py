@@ -9,6 +9,10 @@ from threading import Barrier, BrokenBarrierError, Thread
 _PR_SET_NAME = 15
 _ARG_START, _ARG_END = 47, 48
 """Fields of /proc/self/stat, counted from 0 (proc(5): arg_start is field 48)."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES = 64 * 1024 * 1024
+_LARGEST_KEPT = 32 * 1024 * 1024
+"""Of one piece; the C library takes no larger value."""
 
 
 def raise_open_files() -> None:
@@ -71,3 +75,13 @@ def _argument_area() -> tuple[int, int]:
 def give_back_free_memory() -> None:
     """Return freed memory to the kernel (malloc_trim(3)), as the C library may keep it otherwise."""
     ctypes.CDLL(None).malloc_trim(0)
+
+
+def keep_freed_memory() -> None:
+    """From now on freed memory stays with the process until `give_back_free_memory` (mallopt(3)).
+
+    Work that takes and frees megabytes at each step would pay for a page fault with every page each time.
+    """
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    libc.mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT)

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms, wall_clock_ms
 from kafkad.adapters.operating_system.helper_threads import HelperThreads
+from kafkad.adapters.operating_system.process_limits import give_back_free_memory, keep_freed_memory
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.core.cleaning.uncleanable import PassAbandoned, UncleanableLog
@@ -190,6 +191,7 @@ class Compactor:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         # It takes 15 MB that an idle broker does not pay.
         rewriting = import_module("kafkad.processes.cleaner.rewriting")
+        keep_freed_memory()
         config = self._config()
         settings = config.log_cleaner
         limits = rewriting.PassLimits(
@@ -295,6 +297,7 @@ class Compactor:
         if current.granted is not None:
             message = CleaningEnded(current.planned.slot, current.granted.grant, cleaned_offset)
             self._send(current.owner, pack_control(message))
+            give_back_free_memory()
 
     def _close(self) -> None:
         """Give the pass up."""
