@@ -1,8 +1,10 @@
-"""Many records in rounds, while transactions are written and what the table has is deleted and compacted in the log.
+"""Many records in rounds, while transactions are written, what the table has is deleted and compacted in the log, and
+values get another field in the middle.
 
 KAFKAD_LAKE_RECORDS says how many, by default few enough for every run of the tests.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -29,6 +31,9 @@ PARTITIONS = 3
 _KEYS = 1_000
 _ROUNDS = 4
 _COLUMNS = ["partition", "offset", "key", "value", "timestamp", "timestampType"]
+_PARSED = {"n": pa.int64(), "note": pa.string()}
+_NARROW = {"properties": {"n": {"type": "integer"}}}
+_WIDE = {"properties": {"n": {"type": "integer"}, "note": {"type": "string"}}}
 _SETTINGS = {
     "log.segment.bytes": "1048576",
     "log.segment.delete.delay.ms": "50",
@@ -47,11 +52,14 @@ class Lake:
         self.committed: set[bytes] = set()
         self._table = table
         self._out = folder / "table"
+        self._schema = folder / "schema.json"
+        self._schema.write_text(json.dumps(_NARROW))
+        self._is_wide = threading.Event()
         with BrokerClient(broker.bootstrap) as client:
             client.create_topic(topic, partitions=PARTITIONS, replication_factor=BROKER_DEFAULT, configs=configs)
 
     def write(self, count: int) -> None:
-        """In transactions, of which a fifth is aborted."""
+        """In transactions, of which a fifth is aborted. The second half has wider values, once the schema says so."""
         chance = Random(self.topic)
         producer = Producer(
             {"bootstrap.servers": self.broker.bootstrap, "transactional.id": self.topic, "linger.ms": 5}
@@ -59,10 +67,13 @@ class Lake:
         producer.init_transactions(WITHIN_S)
         number = 0
         while number < count:
+            is_wide = number >= count // 2
+            assert not is_wide or self._is_wide.wait(WITHIN_S), "the schema was not changed"
             producer.begin_transaction()
-            values = [b"%d" % each for each in range(number, min(count, number + chance.randrange(1, 2_000)))]
-            for value in values:
-                producer.produce(self.topic, value, key=b"%d" % (int(value) % _KEYS), partition=int(value) % PARTITIONS)
+            numbers = range(number, min(count, number + chance.randrange(1, 2_000)))
+            values = [value_of(each, is_wide=is_wide) for each in numbers]
+            for each, value in zip(numbers, values, strict=True):
+                producer.produce(self.topic, value, key=b"%d" % (each % _KEYS), partition=each % PARTITIONS)
                 producer.poll(0)
             # librdkafka may end a transaction of which the coordinator knows nothing yet.
             producer.flush(WITHIN_S)
@@ -72,6 +83,13 @@ class Lake:
                 producer.commit_transaction(WITHIN_S)
                 self.committed.update(values)
             number += len(values)
+
+    def widen(self) -> None:
+        self._schema.write_text(json.dumps(_WIDE))
+        self._is_wide.set()
+
+    def run(self, source: str) -> None:
+        self.export("run", "--source", source, "--jobs", "2", "--value", "json", "--schema-file", str(self._schema))
 
     def export(self, verb: str, *options: str) -> str:
         command = [
@@ -108,29 +126,54 @@ def rounds_beside(lake: Lake, write: Callable[[], None], source: str, after_each
     try:
         rounds = 0
         while writing.is_alive() or rounds < _ROUNDS:
-            lake.export("run", "--source", source, "--jobs", "2")
+            lake.run(source)
             after_each()
             rounds += 1
+            if rounds == _ROUNDS // 2:
+                lake.widen()
     finally:
         writing.join()
-    lake.export("run", "--source", source)
+    lake.run(source)
+
+
+def value_of(number: int, *, is_wide: bool) -> bytes:
+    return b'{"n": %d, "note": "wide"}' % number if is_wide else b'{"n": %d}' % number
 
 
 def by_place(table: pa.Table) -> pa.Table:
-    types = {"timestamp": pa.timestamp("us", "UTC"), "key": pa.binary(), "value": pa.binary()}
-    columns = {name: table.column(name).cast(types.get(name, pa.int64())).combine_chunks() for name in _COLUMNS}
+    types = {"timestamp": pa.timestamp("us", "UTC"), "key": pa.binary(), "value": pa.binary(), **_PARSED}
+    columns = {
+        name: table.column(name).cast(types.get(name, pa.int64())).combine_chunks() for name in table.column_names
+    }
     return pa.table(columns).sort_by([("partition", "ascending"), ("offset", "ascending")])
+
+
+def rows_of(path: str) -> pa.Table:
+    """Of one file, which was perhaps written before its values had another field."""
+    table = pq.ParquetFile(path).read([*_COLUMNS, "value_parsed"])
+    parsed = table.column("value_parsed").combine_chunks()
+    fields = [
+        parsed.field(name) if name in parsed.type.names else pa.nulls(table.num_rows, kind)
+        for name, kind in _PARSED.items()
+    ]
+    return pa.table([*table.select(_COLUMNS).columns, *fields], names=[*_COLUMNS, *_PARSED])
 
 
 def read_by_all(spark: SparkSession, paths: list[str]) -> pa.Table:
     """The table's rows, which pyarrow, DuckDB and Spark find alike."""
-    ours = by_place(pa.concat_tables([pq.ParquetFile(path).read(_COLUMNS) for path in paths]))
+    ours = by_place(pa.concat_tables([rows_of(path) for path in paths]))
+    names = [*_COLUMNS, *(f"value_parsed.{name}" for name in _PARSED)]
     with duckdb.connect() as connection:
-        columns = ", ".join(f'"{name}"' for name in _COLUMNS)
-        theirs = connection.execute(f"SELECT {columns} FROM read_parquet($1)", [paths]).to_arrow_table()
+        # Some of the names are words of SQL.
+        query = f"SELECT {', '.join(f't.{name}' for name in names)} FROM read_parquet($1, union_by_name = true) t"
+        theirs = connection.execute(query, [paths]).to_arrow_table()
     assert by_place(theirs).equals(ours)
-    assert by_place(spark.read.parquet(*paths).select(*_COLUMNS).toArrow()).equals(ours)
-    return ours
+    frame = spark.read.option("mergeSchema", "true").parquet(*paths)
+    assert by_place(frame.select(*names).toArrow()).equals(ours)
+    expected = [json.loads(value) for value in ours.column("value").to_pylist()]
+    assert ours.select(list(_PARSED)).to_pylist() == [{"note": None, **each} for each in expected]
+    assert {each.get("note") for each in expected} == {None, "wide"}
+    return ours.select(_COLUMNS)
 
 
 def in_log(spark: SparkSession, broker: Kafkad, topic: str) -> pa.Table:
@@ -154,7 +197,7 @@ def test_records_that_are_deleted_behind_the_export_are_there_once(
 
 
 def newest_of_keys(values: Iterable[bytes]) -> dict[int, int]:
-    return {number % _KEYS: number for number in sorted(map(int, values))}
+    return {number % _KEYS: number for number in sorted(json.loads(value)["n"] for value in values)}
 
 
 @pytest.mark.timeout(3_600)
