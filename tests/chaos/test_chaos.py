@@ -26,7 +26,7 @@ from tests.chaos.workload import (
     consumer,
 )
 
-SECONDS = float(os.environ.get("KAFKAD_CHAOS_SECONDS", "60"))
+SECONDS = float(os.environ.get("KAFKAD_CHAOS_SECONDS", "180"))
 SEED = int(os.environ.get("KAFKAD_CHAOS_SEED", random.randrange(1_000_000)))
 CLIENTS: tuple[type[Client], ...] = (Writer, Transactions, Reader, Member, Administrator, Mover)
 
