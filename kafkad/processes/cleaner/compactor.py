@@ -181,8 +181,8 @@ class Compactor:
         planned = max(self._planned.values(), key=lambda row: row.effect.urgency)
         del self._planned[planned.slot]
         self._pass, self._awaited, self._swap = _Pass(planned), None, None
-        end = planned.effect.first_uncleanable_offset
-        wanted = CleaningWanted(planned.slot, planned.short_id, planned.policy, end)
+        offsets = planned.effect.first_dirty_offset, planned.effect.first_uncleanable_offset
+        wanted = CleaningWanted(planned.slot, planned.short_id, planned.policy, *offsets)
         if not self._send(self._pass.owner, pack_control(wanted)):
             self._pass = None
 

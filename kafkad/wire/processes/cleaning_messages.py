@@ -8,12 +8,13 @@ import msgspec
 
 class CleaningWanted(msgspec.Struct, tag="cleaning_wanted", array_like=True):
     """A cleaner wants to write the segments of a log anew that lie below `first_uncleanable_offset`, as `policy` of the
-    topic has planned it.
+    topic has planned it for a log that was clean up to `first_dirty_offset`.
     """
 
     slot: int
     short_id: int
     policy: str
+    first_dirty_offset: int
     first_uncleanable_offset: int
 
 

@@ -42,7 +42,7 @@ class Cleaner:
 
     def ask(self, end: int, name: str = TOPIC, *, cleaner: ProcessKey = CLEANER) -> CleaningGranted:
         owned = self._pieces.worker.partitions.by_slot[self._pieces.slot(name)]
-        self._say(CleaningWanted(owned.slot, owned.short_id, "compact", end), cleaner)
+        self._say(CleaningWanted(owned.slot, owned.short_id, "compact", 0, end), cleaner)
         self._pieces.run(lambda: self.answers, "the owner answers")
         answer = self.answers.pop()
         assert isinstance(answer, CleaningGranted)

@@ -166,6 +166,17 @@ def test_a_swap_that_is_refused_takes_the_next_group_with_it(pieces: Pieces, cle
     assert not [name for name in log_of(pieces).store.names() if name.endswith(".cleaned")]
 
 
+def test_a_plan_from_before_the_last_pass_is_not_carried_out(pieces: Pieces, cleaner: Cleaner) -> None:
+    """The planner may look before the slot says how far the log is clean."""
+    client = pieces.connect()
+    write(pieces, client, "a1", "b1", "a2")
+    cleaner.run(3)
+    assert log_of(pieces).cleaned_offset == 3
+    assert cleaner.ask(3).grant == NO_GRANT
+    write(pieces, client, "b2")
+    assert cleaner.ask(4).grant != NO_GRANT
+
+
 def test_nobody_else_gets_a_log_before_its_cleaner_has_ended(pieces: Pieces, cleaner: Cleaner) -> None:
     """It may be writing, under the names that the other one would take."""
     other = ProcessKey("cleaner", 1)

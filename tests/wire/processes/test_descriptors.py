@@ -124,7 +124,7 @@ def test_what_followers_have_shares_a_frame(rows: list[FollowerFetched]) -> None
         SegmentsWanted(7, [(1, 2)]),
         SegmentsDescribed(7, [SegmentsOf(1, 0, 10, 12, 9, -1, [SegmentRow(0, 500, 1, 2, True, 1)])]),
         CleanupOrdered(1, 2, True, -1, 9, "retention"),
-        CleaningWanted(1, 2, "compact", 500),
+        CleaningWanted(1, 2, "compact", 100, 500),
         CleaningGranted(1, 7, 100, [SourceRow(0, 500, 8, 12)], [500], pack_last_records([(1, -1, 0)])),
         SwapWanted(1, 7, [0, 200], 400, 8, 12, 34, 1000, 250, 900),
         Swapped(1, 7, True),

@@ -155,6 +155,10 @@ class Cleanings:
         ):
             self._refuse(cleaner, message.slot)
             return
+        if message.first_dirty_offset < end <= _first_dirty(partition_log):
+            # Planned before the last pass has told how far it came: all would be written once more.
+            self._refuse(cleaner, message.slot)
+            return
         segments = {each.base_offset: each for each in partition_log.segments if each.base_offset < end}
         if end not in partition_log.segments.base_offsets or not segments:
             self._refuse(cleaner, message.slot)

@@ -285,7 +285,7 @@ def test_no_compaction_while_it_is_moved(pieces: Pieces, monkeypatch: pytest.Mon
     pieces.run(lambda: pieces.published().future_end == 6, "all is copied")
     owned = owned_of(pieces)
     cleanings = pieces.worker.cleanings
-    pieces.worker.cleanings._grant(NETWORK, CleaningWanted(owned.slot, owned.short_id, "compact", 4))
+    pieces.worker.cleanings._grant(NETWORK, CleaningWanted(owned.slot, owned.short_id, "compact", 0, 4))
     assert not cleanings._grants
 
 
