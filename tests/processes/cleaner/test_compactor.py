@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
 from kafkad.core.cleaning.record_filter import LatestOfEachKey, RecordFilter
 from kafkad.core.cleanup import FilterLimits
 from kafkad.core.columns.arrays import Flags
@@ -116,6 +117,23 @@ def test_the_metrics_tell_of_the_last_compaction(make: Make, monkeypatch: pytest
     assert compacting.block[MAX_CLEAN_TIME] == int(row.last.seconds) > 0
     # Fifty keys in the slots for some two hundred, half of which may be used.
     assert 10 <= compacting.block[MAX_BUFFER_UTILIZATION] <= 13
+
+
+def test_each_pass_hashes_keys_with_another_seed(make: Make) -> None:
+    """Nobody who writes keys can make two that are taken for one."""
+    seeds: list[int] = []
+
+    def remembered(limits: FilterLimits) -> RecordFilter:
+        seeds.append(limits.seed)
+        return latest_of_each_key(limits)
+
+    compacting = make()
+    owned = compacting.log("t")
+    for _ in range(2):
+        owned.write(50)
+        compacting.compactor.plan(owned.planned(remembered))
+        compacting.run()
+    assert len(set(seeds)) == 2
 
 
 def _rate(bytes_per_second: int) -> dict[str, str]:
