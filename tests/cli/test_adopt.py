@@ -20,6 +20,7 @@ from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import format_partition_metadata
 from tests.core.log.old_messages import old_messages
+from tests.tools.on_terminal import on_terminal
 
 ORDERS, SALES = (UUID(bytes=bytes([number]) * 16) for number in (1, 2))
 LOG = "0" * 20 + ".log"
@@ -240,6 +241,14 @@ def test_directories_of_a_running_broker_are_refused(log_dir: Path) -> None:
     directory = LogDirectory(log_dir)
     assert f"already locked by pid {os.getpid()}" in wrong("--yes", log_dir)
     directory.close()
+
+
+def test_a_terminal_sees_how_far_the_reading_is_and_stdout_is_for_scripts(log_dir: Path) -> None:
+    shown = on_terminal(["adopt", "--json", str(log_dir)], within_s=120)
+    assert shown.code == 0
+    assert "Reading" in shown.terminal and "100%" in shown.terminal
+    assert {topic["topic"] for topic in json.loads(shown.stdout)["topics"]} == {"orders", "sales"}
+    assert on_terminal(["adopt", "--quick", str(log_dir)], within_s=120).terminal == "", "nothing is read"
 
 
 def test_an_empty_directory_has_nothing_to_adopt(tmp_path: Path) -> None:
