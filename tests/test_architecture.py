@@ -109,6 +109,7 @@ for _module, _target, _reason in (
     ("files.log_directory", "log.recovery.checkpoints", "stores the format that this module defines"),
     ("files.log_directory", "log.segments.layout", "the names of files on disk"),
     ("files.moved_directory", "log.segments.layout", "the names of directories on disk"),
+    ("files.segment_files", "log.segments.layout", "the names of files on disk"),
     ("stores.embedded_store", "coordination_store", "implements this port; it is too large for ports.py"),
     ("stores.sqlite_tree", "coordination_store", "implements this port"),
     ("stores.zookeeper_store", "coordination_store", "implements this port"),

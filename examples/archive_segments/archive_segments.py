@@ -72,16 +72,17 @@ def to_directory(directory: Path, segment: SealedSegment) -> None:
     """It is whole and on disk when it has its name."""
     path = directory / archive_name(segment)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.stat().st_size == segment.size_bytes:
-        return
-    beside = path.with_suffix(".part")
-    with open(beside, "wb") as copy:
-        shutil.copyfileobj(segment.file, copy, 1 << 20)
-        copy.flush()
-        os.fsync(copy.fileno())
-    beside.replace(path)
-    for folder in (path.parent, path.parent.parent, directory):
-        _sync(folder)
+    if not path.exists() or path.stat().st_size != segment.size_bytes:
+        beside = path.with_suffix(".part")
+        with open(beside, "wb") as copy:
+            shutil.copyfileobj(segment.file, copy, 1 << 20)
+            copy.flush()
+            os.fsync(copy.fileno())
+        beside.replace(path)
+    # Also if it was there: whoever wrote it may have died before this.
+    for folder in (path.parent, path.parent.parent, directory, directory.parent):
+        if os.access(folder, os.R_OK):
+            _sync(folder)
 
 
 def _sync(folder: Path) -> None:

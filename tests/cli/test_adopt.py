@@ -20,6 +20,7 @@ from kafkad.core.log.records.batch import Codec
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import format_partition_metadata
 from tests.core.log.old_messages import old_messages
+from tests.tools.on_terminal import on_terminal
 
 ORDERS, SALES = (UUID(bytes=bytes([number]) * 16) for number in (1, 2))
 LOG = "0" * 20 + ".log"
@@ -88,6 +89,7 @@ def test_nothing_is_changed_without_yes(log_dir: Path) -> None:
     assert content(log_dir) == before
     assert "orders: 2 of 2 partition(s)" in result.stdout
     assert "4 records, magic 2, codecs lz4" in result.stdout
+    assert "defaults of server.properties count: take over those of the old one (log.retention.hours" in result.stdout
     assert f"Nothing was changed; --yes does it, for a broker with log.dirs={log_dir} and broker.id=7." in result.stdout
 
 
@@ -112,6 +114,25 @@ def test_a_file_of_configs_comes_before_the_metadata_log(log_dir: Path, tmp_path
     given = tmp_path / "given.json"
     given.write_text('{"orders": {"retention.ms": -1, "preallocate": false}}')
     assert as_json("--configs", given, log_dir)["orders"]["configs"] == {"preallocate": "false", "retention.ms": "-1"}
+
+
+def test_a_metadata_log_that_lies_elsewhere_is_named(log_dir: Path, tmp_path: Path) -> None:
+    """Of a cluster whose controllers have machines of their own, or another directory (metadata.log.dir)."""
+    elsewhere = tmp_path / "controller"
+    (log_dir / "__cluster_metadata-0").rename(elsewhere)
+    assert as_json(log_dir)["orders"]["configs"] == KEPT_FOR_EVER
+    topic = as_json("--metadata-log", elsewhere, log_dir)["orders"]
+    assert (topic["source"], topic["configs"]) == (str(elsewhere), {"retention.ms": "86400000"})
+
+
+def test_what_was_set_for_all_brokers_is_named(log_dir: Path) -> None:
+    """It is in no server.properties, and a broker without it would delete by the default of seven days."""
+    for_all = metadata_value(4, b"\4" + compact("") + compact("log.retention.ms") + compact("-1"))
+    with (log_dir / "__cluster_metadata-0" / LOG).open("ab") as file:
+        file.write(build_batch([for_all], base_offset=5))
+    line = "log.retention.ms=-1 was set for all brokers: put it into server.properties"
+    assert f"{line} ({log_dir}/__cluster_metadata-0)" in run(log_dir).stdout.splitlines()
+    assert json.loads(run("--json", log_dir).stdout)["broker_configs"] == {"log.retention.ms": "-1"}
 
 
 def test_a_broker_finds_the_topics_with_their_configs(log_dir: Path) -> None:
@@ -240,6 +261,14 @@ def test_directories_of_a_running_broker_are_refused(log_dir: Path) -> None:
     directory = LogDirectory(log_dir)
     assert f"already locked by pid {os.getpid()}" in wrong("--yes", log_dir)
     directory.close()
+
+
+def test_a_terminal_sees_how_far_the_reading_is_and_stdout_is_for_scripts(log_dir: Path) -> None:
+    shown = on_terminal(["adopt", "--json", str(log_dir)], within_s=120)
+    assert shown.code == 0
+    assert "Reading" in shown.terminal and "100%" in shown.terminal
+    assert {topic["topic"] for topic in json.loads(shown.stdout)["topics"]} == {"orders", "sales"}
+    assert on_terminal(["adopt", "--quick", str(log_dir)], within_s=120).terminal == "", "nothing is read"
 
 
 def test_an_empty_directory_has_nothing_to_adopt(tmp_path: Path) -> None:

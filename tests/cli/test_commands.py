@@ -60,6 +60,7 @@ def test_every_option_of_every_command_is_explained(path: tuple[str, ...]) -> No
         ("elect-leaders",),
         ("log-dirs", "describe"),
         ("log-dirs", "move"),
+        ("cleaner", "retry"),
         ("transactions", "list"),
         ("transactions", "describe"),
         ("transactions", "find-hanging"),

@@ -14,6 +14,7 @@ from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
 from kafkad.cli import main
 from tests.tools import raw_requests as raw
+from tests.tools.on_terminal import on_terminal
 from tests.tools.raw_requests import RawClient, batch, fetch, produce, read_fetched, read_produced
 
 WITHIN_S = 60.0
@@ -95,6 +96,11 @@ def test_the_command_moves_partitions_and_says_so(tmp_path: Path) -> None:
         write(client, "t", 5, first=20)
         assert read(client, "t", 25) > size
         assert command(broker, "move", "t-0", "--to", target) == (0, f"t-0 is in {target}.\n")
+        back = str(broker.other("t-0"))
+        arguments = ["log-dirs", "move", "t-0", "--to", back, "--bootstrap-server", broker.bootstrap]
+        shown = on_terminal(arguments, within_s=WITHIN_S)
+        assert (shown.code, shown.stdout) == (0, f"t-0 is in {back}.\n")
+        assert "Moving" in shown.terminal and "100%" in shown.terminal
         code, said = command(broker, "move", "t-0", "--to", "/nowhere")
         assert code == 1 and "no broker has a log directory /nowhere" in said
 

@@ -1,6 +1,7 @@
 """Each example plugin is installed as its README says, is loaded, and does what it promises."""
 
 import csv
+import os
 import shutil
 import subprocess
 import sys
@@ -198,6 +199,26 @@ def test_archived_segment_may_come_again(tmp_path: Path, monkeypatch: pytest.Mon
         with segment.file:
             receive(segment)
         assert left.read_bytes() == b"batches"
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_archived_segment_is_on_disk_before_it_may_be_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """Also one that an earlier life has written, which may have died before it synced the names."""
+    monkeypatch.syspath_prepend(EXAMPLES / "archive_segments")
+    target = tmp_path / "archive"
+    if is_there:
+        (target / ARCHIVED).parent.mkdir(parents=True)
+        (target / ARCHIVED).write_bytes(b"batches")
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(Path(os.readlink(f"/proc/self/fd/{fd}"))))
+    segment = sealed(tmp_path, b"batches")
+    with segment.file:
+        import_module("archive_segments").to_directory(target, segment)
+    names = [each for each in synced if each.is_dir()]
+    assert names == [target / ARCHIVED.rpartition("/")[0], target / ARCHIVED.split("/")[0], target, tmp_path]
+    assert is_there or synced[0].name == f"{5:020d}-{9:020d}.part"
 
 
 OWN_RECEIVER = '''

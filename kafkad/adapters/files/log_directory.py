@@ -159,8 +159,18 @@ class LogDirectory:
 
 
 def write_partition_metadata(directory: Path | str, topic_id: UUID) -> None:
-    with open(f"{directory}/{PARTITION_METADATA}", "wb", buffering=0) as file:
-        file.write(format_partition_metadata(topic_id).encode())
+    """Whole, or not at all if the process dies: Apache Kafka takes the log directory of an empty one offline.
+
+    It is on disk from the first sync of the partition's names on (`SegmentFiles`).
+    """
+    path = f"{directory}/{PARTITION_METADATA}"
+    aside = path + ".tmp"
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(descriptor, format_partition_metadata(topic_id).encode())
+    finally:
+        os.close(descriptor)
+    os.replace(aside, path)
 
 
 def read_meta_properties(path: Path) -> MetaProperties | None:

@@ -15,6 +15,7 @@ from typing_extensions import Buffer
 from kafkad.adapters.files import atomic_write
 from kafkad.adapters.files.file_cache import CachedFile, FileCache
 from kafkad.adapters.files.storage_errors import FULL, storage_errors
+from kafkad.core.log.segments.layout import PARTITION_METADATA
 from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
 
 
@@ -229,12 +230,16 @@ class SegmentFiles:
         self._has_lasting_names = False
 
     def sync_directory(self) -> None:
-        """The first time also the folder around it: what is in a new directory lasts no longer than its name.
+        """The first time also the folder around it, as what is in a new directory lasts no longer than its name, and
+        the topic id, which whoever made the directory has only written.
 
         No other process changes names here, so nothing is done if this one has not. Whoever calls this while a thread
         syncs the same names waits for it.
         """
         with self._syncing:
+            if not self._has_lasting_name and self.has(PARTITION_METADATA):
+                with storage_errors(self.directory):
+                    _sync_by_name(f"{self.directory}/{PARTITION_METADATA}")
             if not self._has_lasting_names:
                 # Before: what gets another name meanwhile may not be in it.
                 self._has_lasting_names = True

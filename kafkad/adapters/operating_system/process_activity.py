@@ -7,10 +7,12 @@ _STATE, _USER_TICKS, _SYSTEM_TICKS = 0, 11, 12
 
 
 class Activity(NamedTuple):
-    """CPU time so far, and whether the thread is in an uninterruptible wait, usually for a disk."""
+    """CPU time so far, and whether the thread would go on if the machine let it: it has a CPU or waits for one, or is
+    in an uninterruptible wait, usually for a disk.
+    """
 
     cpu_ticks: int
-    waits_for_disk: bool
+    wants_on: bool
 
 
 def activity(pid: int) -> Activity | None:
@@ -23,4 +25,4 @@ def activity(pid: int) -> Activity | None:
     # The name in parentheses may hold spaces and parentheses.
     fields = text[text.rindex(b")") + 1 :].split()
     ticks = int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
-    return Activity(cpu_ticks=ticks, waits_for_disk=fields[_STATE] == b"D")
+    return Activity(cpu_ticks=ticks, wants_on=fields[_STATE] in (b"R", b"D"))

@@ -21,12 +21,18 @@ from kafkad.core.ports import StorageFailed
 
 _PROBLEMS = 1
 
+_DEFAULTS = (
+    "Where a topic has no config of its own, the defaults of server.properties count: take over those of the old one "
+    "(log.retention.hours, log.retention.bytes, log.cleanup.policy and others)."
+)
+
 _HELP = """Say what a broker would take over from log directories of Apache Kafka; with --yes, prepare them for it.
 
 Without --yes nothing is changed. Every record is read: for each topic you see partitions, size, codecs, format, damage,
 and the configs with which it would be taken over. They come from the first of these that knows the topic: --configs,
 --zookeeper, the KRaft metadata log in one of the directories (or --metadata-log). The records of a topic that none of
-them knows are kept for ever, until you change its retention.
+them knows are kept for ever, until you change its retention. What a topic has no config for, it gets from the
+server.properties of the new broker: take over the defaults of the old one, or retention deletes after seven days.
 
 DIR... are the log.dirs of the future broker, in their order; all must be of one broker. Stop Apache Kafka first, and
 keep a copy.
@@ -149,7 +155,9 @@ def _print(
     log_dirs = ",".join(map(str, directories))
     if not plans:
         click.echo("There are no partitions in these directories.")
-    elif is_done:
+        return
+    click.echo(_DEFAULTS)
+    if is_done:
         click.echo(f"Done. Start kafkad with log.dirs={log_dirs} and broker.id={node_id}.")
     else:
         click.echo(

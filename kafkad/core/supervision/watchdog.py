@@ -1,8 +1,8 @@
 """Has a process hung? Its heartbeat, a number that changes at each turn of its loop, is checked every two seconds.
 
 Silence counts from the first check at which the heartbeat had not moved, so a late check or a machine that was
-suspended blames no process. A process that still uses the CPU, or waits for a disk, gets longer: its next incarnation
-would have the same work to do, and SIGKILL would wait for the same disk.
+suspended blames no process. A process that still uses the CPU, or waits for one or for a disk, gets longer: its next
+incarnation would have the same work to do, and SIGKILL would wait for the same disk.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ LOOK_MS = 2_500
 """Interval of checks: the heartbeat must move between two of them."""
 SILENT_MS = 5_000
 WORKING_MS = 30_000
-"""The limit for a process that works or waits for a disk."""
+"""The limit for a process that works, or waits for a CPU or a disk."""
 UNKILLABLE_MS = 10_000
 """A process killed for its silence is gone by then, or SIGKILL can't end it."""
 
@@ -37,9 +37,9 @@ class Watchdog:
             return False
         return True
 
-    def judge(self, now_ms: int, *, cpu_ticks: int, waits_for_disk: bool, may_work_on: bool) -> bool:
+    def judge(self, now_ms: int, *, cpu_ticks: int, wants_on: bool, may_work_on: bool) -> bool:
         """True when it has hung. `may_work_on`: there is no limit while it works."""
-        is_working = waits_for_disk or self._cpu_ticks != cpu_ticks
+        is_working = wants_on or self._cpu_ticks != cpu_ticks
         self._cpu_ticks = cpu_ticks
         silent_ms = now_ms - self._since_ms
         if silent_ms < SILENT_MS:

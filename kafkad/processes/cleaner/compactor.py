@@ -95,7 +95,9 @@ class Compactor:
         self._planned: dict[int, PlannedRewrite] = {}
         self.states = LogStates(block)
         self._pass: _Pass | None = None
-        self._next_step_ms = 0
+        self._stepped_ms = 0
+        self._unpaid_bytes = 0
+        """What the last step has read and written, then."""
         self._threads = HelperThreads(1, "sync")
         self._awaited: Future[None] | Future[bool] | None = None
         self._swap: Swap | None = None
@@ -135,14 +137,20 @@ class Compactor:
         """When the next step is due; None while nothing can be done."""
         if self._pass is None:
             return 0 if self._planned else None
-        return None if self._pass.steps is None or self._pass.waits else self._next_step_ms
+        return None if self._pass.steps is None or self._pass.waits else self._paid_ms
+
+    @property
+    def _paid_ms(self) -> int:
+        """When the last step is paid for; a rate that has changed since counts at once."""
+        rate = self._config().log_cleaner.log_cleaner_io_max_bytes_per_second / self._cleaners
+        return self._stepped_ms + (int(1000 * self._unpaid_bytes / rate) if 0 < rate < _UNTHROTTLED else 0)
 
     def work(self, now_ms: int) -> None:
         """Take one step, or begin with the next log."""
         current = self._pass
         if current is None:
             self._begin()
-        elif current.steps is not None and not current.waits and now_ms >= self._next_step_ms:
+        elif current.steps is not None and not current.waits and now_ms >= self._paid_ms:
             self._resume(current.steps)
 
     def rung(self, _events: int) -> None:
@@ -236,9 +244,7 @@ class Compactor:
     def _wait_for(self, current: _Pass, progress: "Progress") -> None:
         match progress:
             case int():
-                rate = self._config().log_cleaner.log_cleaner_io_max_bytes_per_second / self._cleaners
-                is_throttled = 0 < rate < _UNTHROTTLED
-                self._next_step_ms = monotonic_ms() + (int(1000 * progress / rate) if is_throttled else 0)
+                self._stepped_ms, self._unpaid_bytes = monotonic_ms(), progress
             case Future():
                 current.waits = True
                 self._awaited = progress
@@ -270,8 +276,9 @@ class Compactor:
             ),
         )
         self._block[RECOPY_PERCENT] = 100 * figures.bytes_written // max(1, figures.bytes_read)
-        self._block[MAX_CLEAN_TIME] = round(seconds)
-        self._block[MAX_BUFFER_UTILIZATION] = round(100 * figures.map_utilization)
+        # Whole numbers from below, as Apache Kafka's.
+        self._block[MAX_CLEAN_TIME] = int(seconds)
+        self._block[MAX_BUFFER_UTILIZATION] = int(100 * figures.map_utilization)
         log.info(
             "%s is compacted up to offset %d, as %s: %d of %d records and %d of %d bytes stay, in %.1f s",
             current.name,

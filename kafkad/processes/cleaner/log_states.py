@@ -74,7 +74,7 @@ class LogStates:
         }
         self._places = {(key.topic_id, key.partition): key for key in self._states}
         states = self._states.values()
-        self._block[MAX_DIRTY_PERCENT] = round(100 * max((state.dirty_ratio for state in states), default=0.0))
+        self._block[MAX_DIRTY_PERCENT] = int(100 * max((state.dirty_ratio for state in states), default=0.0))
         self._block[MAX_COMPACTION_DELAY] = max((state.overdue_ms for state in states), default=0) // 1000
         self._count_uncleanable()
 

@@ -91,7 +91,7 @@ class Watch:
         return seen is not None and incarnation.watchdog.judge(
             now_ms,
             cpu_ticks=seen.cpu_ticks,
-            waits_for_disk=seen.waits_for_disk,
+            wants_on=seen.wants_on,
             may_work_on=not incarnation.is_ready,
         )
 

@@ -7,6 +7,7 @@ lowered silently. A partition for which the disk has no room is offline, and tri
 """
 
 import logging
+import os
 import random
 import time
 from collections import OrderedDict
@@ -317,6 +318,14 @@ def _make(directory: Path, topic_id: bytes) -> bool:
             is_new = False
         else:
             is_new = True
-        if is_new or not (directory / PARTITION_METADATA).exists():
+        if is_new or not _has_metadata(directory):
             write_partition_metadata(directory, UUID(bytes=topic_id))
     return is_new
+
+
+def _has_metadata(directory: Path) -> bool:
+    """A loss of power may have left the name of the file without its content."""
+    try:
+        return os.stat(directory / PARTITION_METADATA).st_size > 0
+    except FileNotFoundError:
+        return False

@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from typing_extensions import Buffer
 
 from kafkad.adapters.files.file_cache import FileCache
+from kafkad.adapters.files.log_directory import write_partition_metadata
 from kafkad.adapters.files.segment_files import SegmentFiles
 from kafkad.core.ports import NoSpaceLeft, NotInMemory, StorageFailed
 from tests.core.log.batches import append, batch, load
@@ -236,6 +238,20 @@ def test_first_sync_of_a_directory_makes_its_own_name_last(
     store.sync_directory()
     store.sync_directory()
     assert synced == [str(tmp_path / "t-0"), str(tmp_path)]
+
+
+def test_the_topic_id_of_a_new_directory_is_on_disk_with_its_first_records(
+    tmp_path: Path, cache: FileCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name without its content is what takes a log directory of Apache Kafka offline."""
+    (tmp_path / "t-0").mkdir()
+    write_partition_metadata(tmp_path / "t-0", uuid4())
+    store = SegmentFiles(tmp_path / "t-0", cache)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))))
+    for _ in range(2):
+        store.sync_directory()
+    assert synced == ["partition.metadata", "t-0", tmp_path.name]
 
 
 def test_what_is_on_disk_is_not_synced_again(

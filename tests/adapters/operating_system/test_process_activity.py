@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 
+from bench.brokers.processes import eventually
 from kafkad.adapters.operating_system.process_activity import activity
 
 
 def test_one_that_works_uses_the_cpu() -> None:
     before = activity(os.getpid())
-    assert before is not None and not before.waits_for_disk
+    assert before is not None and before.wants_on
     after = before
     while after.cpu_ticks < before.cpu_ticks + 2:
         found = activity(os.getpid())
@@ -22,9 +23,25 @@ def test_one_whose_name_has_parentheses_is_read_as_well() -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        seen = activity(process.pid)
+        eventually(lambda: not _wants_on(process.pid), within=60, what="it waits for a line")
         process.communicate(b"\n")
-    assert seen is not None and not seen.waits_for_disk
+
+
+def test_one_that_waits_for_a_cpu_wants_on() -> None:
+    """On a machine that is busy with others it hardly uses the CPU, and has not hung."""
+    program = "print(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        seen = [_wants_on(process.pid) for _ in range(100)]
+        process.kill()
+    assert all(seen)
+
+
+def _wants_on(pid: int) -> bool:
+    seen = activity(pid)
+    assert seen is not None
+    return seen.wants_on
 
 
 def test_one_that_is_gone_is_nobody() -> None:

@@ -144,6 +144,18 @@ def test_a_segment_is_rolled_when_its_first_records_are_older_than_segment_ms() 
     assert log.segments.base_offsets == [0, 2]
 
 
+@pytest.mark.parametrize(("policy", "rolls"), [("compact", True), ("delete", False)])
+def test_a_compacted_log_rolls_in_time_for_max_compaction_lag(policy: str, rolls: bool) -> None:
+    """As in Apache Kafka: what is in the active segment is not compacted."""
+    config = LogConfig(segment_ms=100_000, max_compaction_lag_ms=1000, cleanup_policy=frozenset({policy}))
+    log = load(FakeStore(), config=config)
+    append(log, batch(1, timestamp=NOW))
+    append(log, batch(1, timestamp=NOW + 1000))
+    assert len(log.segments) == 1
+    append(log, batch(1, timestamp=NOW + 1001))
+    assert log.segments.base_offsets == ([0, 2] if rolls else [0])
+
+
 def test_jitter_makes_a_segment_roll_earlier() -> None:
     log = load(FakeStore(), config=LogConfig(segment_ms=1000, segment_jitter_ms=800))
     log.segments.active.roll_jitter = 0.5

@@ -253,6 +253,33 @@ def test_the_logs_to_recover_are_told_by_directory() -> None:
     assert {catalogue.remaining_logs_index(1), catalogue.remaining_segments_index(500)} <= set(GAUGE_INDEXES)
 
 
+def test_metrics_of_compaction_have_the_names_that_apache_kafka_gives_them() -> None:
+    """LogCleaner.java and LogCleanerManager.java; the last two are there for each log directory."""
+    words = block()
+    words[catalogue.LAST_CLEANER_RUN] = 1
+    words[catalogue.uncleanable_index(0)] = words[catalogue.uncleanable_bytes_index(0)] = 1
+    reading = BrokerReading(
+        now_ns=0, wall_ms=0, broker_state=3, processes=[ProcessReading("cleaner", 0, 1, words)], dead_cleaners=0
+    )
+    families = {
+        family.jmx_name: {name for sample in family.samples for name, _ in sample.labels}
+        for family in SnapshotBuilder({}, ("/a",)).build(reading).families
+        if family.jmx_name.startswith("kafka.log:type=LogCleaner")
+    }
+    cleaner, manager = "kafka.log:type=LogCleaner,name=", "kafka.log:type=LogCleanerManager,name="
+    assert families == {
+        cleaner + "max-buffer-utilization-percent": set(),
+        cleaner + "cleaner-recopy-percent": set(),
+        cleaner + "max-clean-time-secs": set(),
+        cleaner + "max-compaction-delay-secs": set(),
+        cleaner + "DeadThreadCount": set(),
+        manager + "max-dirty-percent": set(),
+        manager + "time-since-last-run-ms": set(),
+        manager + "uncleanable-partitions-count": {"logDirectory"},
+        manager + "uncleanable-bytes": {"logDirectory"},
+    }
+
+
 def test_of_several_cleaners_the_one_with_the_largest_value_counts() -> None:
     first, second = block(), block()
     first[catalogue.MAX_DIRTY_PERCENT], second[catalogue.MAX_DIRTY_PERCENT] = 70, 80

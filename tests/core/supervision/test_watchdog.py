@@ -4,7 +4,7 @@ from kafkad.core.supervision.watchdog import LOOK_MS, SILENT_MS, UNKILLABLE_MS, 
 
 
 def looks(
-    watchdog: Watchdog, *, beats: list[int], ticks: list[int], disk: bool = False, may_work_on: bool = False
+    watchdog: Watchdog, *, beats: list[int], ticks: list[int], wants_on: bool = False, may_work_on: bool = False
 ) -> list[bool]:
     """Look at the usual times with these beats and ticks: at which look it was said to have hung."""
     said = []
@@ -12,7 +12,7 @@ def looks(
         now_ms = number * LOOK_MS
         is_suspicious = watchdog.look(heartbeat, now_ms)
         said.append(
-            is_suspicious and watchdog.judge(now_ms, cpu_ticks=cpu_ticks, waits_for_disk=disk, may_work_on=may_work_on)
+            is_suspicious and watchdog.judge(now_ms, cpu_ticks=cpu_ticks, wants_on=wants_on, may_work_on=may_work_on)
         )
     return said
 
@@ -31,9 +31,9 @@ def test_one_that_works_is_given_longer() -> None:
     assert looks(Watchdog(), beats=[1] * count, ticks=list(range(count))) == [False] * (count - 1) + [True]
 
 
-def test_one_that_waits_for_its_disk_is_given_longer() -> None:
+def test_one_that_waits_for_its_disk_or_for_a_cpu_is_given_longer() -> None:
     count = WORKING_MS // LOOK_MS + 1
-    assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, disk=True) == [False] * (count - 1) + [True]
+    assert looks(Watchdog(), beats=[1] * count, ticks=[7] * count, wants_on=True) == [False] * (count - 1) + [True]
 
 
 def test_one_that_may_work_on_is_given_any_time() -> None:

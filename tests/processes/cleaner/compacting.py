@@ -148,14 +148,17 @@ def _cleaned(wanted: SwapWanted) -> CleanedFiles:
 class Compacting:
     """The compactor of a cleaner process, and the owner of its logs."""
 
-    def __init__(self, folder: Path, **options: str) -> None:
+    def __init__(self, folder: Path, *, cleaners: int = 1, **options: str) -> None:
         self._folder = folder
-        named = [(name.replace("_", "."), text) for name, text in options.items()]
-        config = configured(("log.dirs", str(folder)), *named)
+        self.configure(**options)
         self.block = [0] * BLOCK_WORDS
         self.logs: dict[int, OwnedLog] = {}
         self._heard: list[ControlMessage] = []
-        self.compactor = Compactor(lambda: config, 1, self._send, self.block, UnfinishedWork(self.block))
+        self.compactor = Compactor(lambda: self._config, cleaners, self._send, self.block, UnfinishedWork(self.block))
+
+    def configure(self, **options: str) -> None:
+        named = [(name.replace("_", "."), text) for name, text in options.items()]
+        self._config = configured(("log.dirs", str(self._folder)), *named)
 
     def log(self, topic: str) -> OwnedLog:
         owned = OwnedLog(self._folder, len(self.logs), topic)

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from kafkad.adapters.operating_system.clocks import monotonic_ms
+from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
 from kafkad.core.cleaning.record_filter import LatestOfEachKey, RecordFilter
 from kafkad.core.cleanup import FilterLimits
 from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.records import RecordColumns
-from kafkad.core.metrics.catalogue import uncleanable_index
+from kafkad.core.metrics.catalogue import MAX_BUFFER_UTILIZATION, MAX_CLEAN_TIME, RECOPY_PERCENT, uncleanable_index
+from kafkad.processes.cleaner import compactor
 from tests.processes.cleaner.compacting import Compacting, OwnedLog
 
 Make = Callable[..., Compacting]
@@ -21,8 +24,8 @@ Make = Callable[..., Compacting]
 def make(tmp_path: Path) -> Iterator[Make]:
     made: list[Compacting] = []
 
-    def begin(**options: str) -> Compacting:
-        made.append(Compacting(tmp_path, **options))
+    def begin(*, cleaners: int = 1, **options: str) -> Compacting:
+        made.append(Compacting(tmp_path, cleaners=cleaners, **options))
         return made[-1]
 
     yield begin
@@ -96,6 +99,79 @@ def test_what_was_written_before_a_failure_is_swapped_in(make: Make) -> None:
     assert owned.ended == [-1] and not owned.left_over()
     # A segment is one window here.
     assert owned.log.rewrites == len([base for base in owned.log.segments.base_offsets if base < _BAD_OFFSET]) > 1
+
+
+def test_the_metrics_tell_of_the_last_compaction(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1_000_000, 1700))
+    monkeypatch.setattr(compactor, "monotonic_ms", lambda: next(clock))
+    compacting = make(log_cleaner_io_buffer_load_factor="0.5")
+    owned = compacting.log("t")
+    owned.write(200, keys=50)
+    before = sum(segment.size for segment in owned.log.segments)
+    compacting.compactor.plan(owned.planned())
+    compacting.run()
+    after = sum(segment.size for segment in owned.log.segments)
+    (row,) = compacting.compactor.rows({})
+    assert row.last is not None and row.last.seconds % 1 > 0
+    assert compacting.block[RECOPY_PERCENT] == 100 * after // before > 0
+    assert compacting.block[MAX_CLEAN_TIME] == int(row.last.seconds) > 0
+    # Fifty keys in the slots for some two hundred, half of which may be used.
+    assert 10 <= compacting.block[MAX_BUFFER_UTILIZATION] <= 13
+
+
+def test_each_pass_hashes_keys_with_another_seed(make: Make) -> None:
+    """Nobody who writes keys can make two that are taken for one."""
+    seeds: list[int] = []
+
+    def remembered(limits: FilterLimits) -> RecordFilter:
+        seeds.append(limits.seed)
+        return latest_of_each_key(limits)
+
+    compacting = make()
+    owned = compacting.log("t")
+    for _ in range(2):
+        owned.write(50)
+        compacting.compactor.plan(owned.planned(remembered))
+        compacting.run()
+    assert len(set(seeds)) == 2
+
+
+def _rate(bytes_per_second: int) -> dict[str, str]:
+    return {"log_cleaner_io_max_bytes_per_second": str(bytes_per_second)}
+
+
+def test_cleaners_share_the_bytes_of_a_second(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compactor, "monotonic_ms", lambda: 5_000)
+    compacting = make(cleaners=2, **_rate(2_000_000))
+    owned = compacting.log("t")
+    owned.write(200)
+    compacting.compactor.plan(owned.planned())
+    compacting.step()
+    compacting.step()
+    # The first segment was read for its keys: a millisecond for each of its kilobytes.
+    assert compacting.compactor.next_step_ms == 5_000 + owned.log.segments[0].size // 1000 > 5_000
+
+
+def test_a_rate_that_is_raised_in_the_midst_of_a_pause_ends_it(make: Make) -> None:
+    """A pass with a byte a second waited for days."""
+    compacting = make(**_rate(1))
+    owned = compacting.log("t")
+    owned.write(200)
+    compacting.compactor.plan(owned.planned())
+
+    def pause_ms() -> int:
+        return (compacting.compactor.next_step_ms or 0) - monotonic_ms()
+
+    compacting.step()
+    compacting.step()
+    before_ms = compacting.compactor.next_step_ms
+    compacting.compactor.work(monotonic_ms())
+    assert compacting.compactor.next_step_ms == before_ms, "nothing is done meanwhile"
+    assert pause_ms() > 60_000
+    compacting.configure(**_rate(1_000_000_000))
+    assert pause_ms() <= 1000
+    compacting.run()
+    assert _is_compacted(owned)
 
 
 @pytest.mark.parametrize("load_factor", ["0", "1", "3.5"])

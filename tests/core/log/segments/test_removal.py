@@ -1,6 +1,7 @@
 """Retention, DeleteRecords and truncation."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
@@ -217,6 +218,46 @@ def test_a_crash_at_any_step_of_a_truncation_leaves_a_prefix_of_the_log(target: 
         again = load(store, recovery_point=0)
         assert again.log_end_offset >= target - 1
         assert batch_offsets(store, 1000) == [(n, n + 1) for n in range(0, again.log_end_offset, 2)]
+
+
+@pytest.mark.parametrize("loses_power", [False, True])
+@pytest.mark.parametrize("offset", [500, 30, 0])
+def test_a_crash_at_any_step_of_starting_anew_leaves_a_prefix_of_the_log_or_an_empty_one(
+    offset: int, loses_power: bool
+) -> None:
+    """A follower whose leader has none of its records any more."""
+
+    def anew(store: FakeStore, log: PartitionLog) -> None:
+        for effect in truncate_fully_and_start_at(log, offset, NOW):
+            remove_files(log, effect)
+        append(log, batch(2, producer_id=2, sequence=0, timestamp=NOW), epoch=7)
+        log.flush()
+
+    step, is_dead, ends = 0, True, set()
+    while is_dead:
+        step += 1
+        store = FakeStore()
+        log = filled(store)
+        log.flush()
+        store.sync_directory()
+        store.crash_at, is_dead = store.changes + step, True
+        with suppress(Crashed):
+            anew(store, log)
+            is_dead = False
+        store.lose_power(Random(step)) if loses_power else store.kill()
+        # The checkpoints are older.
+        again = load(store, recovery_point=80)
+        start, end = again.log_start_offset, again.log_end_offset
+        found = batch_offsets(store, 1000)
+        old, new = [(n, n + 1) for n in range(0, end, 2)], [(n, n + 1) for n in range(offset, end, 2)]
+        assert (start, found) in ((0, old), (offset, new))
+        if not is_dead:
+            assert (start, end, found) == (offset, offset + 2, [(offset, offset + 1)])
+        check_indexes(store)
+        again_at = append(again, batch(2, producer_id=3, sequence=0), epoch=8).base_offset
+        assert again_at == end
+        ends.add(end)
+    assert {80, offset, offset + 2} <= ends
 
 
 REMOVALS: dict[str, tuple[int, Callable[[PartitionLog], list[UnlinkFiles]]]] = {

@@ -9,8 +9,18 @@ from kafkad.core.cleaning.cleaned_segment import CleanedSegment
 from kafkad.core.log.coordinated import append_end_marker
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.core.log.records.record import NewRecord
+from kafkad.core.log.recovery.state_files import snapshot_offsets
 from kafkad.core.log.segments.cleaned_files import CleanedFiles
-from kafkad.core.log.segments.layout import CLEANED, DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX, file_name
+from kafkad.core.log.segments.layout import (
+    CLEANED,
+    DELETED,
+    LOG,
+    OFFSET_INDEX,
+    PRODUCER_SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+    file_name,
+)
 from kafkad.core.log.segments.removal import delete_records_before, remove_files, truncate_to
 from kafkad.core.log.segments.replacement import are_still_there, begin_swap, give_up_swap
 from kafkad.core.log.segments.segment import Segment
@@ -325,6 +335,20 @@ def test_positions_in_replaced_segments_are_looked_up_again() -> None:
     assert log.generation > generation
     assert log.manifest().rewrites == 1
     assert not log.manifest().goes_on(before)
+
+
+def test_segments_that_are_merged_away_lose_their_snapshots_and_the_first_keeps_its_own() -> None:
+    """It says what producers had written before the segment, which is what it was."""
+    writer = a_log()
+    log, store = writer.log, writer.store
+    delete_records_before(log, log.segments[1].base_offset)
+    sources, files = next(written(store, log))
+    bases = [segment.base_offset for segment in sources]
+    assert len(bases) > 2 and set(bases) <= set(snapshot_offsets(store.names()))
+    kept = store.read(file_name(bases[0], PRODUCER_SNAPSHOT))
+    replace_segments(log, sources, files)
+    assert [base for base in snapshot_offsets(store.names()) if base in bases] == bases[:1]
+    assert store.read(file_name(bases[0], PRODUCER_SNAPSHOT)) == kept
 
 
 @settings(max_examples=25, deadline=None)
