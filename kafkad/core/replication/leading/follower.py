@@ -48,6 +48,12 @@ class Follower:
         self.leader_end_at_fetch = max(leader_end, self.leader_end_at_fetch)
         self.fetched_ms = at_ms
 
+    def has_its_time(self, now_ms: int) -> None:
+        """It has joined the ISR with what is committed, which need not be all of the log: it may take as long as any
+        other in-sync replica until it has that. Otherwise it would leave at once, and join with its next fetch.
+        """
+        self.caught_up_ms = max(self.caught_up_ms, now_ms)
+
     def is_caught_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
         """Whether it has everything, or had within `max_lag_ms`. A follower of an idle partition does not fall behind,
         as only fetches that say something new are told.

@@ -105,9 +105,12 @@ class LedPartition:
         return True
 
     def _set(self, state: PartitionState, now_ms: int) -> None:
+        joined = set(state.isr).difference(self.state.isr)
         self.state = state
         self._wanted = self._retry_ms = None
         self._follow(state, now_ms)
+        for replica in joined.intersection(self._followers):
+            self._followers[replica].has_its_time(now_ms)
 
     def answered(self, code: int, state: PartitionState, now_ms: int) -> bool:
         """The change was granted (code 0) with this new state, or refused. True if the state is new.
