@@ -126,6 +126,23 @@ def test_an_earlier_life_of_a_follower_is_dropped() -> None:
     assert partition.fetched(Progress(5, 2, -1, 6, 0, 0), 10), "versions before 15 do not say it"
 
 
+def test_a_change_names_the_lives_of_the_brokers_whose_progress_was_counted() -> None:
+    """It is asked for again with the same ones: the next life of a broker may have less."""
+    partition = led((1, 2))
+    partition.fetched(Progress(5, 3, 8, 10, 0, 0), 10)
+    assert partition.begin_isr_change(10, 10, 0, ALL) == ALL
+    assert partition.wanted_epochs == (-1, -1, 8), "the second has not fetched, the leader says its own elsewhere"
+    partition.fetched(Progress(5, 3, 9, 0, 0, 0), 10)
+    partition.answered(ErrorCode.UNKNOWN_SERVER_ERROR, STATE, 0)
+    assert partition.begin_isr_change(10, 10, RETRY_MS, ALL) == ALL
+    assert partition.wanted_epochs == (-1, -1, 8)
+    partition.answered(ErrorCode.INELIGIBLE_REPLICA, STATE, RETRY_MS)
+    assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) is None, "it begins anew"
+    partition.fetched(Progress(5, 3, 9, 10, 0, 0), 10)
+    assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) == ALL
+    assert partition.wanted_epochs == (-1, -1, 9)
+
+
 def test_who_has_nothing_new_for_an_hour_is_in_sync() -> None:
     partition = led()
     fetched(partition, 2, 10)
