@@ -331,6 +331,15 @@ def test_a_broker_that_registers_again_is_told_of_deletions_under_way(world: Wor
     assert leaders == {(3, LEADER_DURING_DELETE)}
 
 
+def test_who_has_deleted_its_replicas_is_not_asked_to_do_so_again(world: World) -> None:
+    world.create((1, 2))
+    world.controller.delete_topics(["t"])
+    world.controller.replica_deleted("t", 1)
+    world.sent()
+    world.controller.brokers_changed({**brokers(3), 1: a_broker(1, epoch=500), 2: a_broker(2, epoch=501)})
+    assert [broker for broker, request in world.sent() if isinstance(request, StopReplicaRequest)] == [2]
+
+
 def test_a_new_term_elects_around_brokers_that_went_before_it(world: World) -> None:
     world.create((1, 2, 3), (2, 3))
     world.fail_over(brokers(3))
