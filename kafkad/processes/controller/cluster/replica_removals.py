@@ -1,7 +1,7 @@
 """Follows removed replicas until their owner has freed the slot, also when the worker that should do so dies.
 
 A slot is used again only then: freeing is a write, which would hit the next partition in the slot. A directory that
-can't be renamed is not removed, and its log directory has failed, as in Apache Kafka: the cluster's controller hears it.
+can't be renamed is not removed, and its log directory has failed, as in Apache Kafka: the controller hears of it.
 """
 
 import logging
