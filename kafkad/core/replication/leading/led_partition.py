@@ -164,22 +164,19 @@ class LedPartition:
         isr = self.state.isr
         staying = tuple(each for each in isr if not self._is_out_of_sync(each, log_end, now_ms))
         if len(staying) < len(isr):
-            self._want(staying)
             self._retry_ms = None
             for replica in set(isr).difference(staying).intersection(self._followers):
                 self._followers[replica].has_left = True
-        elif self._retry_ms is None:
-            joining = self._joining(high_watermark, live)
-            if joining is not None:
-                self._want((*isr, joining))
-        return self._wanted
+            return self._want(staying)
+        joining = self._joining(high_watermark, live) if self._retry_ms is None else None
+        return None if joining is None else self._want((*isr, joining))
 
-    def _want(self, isr: tuple[int, ...]) -> None:
+    def _want(self, isr: tuple[int, ...]) -> tuple[int, ...]:
         self._wanted = isr
         self.wanted_epochs = tuple(
-            NO_BROKER_EPOCH if (follower := self._followers.get(each)) is None else follower.broker_epoch
-            for each in isr
+            self._followers[each].broker_epoch if each in self._followers else NO_BROKER_EPOCH for each in isr
         )
+        return isr
 
     def _is_out_of_sync(self, replica: int, log_end: int, now_ms: int) -> bool:
         if replica == self.broker_id:
