@@ -162,7 +162,10 @@ def _zookeeper(values: Mapping[str, Value]) -> _Found:
         return
     setting = values["inter.broker.protocol.version"]
     if isinstance(setting, str) and level_of(setting) is None:
-        yield "inter.broker.protocol.version", f"is {setting}; brokers here can speak {LEVELS[0]} to {LEVELS[-1]}"
+        yield (
+            "inter.broker.protocol.version",
+            f"is {setting}; brokers here can speak {LEVELS[0]} to {LEVELS[-1]} (older levels name no topic ids)",
+        )
     has_tls, keystore = values["zookeeper.ssl.client.enable"] is True, "zookeeper.ssl.keystore.location"
     if values["zookeeper.set.acl"] is True and not (has_tls and values[keystore]):
         yield (

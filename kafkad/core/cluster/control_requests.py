@@ -176,7 +176,9 @@ class StopReplicaResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrMember:
-    """A member of the wanted ISR; in ZooKeeper mode `broker_epoch` is always NO_BROKER_EPOCH."""
+    """A member of the wanted ISR; `broker_epoch` is the life of that broker that has the records, as its fetches say.
+    NO_BROKER_EPOCH: of any; Apache Kafka's leaders on ZooKeeper say no other.
+    """
 
     broker_id: int
     broker_epoch: int = NO_BROKER_EPOCH

@@ -37,7 +37,7 @@ from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.controller.topics.internal_topics import fitted
 from kafkad.core.controller.topics.names import CollisionIndex
-from kafkad.core.controller.topics.pending_deletion import OFFLINE, PendingDeletion
+from kafkad.core.controller.topics.pending_deletion import OFFLINE, PendingDeletion, log_dirs_of
 from kafkad.core.controller.topics.placement import NOT_HERE, Placement
 from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.election import LeaderElectionStrategy
@@ -164,7 +164,7 @@ class Controller:
             if any(each.slot != NO_SLOT and each.log_dir == NO_LOG_DIR for each in topic.partitions):
                 # When the directory is back, its partitions are found and deleted.
                 remaining.add(OFFLINE)
-            self.deletions[topic.name] = PendingDeletion(len(topic.partitions), remaining, slots)
+            self.deletions[topic.name] = PendingDeletion(len(topic.partitions), remaining, slots, log_dirs_of(topic))
             self._names_of_deleted[topic.id] = topic.name
             self.collisions.remove(topic.name)
             self._placement.give_back(topic.partitions, self.image.version + 1)
@@ -276,9 +276,9 @@ class Controller:
     def directory_failed(self, log_dir: int) -> None:
         """The log directory is offline: its partitions lose this replica, and it gets no new ones."""
         self._placement.directory_failed(log_dir)
-        for name in self.deletions:
-            self.deletions[name].remaining.add(OFFLINE)
-        self._unfinished.clear()
+        for name, deletion in self.deletions.items():
+            if deletion.directory_failed(log_dir):
+                self._unfinished.pop(name, None)
         others = self._electorate().without(self.settings.broker_id)
         states: dict[TopicPartition, PartitionState] = {}
         for topic in self.image.topics.values():

@@ -127,7 +127,14 @@ class FetchSession:
     def read_by_follower(
         self, replica_id: int, replica_epoch: int, log_starts: Iterable[tuple[PartitionKey, int]]
     ) -> None:
-        """A follower asks for these partitions from offsets that it has reached."""
+        """A follower asks for these partitions from offsets that it has reached.
+
+        Its broker may have registered anew meanwhile: then all that it has is reported in its new epoch.
+        """
+        if replica_epoch != self.replica_epoch:
+            for key in self.log_starts:
+                self.unreported.add(key)
+                self.dirty[key] = None
         self.replica_id, self.replica_epoch = replica_id, replica_epoch
         for key, log_start in log_starts:
             self.log_starts[key] = log_start

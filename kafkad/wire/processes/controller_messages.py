@@ -103,6 +103,7 @@ class ProducerIdsGiven(msgspec.Struct, tag="producer_ids_given", array_like=True
 
 class IsrChangeWanted(msgspec.Struct, tag="isr_change_wanted", array_like=True):
     """The leader of a partition asks for this ISR; `leader_epoch` and `partition_epoch` are of the state it knows.
+    `broker_epochs`: the life of each of these brokers that has the records, -1 if that is not known.
 
     It asks again only after an answer. A change for an older leader epoch may be forgotten without one.
     """
@@ -113,6 +114,7 @@ class IsrChangeWanted(msgspec.Struct, tag="isr_change_wanted", array_like=True):
     leader_epoch: int
     partition_epoch: int
     isr: list[int]
+    broker_epochs: list[int]
 
 
 class IsrChangeDone(msgspec.Struct, tag="isr_change_done", array_like=True):

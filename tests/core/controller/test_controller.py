@@ -8,9 +8,10 @@ from kafkad.core.controller.image import NO_LEADER, NO_LOG_DIR, MetadataImage
 from kafkad.core.controller.startup.reconciliation import StartRefused
 from kafkad.core.controller.startup.startup import SharedMemoryState
 from kafkad.core.controller.startup.term import claim
-from kafkad.core.controller.store.nodes import decode_state, decode_topic, encode_id
+from kafkad.core.controller.store.nodes import DELETIONS, decode_state, decode_topic, encode_id
 from kafkad.core.controller.topics.deletion import TopicToDelete, delete_topics
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.types import TopicPartition
 from tests.core.controller.world import BROKER_ID, World
 
 
@@ -136,6 +137,31 @@ def test_a_failed_directory_takes_its_partitions_offline_and_a_start_brings_them
     partitions = world.controller.image.topics["t"].partitions
     assert [each.leader for each in partitions] == [1] * 4
     assert sorted(each.leader_epoch for each in partitions) == [0, 0, 2, 2]
+
+
+def test_a_directory_that_fails_holds_up_the_deletions_of_what_was_in_it_only(world: World) -> None:
+    world.create("here", "there")
+    world.open_partitions()
+    topics = world.controller.image.topics
+    log_dirs = {name: topics[name].partitions[0].log_dir for name in topics}
+    assert set(log_dirs.values()) == {0, 1}
+    world.controller.delete_topics(["here", "there"])
+    for name in topics:
+        world.controller.partitions_deleted(name, [0])
+    world.controller.directory_failed(log_dirs["here"])
+    world.finish_deletions()
+    assert world.store.children(DELETIONS) == ["here"], "what was renamed in its directory may come back"
+    assert not world.controller.has_unfinished_deletions
+
+
+def test_a_deletion_waits_for_the_directory_to_which_a_replica_was_on_its_way(world: World) -> None:
+    world.create("t")
+    world.open_partitions()
+    (row,) = world.controller.image.topics["t"].partitions
+    world.controller.move_partitions({TopicPartition("t", 0): 1 - row.log_dir})
+    world.controller.delete_topics(["t"])
+    world.controller.directory_failed(1 - row.log_dir)
+    assert not world.controller.partitions_deleted("t", [0])
 
 
 def test_a_start_with_an_offline_directory_makes_no_second_copy_of_what_is_in_it(world: World) -> None:

@@ -111,3 +111,15 @@ def test_an_error_is_repeated_and_so_is_its_end_told() -> None:
 @pytest.mark.parametrize(("epoch", "following"), [(0, 1), (1, 2), (2**31 - 1, 1), (-1, -1)])
 def test_epochs_wrap_past_the_initial_one(epoch: int, following: int) -> None:
     assert next_epoch(epoch) == following
+
+
+def test_a_follower_whose_broker_has_registered_anew_is_reported_again() -> None:
+    """Its fetches say nothing new, but in a new epoch: the leader would name the old one for ever."""
+    made = session(A, B)
+    made.read_by_follower(2, 70, [(A, 0)])
+    made.unreported.clear()
+    made.dirty.clear()
+    made.read_by_follower(2, 70, [])
+    assert (made.unreported, list(made.dirty)) == (set(), [])
+    made.read_by_follower(2, 71, [])
+    assert (made.unreported, list(made.dirty)) == ({A}, [A])

@@ -17,6 +17,7 @@ from kafkad.core.cluster.control_requests import (
     AlterPartitionResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    IsrMember,
     RemainingPartition,
 )
 from kafkad.core.controller import deltas
@@ -249,10 +250,17 @@ class ElectedController(ReassigningController):
         is_recovering = wanted.leader_recovery_state != RECOVERED
         if is_recovering and (wanted.leader_recovery_state != row.leader_recovery_state or len(isr) > 1):
             return ErrorCode.INVALID_REQUEST
-        if not set(isr) <= (self.image.brokers.keys() - self._shutting_down) | {sender}:
+        if any(not self._is_eligible(member) for member in wanted.new_isr_with_epochs if member.broker_id != sender):
             return ErrorCode.INELIGIBLE_REPLICA
         is_possible = sender in isr and set(isr) <= set(row.replicas) and len(set(isr)) == len(isr)
         return ErrorCode.NONE if is_possible else ErrorCode.INVALID_REQUEST
+
+    def _is_eligible(self, member: IsrMember) -> bool:
+        """Whether it lives, and in the life whose fetches the leader has counted: a later one may have lost them."""
+        broker = self.image.brokers.get(member.broker_id)
+        if broker is None or member.broker_id in self._shutting_down:
+            return False
+        return member.broker_epoch in (NO_BROKER_EPOCH, broker.epoch)
 
     def _alter(self, states: Mapping[TopicPartition, PartitionState]) -> None:
         """Of the in-sync replicas everybody hears by UpdateMetadata; no role changes."""
@@ -265,9 +273,7 @@ class ElectedController(ReassigningController):
         rows = [(self.image.topics[each.name], each.partitions) for each in changes]
         self._requests += self._announcer.metadata(rows)
 
-    def _altered(
-        self, topic_id: UUID, name: str, index: int, refusals: "_Refusals"
-    ) -> AlteredPartition:
+    def _altered(self, topic_id: UUID, name: str, index: int, refusals: "_Refusals") -> AlteredPartition:
         code = refusals.get((topic_id, name, index))
         topic = self._topic(topic_id, name)
         if code is not None or topic is None:

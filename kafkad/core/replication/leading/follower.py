@@ -1,14 +1,16 @@
 """What the leader of a partition knows about one follower (Kafka's Replica, the remote kind)."""
 
 UNKNOWN_OFFSET = -1
+NO_BROKER_EPOCH = -1
 LONG_AGO_MS = -(1 << 62)
 
 
 class Follower:
     """A follower since the leader epoch began. Mutable and slotted: it is updated by each fetch that makes progress.
 
-    `caught_up_ms` is the last time at which it is known to have had all records of the leader's log. `has_left`: it was
-    to leave the ISR, and has not fetched since.
+    `caught_up_ms` is the last time at which it is known to have had all records of the leader's log. `broker_epoch` is
+    that of the broker's life whose fetch was counted last. `has_left`: it was to leave the ISR, and has not fetched
+    since.
     """
 
     __slots__ = (
@@ -29,7 +31,7 @@ class Follower:
         self.log_start_offset = UNKNOWN_OFFSET
         self.leader_end_at_fetch = UNKNOWN_OFFSET
         self.fetched_ms = LONG_AGO_MS
-        self.broker_epoch = UNKNOWN_OFFSET
+        self.broker_epoch = NO_BROKER_EPOCH
         self.has_left = False
 
     def fetched(self, offset: int, log_start_offset: int, leader_end: int, at_ms: int) -> None:
@@ -47,6 +49,12 @@ class Follower:
         self.log_start_offset = log_start_offset
         self.leader_end_at_fetch = max(leader_end, self.leader_end_at_fetch)
         self.fetched_ms = at_ms
+
+    def has_its_time(self, now_ms: int) -> None:
+        """It has joined the ISR with what is committed, which need not be all of the log: it may take as long as any
+        other in-sync replica until it has that. Otherwise it would leave at once, and join with its next fetch.
+        """
+        self.caught_up_ms = max(self.caught_up_ms, now_ms)
 
     def is_caught_up(self, leader_end: int, now_ms: int, max_lag_ms: int) -> bool:
         """Whether it has everything, or had within `max_lag_ms`. A follower of an idle partition does not fall behind,

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.leading.follower import LONG_AGO_MS, UNKNOWN_OFFSET, Follower
+from kafkad.core.replication.leading.follower import LONG_AGO_MS, NO_BROKER_EPOCH, UNKNOWN_OFFSET, Follower
 
 RETRY_MS = 50
 REJOIN_MS = 500
@@ -60,11 +60,19 @@ class LedPartition:
     `log_end` is where the log ended when the epoch began. `now_ms` is monotonic, the same clock as in `Progress`.
     """
 
-    __slots__ = ("_followers", "_known_end", "_retry_ms", "_wanted", "broker_id", "epoch_start", "max_lag_ms", "state")
+    __slots__ = (
+        "_followers",
+        "_known_end",
+        "_retry_ms",
+        "_wanted",
+        "broker_id",
+        "epoch_start",
+        "max_lag_ms",
+        "state",
+        "wanted_epochs",
+    )
 
-    def __init__(
-        self, broker_id: int, state: PartitionState, *, log_end: int, now_ms: int, max_lag_ms: int
-    ) -> None:
+    def __init__(self, broker_id: int, state: PartitionState, *, log_end: int, now_ms: int, max_lag_ms: int) -> None:
         self.broker_id = broker_id
         self.state = state
         self.epoch_start = log_end
@@ -72,6 +80,10 @@ class LedPartition:
         self._known_end = log_end
         self._wanted: tuple[int, ...] | None = None
         """The ISR that is asked for and neither granted nor refused."""
+        self.wanted_epochs: tuple[int, ...] = ()
+        """In which life of each broker of the change its progress was counted, -1 if that is not known. Fixed with the
+        change: it may be asked for again when the broker's next life has fetched, without what the former had.
+        """
         self._retry_ms: int | None = None
         """When to ask for a change again."""
         self._followers: dict[int, Follower] = {}
@@ -80,8 +92,7 @@ class LedPartition:
     def _follow(self, state: PartitionState, now_ms: int) -> None:
         """In-sync replicas have their time from now on, as it isn't known when they last had everything."""
         self._followers = {
-            replica: self._followers.get(replica)
-            or Follower(replica, now_ms if replica in state.isr else LONG_AGO_MS)
+            replica: self._followers.get(replica) or Follower(replica, now_ms if replica in state.isr else LONG_AGO_MS)
             for replica in state.replicas
             if replica != self.broker_id
         }
@@ -105,9 +116,12 @@ class LedPartition:
         return True
 
     def _set(self, state: PartitionState, now_ms: int) -> None:
+        joined = set(state.isr).difference(self.state.isr)
         self.state = state
         self._wanted = self._retry_ms = None
         self._follow(state, now_ms)
+        for replica in joined.intersection(self._followers):
+            self._followers[replica].has_its_time(now_ms)
 
     def answered(self, code: int, state: PartitionState, now_ms: int) -> bool:
         """The change was granted (code 0) with this new state, or refused. True if the state is new.
@@ -150,14 +164,19 @@ class LedPartition:
         isr = self.state.isr
         staying = tuple(each for each in isr if not self._is_out_of_sync(each, log_end, now_ms))
         if len(staying) < len(isr):
-            self._wanted = staying
             self._retry_ms = None
             for replica in set(isr).difference(staying).intersection(self._followers):
                 self._followers[replica].has_left = True
-        elif self._retry_ms is None:
-            joining = self._joining(high_watermark, live)
-            self._wanted = (*isr, joining) if joining is not None else None
-        return self._wanted
+            return self._want(staying)
+        joining = self._joining(high_watermark, live) if self._retry_ms is None else None
+        return None if joining is None else self._want((*isr, joining))
+
+    def _want(self, isr: tuple[int, ...]) -> tuple[int, ...]:
+        self._wanted = isr
+        self.wanted_epochs = tuple(
+            self._followers[each].broker_epoch if each in self._followers else NO_BROKER_EPOCH for each in isr
+        )
+        return isr
 
     def _is_out_of_sync(self, replica: int, log_end: int, now_ms: int) -> bool:
         if replica == self.broker_id:
@@ -184,7 +203,7 @@ class LedPartition:
         if 0 <= progress.replica_epoch < follower.broker_epoch or not 0 <= progress.fetch_offset <= log_end:
             # An earlier life of that broker, or a log that this one is not.
             return False
-        follower.broker_epoch = max(follower.broker_epoch, progress.replica_epoch)
+        follower.broker_epoch = progress.replica_epoch
         follower.fetched(progress.fetch_offset, progress.log_start_offset, log_end, progress.time_ms)
         return True
 
@@ -206,8 +225,7 @@ class LedPartition:
         maximal, end = self.maximal_isr, log_end
         for replica, follower in self._followers.items():
             if follower.log_end_offset < end and (
-                replica in maximal
-                or (replica in live and follower.is_caught_up(log_end, now_ms, self.max_lag_ms))
+                replica in maximal or (replica in live and follower.is_caught_up(log_end, now_ms, self.max_lag_ms))
             ):
                 end = follower.log_end_offset
         return end

@@ -3,7 +3,7 @@ out and published, what other processes report is kept, and everything else goes
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from functools import partial
 
@@ -18,6 +18,7 @@ from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
+from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_asked, unauthorized, write_answer
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
@@ -84,7 +85,7 @@ class HostEvents:
         self._elected: Elected | None = None
         self._metadata_publisher = MetadataPublisher(context.registry, send)
         self._requests = HandedRequests(
-            opened.hosting, self._read_configs, self._read_topics, self._publish, lambda: membership.is_connected
+            opened.hosting, self._read_configs, self._read_topics, self._carry_out, lambda: membership.is_connected
         )
         directories = context.log_directories
         self._removals = ReplicaRemovals(context.table, directories, opened.leaving_slots)
@@ -294,6 +295,11 @@ class HostEvents:
         self._checkpoints.moved(self._now_ms)
         self._is_to_count = True
 
+    def _carry_out(self) -> Collection[TopicPartition]:
+        """What a request of the controller has changed; returns the replicas that could not be removed."""
+        self._publish()
+        return self._removals.take_unremoved()
+
     def _is_here(self, topic: str, index: int) -> bool:
         known = self._hosting.image.topics.get(topic)
         return known is not None and known.partitions[index].slot >= 0
@@ -312,6 +318,8 @@ class HostEvents:
         self._now_ms = now_ms
         if self._membership.refused is not None:
             raise self._membership.refused
+        for log_dir, cause in self._removals.take_failed().items():
+            self._directory_failed(log_dir, cause)
         applied = self._metadata_publisher.applied()
         if applied >= self._first_version:
             # The logs are loaded: Apache Kafka registers at that moment, too.

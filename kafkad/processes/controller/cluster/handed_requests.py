@@ -8,17 +8,19 @@ of a deletion that ended before that, nobody tells this broker any more.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic_ns
 
-from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, UpdateMetadataRequest
+from kafkad.core.cluster.control_requests import LeaderAndIsrRequest, StopReplicaResponse, UpdateMetadataRequest
 from kafkad.core.cluster.request_parts import ControlRequest, ControlResponse, answer_of, parts_of
 from kafkad.core.controller.image import Topic
 from kafkad.core.coordination_store import CoordinationError, SessionSuspended
+from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting.hosting import Hosting
+from kafkad.core.types import TopicPartition
 from kafkad.handlers.controller.requests.controller_view import LONGEST_WAIT_MS
 from kafkad.processes.controller.cluster.ports import Answered
 from kafkad.processes.controller.cluster.tree_reader import Configs
@@ -40,7 +42,8 @@ class _Waiting:
 class HandedRequests:
     """`read_configs` reads the configurations of topics by name, `read_topics` which there are; both call back later.
 
-    `is_connected`: whether the store can be read. Once it can again, call `connected`.
+    `is_connected`: whether the store can be read. Once it can again, call `connected`. `publish` tells the local
+    processes what has changed, and gives the replicas that were to be removed and could not be.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class HandedRequests:
         hosting: Hosting,
         read_configs: Callable[[set[str], Callable[["Future[Configs]"], None]], None],
         read_topics: Callable[[Callable[["Future[frozenset[str]]"], None]], None],
-        publish: Callable[[], None],
+        publish: Callable[[], Collection[TopicPartition]],
         is_connected: Callable[[], bool],
     ) -> None:
         self._hosting = hosting
@@ -108,8 +111,11 @@ class HandedRequests:
                 configs = self._configs
         responses = []
         for part in parts_of(request):
-            responses.append(self._carried_out(part, configs))
-            self._publish()
+            response = self._carried_out(part, configs)
+            unremoved = self._publish()
+            if unremoved and isinstance(response, StopReplicaResponse):
+                response = _without(response, unremoved)
+            responses.append(response)
             yield
         version, deadline_ms = self._hosting.image.version, self._now_ms + LONGEST_WAIT_MS
         answer = yield from answering(answer_of(responses))
@@ -185,6 +191,17 @@ class HandedRequests:
         if self.is_under_way:
             return self._now_ms
         return min((each.deadline_ms for each in self._waiting), default=None)
+
+
+def _without(response: StopReplicaResponse, unremoved: Collection[TopicPartition]) -> StopReplicaResponse:
+    """These are still on a disk: the deletion waits for it, as for a broker that is away."""
+    errors = tuple(
+        replace(each, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+        if TopicPartition(each.topic_name, each.partition_index) in unremoved
+        else each
+        for each in response.partition_errors
+    )
+    return replace(response, partition_errors=errors)
 
 
 def _at_once(request: ControlRequest) -> Reading:

@@ -1,6 +1,7 @@
 """Follows removed replicas until their owner has freed the slot, also when the worker that should do so dies.
 
-A slot is used again only then: freeing is a write, which would hit the next partition in the slot.
+A slot is used again only then: freeing is a write, which would hit the next partition in the slot. A directory that
+can't be renamed is not removed, and its log directory has failed, as in Apache Kafka: the controller hears of it.
 """
 
 import logging
@@ -14,7 +15,7 @@ from kafkad.adapters.shared_memory.partition_table import PartitionTable
 from kafkad.core.controller.deltas import MetadataDelta, ReplicasRemoved
 from kafkad.core.controller.image import MetadataImage, Partition
 from kafkad.core.partition_slot import STATE_FREE
-from kafkad.core.ports import StorageFailed
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,8 @@ class ReplicaRemovals:
         self._pending: dict[int, tuple[int, UUID, TopicPartition, Partition]] = {}
         """By slot: the version that removed it, topic id, partition, and its row before."""
         self._workers: set[int] = set()
+        self._unremoved: set[TopicPartition] = set()
+        self._failed: dict[int, str] = {}
 
     def remove_leftovers(self, paths: Iterable[Path]) -> None:
         """Directories that were renamed to be removed, in an earlier life of the broker."""
@@ -43,6 +46,16 @@ class ReplicaRemovals:
             for change in delta.changes:
                 if isinstance(change, ReplicasRemoved):
                     self._note(delta.version, before, change)
+
+    def take_unremoved(self) -> set[TopicPartition]:
+        """The replicas whose directories could not be renamed since this was last asked."""
+        taken, self._unremoved = self._unremoved, set()
+        return taken
+
+    def take_failed(self) -> dict[int, str]:
+        """The log directories that have failed meanwhile, with the cause."""
+        taken, self._failed = self._failed, {}
+        return taken
 
     def _note(self, version: int, before: MetadataImage, change: ReplicasRemoved) -> None:
         rows = {row.slot: row for row in before.topics[change.name].partitions}
@@ -80,6 +93,9 @@ class ReplicaRemovals:
             self._removals.add(home.mark_leaving(partition, uuid4().hex, "delete"))
         except StorageFailed as error:
             log.error("%s was removed, its directory can't be renamed: %s", partition, error)
+            self._unremoved.add(partition)
+            if not isinstance(error, NoSpaceLeft):
+                self._failed[row.log_dir] = str(error)
 
     def reusable(self, applied: int) -> int:
         """The version up to which slots that were given back may be used again."""

@@ -177,7 +177,8 @@ class Leading:
     def _ask(self, owned: OwnedPartition, led: LedPartition) -> None:
         assert led.wanted is not None, "a change of the ISR is under way"
         epochs = led.state.leader_epoch, led.state.partition_epoch
-        self._tell(IsrChangeWanted(owned.slot, owned.topic_id, owned.name.partition, *epochs, list(led.wanted)))
+        isr = list(led.wanted), list(led.wanted_epochs)
+        self._tell(IsrChangeWanted(owned.slot, owned.topic_id, owned.name.partition, *epochs, *isr))
 
     def ask_again(self) -> None:
         """The controller process was replaced: what it was told is lost."""

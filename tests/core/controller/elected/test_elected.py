@@ -1,7 +1,9 @@
 """The elected controller: who leads when brokers come and go, what leaders may ask for, and who is told what."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from uuid import UUID
 
 import pytest
@@ -91,13 +93,15 @@ class World:
     def sent(self) -> list[tuple[int, Request]]:
         return self.controller.take_requests()
 
-    def alter(self, isr: tuple[int, ...], **changed: int) -> ErrorCode:
+    def alter(self, isr: tuple[int, ...], lives: Mapping[int, int] = MappingProxyType({}), **changed: int) -> ErrorCode:
         index = changed.get("index", 0)
         row = self.row(index)
         wanted = AlterPartitionPartition(
             partition_index=index,
             leader_epoch=changed.get("leader_epoch", row.leader_epoch),
-            new_isr_with_epochs=tuple(IsrMember(broker_id=each) for each in isr),
+            new_isr_with_epochs=tuple(
+                IsrMember(broker_id=each, broker_epoch=lives.get(each, NO_BROKER_EPOCH)) for each in isr
+            ),
             partition_epoch=changed.get("partition_epoch", row.partition_epoch),
             leader_recovery_state=changed.get("leader_recovery_state", RECOVERED),
         )
@@ -245,7 +249,7 @@ def test_what_no_leader_may_ask_for_is_refused(
         (1, 2, 3),
     )
     world.controller.brokers_changed(brokers(1, 2, 3, 4))
-    assert world.alter(isr, **changed) is code
+    assert world.alter(isr, {}, **changed) is code
     assert world.row().isr == (1, 2, 3)
 
 
@@ -255,6 +259,18 @@ def test_a_dead_broker_does_not_come_into_the_isr(world: World) -> None:
     )
     world.controller.brokers_changed(brokers(1, 2))
     assert world.alter((1, 2, 3)) is ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_who_has_records_of_its_former_life_does_not_come_into_the_isr(world: World) -> None:
+    """The leader has counted what a life of that broker has fetched; the next one may have lost it."""
+    world.create((1, 2, 3))
+    assert world.alter((1, 2)) is ErrorCode.NONE
+    world.controller.brokers_changed({**brokers(1, 2), 3: a_broker(3, epoch=500)})
+    for epoch in (103, 501):
+        assert world.alter((1, 2, 3), {3: epoch}) is ErrorCode.INELIGIBLE_REPLICA
+    assert world.row().isr == (1, 2)
+    assert world.alter((1, 2, 3), {1: NO_BROKER_EPOCH, 2: 102, 3: 500}) is ErrorCode.NONE
+    assert world.row().isr == (1, 2, 3)
 
 
 def test_a_deleted_topic_is_gone_when_every_replica_is(world: World) -> None:
@@ -313,6 +329,15 @@ def test_a_broker_that_registers_again_is_told_of_deletions_under_way(world: Wor
         for state in topic.partition_states
     }
     assert leaders == {(3, LEADER_DURING_DELETE)}
+
+
+def test_who_has_deleted_its_replicas_is_not_asked_to_do_so_again(world: World) -> None:
+    world.create((1, 2))
+    world.controller.delete_topics(["t"])
+    world.controller.replica_deleted("t", 1)
+    world.sent()
+    world.controller.brokers_changed({**brokers(3), 1: a_broker(1, epoch=500), 2: a_broker(2, epoch=501)})
+    assert [broker for broker, request in world.sent() if isinstance(request, StopReplicaRequest)] == [2]
 
 
 def test_a_new_term_elects_around_brokers_that_went_before_it(world: World) -> None:

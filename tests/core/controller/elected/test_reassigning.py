@@ -210,6 +210,19 @@ def test_a_removed_replica_is_deleted_when_its_broker_comes_back(world: World) -
     assert stops(world) == []
 
 
+def test_what_was_removed_of_a_topic_is_not_removed_of_one_that_is_made_again(world: World) -> None:
+    """The broker that was away for all of that has a replica of the new topic, in an earlier epoch."""
+    world.controller.brokers_changed(brokers(2, 3, 4, 5))
+    reassign(world, 2, 3)
+    world.controller.delete_topics(["t"])
+    for broker in (2, 3):
+        world.controller.replica_deleted("t", broker)
+    world.create((2, 1))
+    world.sent()
+    world.controller.brokers_changed(brokers(1, 2, 3, 4, 5))
+    assert stops(world) == []
+
+
 def test_a_state_that_names_a_removed_replica_is_mended_in_the_next_term(world: World) -> None:
     """Apache Kafka's controller writes the assignment first, and may die then."""
     found = world.store.get(nodes.topic_path("t"))

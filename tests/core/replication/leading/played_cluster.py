@@ -5,6 +5,7 @@ committed is in the log of every in-sync replica, so of whoever may be elected.
 """
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from kafkad.core.errors import ErrorCode
@@ -38,6 +39,10 @@ class PlayedCluster:
         self.committed: list[Record] = []
         self.under_way: list[Callable[[], None]] = []
         self.changes = 0
+        self.epochs: dict[int, int] = dict.fromkeys(BROKERS, 7)
+        """Which life each broker is in."""
+        self.loses_power = seed % 2 == 1
+        """In the other half of the seeds other things happen more often."""
         self._lead(1)
 
     def run(self, events: int) -> None:
@@ -47,8 +52,11 @@ class PlayedCluster:
             *(self.advance, self.advance, self.metadata, self.metadata),
         )
         for _ in range(events):
-            if self.random.random() < 0.015:
+            luck = self.random.random()
+            if luck < 0.015:
                 self.elect()
+            elif luck < 0.03 and self.loses_power:
+                self.lose_power()
             else:
                 self.random.choice(actions)()
             self.check()
@@ -102,7 +110,7 @@ class PlayedCluster:
         for _ in range(self.random.randrange(8)):
             if len(mine) < len(source):
                 mine.append(source[len(mine)])
-        progress = Progress(epoch, follower, 7, len(mine), 0, self.now_ms)
+        progress = Progress(epoch, follower, self.epochs[follower], len(mine), 0, self.now_ms)
         self._later(lambda: self._progressed(leader, progress))
 
     def _progressed(self, leader: int, progress: Progress) -> None:
@@ -125,10 +133,9 @@ class PlayedCluster:
             led = self.led[broker]
             isr = led.begin_isr_change(len(self.logs[broker]), self.marks[broker], self.now_ms, BROKERS)
             if isr is not None:
-                wanted = led.state._replace(isr=isr)
-                self._later(lambda broker=broker, wanted=wanted: self._asked(broker, wanted))  # type: ignore[misc]
+                self._later(partial(self._asked, broker, led.state._replace(isr=isr), led.wanted_epochs))
 
-    def _asked(self, broker: int, wanted: PartitionState) -> None:
+    def _asked(self, broker: int, wanted: PartitionState, epochs: tuple[int, ...]) -> None:
         code, state = ErrorCode.NONE, self.state
         luck = self.random.random()
         # In the order in which controllers look: who is asked again for what was granted does not say INELIGIBLE.
@@ -136,8 +143,13 @@ class PlayedCluster:
             code = ErrorCode.FENCED_LEADER_EPOCH
         elif wanted.partition_epoch != state.partition_epoch:
             code = ErrorCode.INVALID_UPDATE_VERSION
-        elif luck < 0.05:
+        elif luck < 0.05 or any(
+            epoch not in (-1, self.epochs[each]) for each, epoch in zip(wanted.isr, epochs, strict=True)
+        ):
             code = ErrorCode.INELIGIBLE_REPLICA
+        elif luck < 0.1:
+            # Nobody knows whether the change was made: it was not.
+            code = ErrorCode.NETWORK_EXCEPTION
         else:
             self.changes += 1
             state = self.state = wanted._replace(partition_epoch=wanted.partition_epoch + 1)
@@ -162,6 +174,25 @@ class PlayedCluster:
             self._lead(broker)
         else:
             led.update(self.state, self.now_ms)
+
+    def lose_power(self) -> None:
+        """A broker comes back at once, without some of its last records and in a new life. What its former life has
+        said may still be on its way. The controller takes it out of the ISR, if there is another.
+        """
+        broker = self.random.choice(BROKERS)
+        if self.state.isr == (broker,):
+            return
+        log = self.logs[broker]
+        del log[self.random.randrange(len(log) + 1) :]
+        self.epochs[broker] += 1
+        self.followed[broker] = (broker, -1)
+        self.led.pop(broker, None)
+        self.marks[broker] = min(self.marks[broker], len(log))
+        state = self.state
+        if broker in state.isr:
+            isr = tuple(each for each in state.isr if each != broker)
+            self.leader = self.random.choice(isr) if self.leader == broker else self.leader
+            self.state = PartitionState(state.leader_epoch + 1, state.partition_epoch + 1, state.replicas, isr)
 
     def elect(self) -> None:
         """One of the in-sync replicas; the one that led may leave the ISR."""

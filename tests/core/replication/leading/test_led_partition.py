@@ -69,6 +69,25 @@ def test_who_has_left_does_not_join_again_before_it_has_fetched() -> None:
     assert partition.begin_isr_change(12, 10, late_ms, ALL) == (1, 2, 3)
 
 
+def test_who_joins_slowly_has_its_time_before_it_leaves() -> None:
+    """Below min.insync.replicas the high watermark stands still, so that who is far behind the log end may join."""
+    partition = led((1,), replicas=(1, 2))
+    partition.appended(1_000, 5 * LAG_MS)
+    now_ms = changes = 0
+    for step in range(200):
+        now_ms = 5 * LAG_MS + 10 * step
+        fetched(partition, 2, 10 + step, at_ms=now_ms, log_end=1_000 + step)
+        isr = partition.begin_isr_change(1_000 + step, 10, now_ms, ALL)
+        if isr is not None:
+            changes += 1
+            partition.answered(0, PartitionState(5, changes, (), isr), now_ms)
+    assert changes == 3, "it joins, has its time, leaves and joins again"
+    assert partition.state.isr == (1, 2)
+    partition.update(PartitionState(5, 4, (1, 2), (1,)), now_ms)
+    partition.update(PartitionState(5, 5, (1, 2), (1, 2)), now_ms + LAG_MS)
+    assert partition.begin_isr_change(1_200, 10, now_ms + 2 * LAG_MS, ALL) is None, "the metadata brought it in"
+
+
 def test_who_joins_counts_from_the_wish_on_and_who_leaves_until_the_answer() -> None:
     partition = led((1, 2))
     fetched(partition, 2, 10)
@@ -105,6 +124,23 @@ def test_an_earlier_life_of_a_follower_is_dropped() -> None:
     assert partition.fetched(Progress(5, 2, 8, 5, 0, 0), 10)
     assert not partition.fetched(Progress(5, 2, 7, 9, 0, 0), 10)
     assert partition.fetched(Progress(5, 2, -1, 6, 0, 0), 10), "versions before 15 do not say it"
+
+
+def test_a_change_names_the_lives_of_the_brokers_whose_progress_was_counted() -> None:
+    """It is asked for again with the same ones: the next life of a broker may have less."""
+    partition = led((1, 2))
+    partition.fetched(Progress(5, 3, 8, 10, 0, 0), 10)
+    assert partition.begin_isr_change(10, 10, 0, ALL) == ALL
+    assert partition.wanted_epochs == (-1, -1, 8), "the second has not fetched, the leader says its own elsewhere"
+    partition.fetched(Progress(5, 3, 9, 0, 0, 0), 10)
+    partition.answered(ErrorCode.UNKNOWN_SERVER_ERROR, STATE, 0)
+    assert partition.begin_isr_change(10, 10, RETRY_MS, ALL) == ALL
+    assert partition.wanted_epochs == (-1, -1, 8)
+    partition.answered(ErrorCode.INELIGIBLE_REPLICA, STATE, RETRY_MS)
+    assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) is None, "it begins anew"
+    partition.fetched(Progress(5, 3, 9, 10, 0, 0), 10)
+    assert partition.begin_isr_change(10, 10, RETRY_MS + REJOIN_MS, ALL) == ALL
+    assert partition.wanted_epochs == (-1, -1, 9)
 
 
 def test_who_has_nothing_new_for_an_hour_is_in_sync() -> None:

@@ -55,6 +55,24 @@ class CommitsAlone(LedPartition):
         return log_end
 
 
+class CountsFormerLives(LedPartition):
+    """It does not say in which life of a broker it has counted the progress."""
+
+    def _want(self, isr: tuple[int, ...]) -> tuple[int, ...]:
+        self.wanted_epochs = tuple(-1 for _ in super()._want(isr))
+        return isr
+
+
+class AsksAgainForTheLivesOfToday(LedPartition):
+    def begin_isr_change(
+        self, log_end: int, high_watermark: int, now_ms: int, live: Collection[int]
+    ) -> tuple[int, ...] | None:
+        asked = super().begin_isr_change(log_end, high_watermark, now_ms, live)
+        if asked is not None:
+            self._want(asked)
+        return asked
+
+
 class TakesAnyAnswer(LedPartition):
     """It takes an answer that came late for that to the change that is under way."""
 
@@ -81,6 +99,8 @@ MUTANTS = (
     TrustsThoseWhoHaveNotFetched,
     TakesWhoIsBehind,
     CommitsAlone,
+    CountsFormerLives,
+    AsksAgainForTheLivesOfToday,
     TakesAnyAnswer,
     TakesARefusalForAState,
 )

@@ -92,7 +92,10 @@ class IsrChanges:
                 AlterPartitionPartition(
                     partition_index=wanted.partition,
                     leader_epoch=wanted.leader_epoch,
-                    new_isr_with_epochs=tuple(IsrMember(broker_id=each) for each in wanted.isr),
+                    new_isr_with_epochs=tuple(
+                        IsrMember(broker_id=each, broker_epoch=epoch)
+                        for each, epoch in zip(wanted.isr, wanted.broker_epochs, strict=True)
+                    ),
                     partition_epoch=wanted.partition_epoch,
                 )
             )
