@@ -30,6 +30,7 @@ from kafkad.export.sinks.complete_hours import hour_of
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
+from kafkad.export.verification import overlaps, read_offsets
 from kafkad.export.verification import verify as verify_table
 from kafkad.export.wanted import Wanted
 from kafkad.export.writing import WrittenFile
@@ -146,9 +147,14 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         earliest = {partition: bounds.earliest for partition, bounds in facts.bounds.items()}
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
         is_compacted = _is_compacted(wanted)
-        found = verify_table(paths, source, state.offsets, earliest, keeps=state.keeps, is_compacted=is_compacted)
+        read = read_offsets(paths)
+        found = verify_table(read, source, state.offsets, earliest, keeps=state.keeps, is_compacted=is_compacted)
+        wrong = [*read.wrong]
+        for partition, end in sorted(state.offsets.items()):
+            wrong += overlaps(read.offsets.get(partition, ()), end)
     if as_json:
-        click.echo(json.dumps([{**each._asdict(), "right": each.is_right} for each in found]))
+        of_partitions = [{**each._asdict(), "right": each.is_right} for each in found]
+        click.echo(json.dumps([*of_partitions, *({**each._asdict(), "right": False} for each in wrong)]))
     else:
         for each in found:
             verdict = "right" if each.is_right else "WRONG"
@@ -157,7 +163,9 @@ def verify(*, as_json: bool, **asked: Any) -> None:
                 f" of {each.compared} in the log {each.missing} are missing, {each.foreign} are not in the log"
                 + (f", {each.compacted} were compacted there since" if each.compacted else "")
             )
-    if not all(each.is_right for each in found):
+        for file in wrong:
+            click.echo(f"WRONG: {file.path} {file.problem}")
+    if wrong or not all(each.is_right for each in found):
         sys.exit(1)
 
 

@@ -84,7 +84,10 @@ class ParquetSink:
         return version
 
     def files(self) -> list[str]:
-        names = [name for name in self._folder.names(LOG) if name.endswith(".json")]
+        names = [name for name in self._folder.names(LOG) if name.endswith(".json") and not name.startswith(f"{LOG}/.")]
+        for version, name in enumerate(names):
+            if name != _manifest(version):
+                raise ExportFailed(f"{self._folder.out}/{_manifest(version)} is missing: a commit of the table")
         manifests = [self._read(name) for name in names]
         if manifests and manifests[-1].get("keeps") == KEEP_LATEST:
             manifests = manifests[-1:]
