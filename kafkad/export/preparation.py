@@ -57,6 +57,10 @@ class Prepared:
     run_id: str
     has_broker: bool
     """Without one the log directories said where the topic ends."""
+    began_us: int
+    """By the clock of this machine, before anybody was asked."""
+    idle: frozenset[int]
+    """Partitions that had nothing then which this run does not bring, if anybody wants to know."""
 
     @property
     def lag(self) -> int:
@@ -74,12 +78,13 @@ def prepare(wanted: Wanted, sink: Sink) -> Prepared:
 
     Segment files in named directories can be read without a broker, up to where their checkpoints say.
     """
+    began_us = time.time_ns() // 1_000
     try:
         if wanted.bootstrap:
             with BrokerClient(wanted.bootstrap, wanted.timeout_s) as client:
                 led = led_here(client, wanted) if wanted.partitions == LED else None
                 facts = topic_facts(client, wanted.topic, is_committed=wanted.is_committed, only=led)
-                return _prepare(wanted, sink, facts, client, led)
+                return _prepare(wanted, sink, facts, client, led, began_us)
     except BrokerCallFailed as failed:
         error = not_answered(failed)
         if not isinstance(error, BrokerAway) or wanted.source != "files" or not wanted.log_dirs:
@@ -90,7 +95,7 @@ def prepare(wanted: Wanted, sink: Sink) -> Prepared:
         raise ExportFailed("only a broker knows who leads a partition: --partitions all")
     if wanted.source != "files" or not wanted.log_dirs:
         raise ExportFailed("without a broker segment files are read: --source files, and where they lie: --log-dirs")
-    return _prepare(wanted, sink, _facts_of_files(wanted), None, None)
+    return _prepare(wanted, sink, _facts_of_files(wanted), None, None, began_us)
 
 
 def _facts_of_files(wanted: Wanted) -> TopicFacts:
@@ -103,6 +108,7 @@ def _prepare(
     facts: TopicFacts,
     client: BrokerClient | None,
     led: Mapping[int, str] | None,
+    began_us: int,
 ) -> Prepared:
     """`led`: the directories of the partitions that are led here, if only those are wanted."""
     state = sink.state(facts.partitions)
@@ -143,7 +149,18 @@ def _prepare(
         bytes=sum(sizes),
         run_id=run_id,
         has_broker=client is not None,
+        began_us=began_us,
+        idle=_idle(client, wanted, facts),
     )
+
+
+def _idle(client: BrokerClient | None, wanted: Wanted, facts: TopicFacts) -> frozenset[int]:
+    """Without a broker nobody knows of when the log directories are."""
+    if client is None or wanted.idle_after_s is None or wanted.end != _NOW:
+        return frozenset()
+    # Behind the last stable offset are records of open transactions, which may be old.
+    ends = offsets(client, wanted.topic, facts.bounds, LATEST)
+    return frozenset(each for each, bounds in facts.bounds.items() if ends[each] == bounds.end)
 
 
 def _planned(

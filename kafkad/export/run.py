@@ -17,9 +17,10 @@ from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import UNFINISHED, TableFolder
 from kafkad.export.preparation import Prepared
 from kafkad.export.problems import ExportFailed, after_commit, not_answered
-from kafkad.export.ranges import OffsetRange, TopicFacts
+from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.kept_files import keep_open
 from kafkad.export.schema import DEAD_LETTERS
+from kafkad.export.sinks.complete_hours import completes_an_hour, reached_by
 from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.sink import Commit, Sink
 from kafkad.export.task import Task, check_coverage
@@ -52,7 +53,7 @@ class Summary:
 def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> Summary:
     """Run the tasks, then make one commit; `told` hears of each file. Raises `ExportFailed`."""
     wanted, planned = prepared.wanted, prepared.plan
-    if not planned.ranges and not planned.lost:
+    if not planned.ranges and not planned.lost and not _completes_an_hour(prepared):
         if prepared.committed and prepared.has_broker:
             # The run that made the last commit may have been killed before it told the group.
             _show_progress(wanted, _of_this_run(prepared, prepared.committed))
@@ -102,12 +103,18 @@ def _commit(prepared: Prepared, files: Sequence[WrittenFile]) -> Commit:
         lost=planned.lost,
         files=[file for file in files if not file.is_dead_letters],
         run_id=prepared.run_id,
-        complete_until=_complete_until(facts, files),
+        reached=reached_by(files, prepared.began_us, prepared.idle, round((prepared.wanted.idle_after_s or 0) * 1e6)),
+        waits_for=facts.elsewhere | {each for each, bounds in facts.bounds.items() if bounds.end > bounds.earliest},
         schema=prepared.columns.table,
         keeps=prepared.wanted.keeps,
         target_file_bytes=prepared.wanted.target_file_bytes,
         compression=prepared.wanted.compression,
     )
+
+
+def _completes_an_hour(prepared: Prepared) -> bool:
+    """Then the commit is worth making without records. A table that is not there has no hours."""
+    return bool(prepared.idle and prepared.committed) and completes_an_hour(prepared.state, _commit(prepared, []))
 
 
 def _folders(wanted: Wanted) -> list[TableFolder]:
@@ -161,20 +168,6 @@ def _directories(tasks: Sequence[Task]) -> Mapping[int, str]:
 
 def _with_kept(task: Task, kept: Mapping[int, str]) -> Task:
     return replace(task, source=replace(task.source, kept=kept))
-
-
-def _complete_until(facts: TopicFacts, files: Iterable[WrittenFile]) -> int | None:
-    """None while a partition has no timestamp, as those of others have none here."""
-    if facts.elsewhere:
-        return None
-    largest: dict[int, int] = {}
-    for file in files:
-        if file.max_timestamp is not None:
-            largest[file.partition] = max(largest.get(file.partition, 0), file.max_timestamp)
-    filled = [partition for partition, bounds in facts.bounds.items() if bounds.end > bounds.earliest]
-    if not filled or any(partition not in largest for partition in filled):
-        return None
-    return min(largest[partition] for partition in filled)
 
 
 def _show_progress(wanted: Wanted, ends: Mapping[int, int]) -> None:

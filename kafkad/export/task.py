@@ -6,6 +6,7 @@ Values in, values out: engines send tasks to other processes and machines.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Self
 
 import pyarrow as pa
@@ -86,10 +87,21 @@ def _pieces(task: Task, wanted: OffsetRange) -> Iterator[pa.RecordBatch | Damage
 
 
 def check_coverage(ranges: Sequence[OffsetRange], files: Sequence[WrittenFile]) -> None:
-    """No file has records outside the ranges that were planned. Raises `ExportFailed`."""
+    """No file has records outside the ranges that were planned, and no two files have the same ones. Raises
+    `ExportFailed`.
+    """
     for file in files:
         if not any(
             each.partition == file.partition and each.start <= file.first_offset <= file.last_offset < each.end
             for each in ranges
         ):
             raise ExportFailed(f"{file.path} has offsets that were not asked for")
+    # Dead letters, and each hour, have files of their own for the same range.
+    in_order = sorted(files, key=lambda each: (*_kind(each), each.first_offset))
+    for one, other in pairwise(in_order):
+        if _kind(one) == _kind(other) and other.first_offset <= one.last_offset:
+            raise ExportFailed(f"{one.path} and {other.path} have the same offsets")
+
+
+def _kind(file: WrittenFile) -> tuple[bool, int, str, str]:
+    return file.is_dead_letters, file.partition, file.date or "", file.hour or ""

@@ -1,6 +1,8 @@
-"""Does a table have each record of the log once? Counts, distinct offsets and gaps, partition by partition."""
+"""Does a table have each record of the log once? Counts, distinct offsets and gaps, partition by partition; and are its
+files there, and no two of them with the same offsets?
+"""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +34,70 @@ class Verified(NamedTuple):
         return not (self.doubled or self.missing or self.foreign)
 
 
+class FileOffsets(NamedTuple):
+    """What a file has of a partition."""
+
+    path: str
+    offsets: np.ndarray
+
+
+class WrongFile(NamedTuple):
+    """A file of the table that can't be as it is."""
+
+    path: str
+    problem: str
+
+
+class Read(NamedTuple):
+    """The offsets that the files of a table have, by partition, and the files that have none to tell."""
+
+    offsets: Mapping[int, Sequence[FileOffsets]]
+    wrong: Sequence[WrongFile]
+
+
+def read_offsets(files: Iterable[tuple[TableFolder, str]]) -> Read:
+    """Of all files of the table, dead letters included."""
+    found: dict[int, list[FileOffsets]] = {}
+    wrong = []
+    for folder, path in files:
+        full = f"{folder.out.rstrip('/')}/{path}"
+        try:
+            table = pq.read_table(pa.BufferReader(folder.read(path)), columns=["partition", "offset"])
+        except FileNotFoundError:
+            wrong.append(WrongFile(full, "is missing: the table names it, and it is not there"))
+            continue
+        except pa.ArrowInvalid as error:
+            wrong.append(WrongFile(full, f"can't be read: {error}"))
+            continue
+        for partition in table.column("partition").unique().to_pylist():
+            rows = table.filter(pa.compute.equal(table.column("partition"), partition))
+            found.setdefault(partition, []).append(FileOffsets(full, rows.column("offset").to_numpy()))
+    return Read(found, wrong)
+
+
+def overlaps(files: Iterable[FileOffsets], end: int) -> list[WrongFile]:
+    """Which files have offsets of a partition that another one has as well, up to where the table goes."""
+    read = list(files)
+    offsets = np.concatenate([each.offsets for each in read]) if read else np.empty(0, np.int64)
+    owners = np.repeat(np.arange(len(read)), [each.offsets.size for each in read])
+    order = np.lexsort((owners, offsets))
+    offsets, owners = offsets[order], owners[order]
+    again = np.flatnonzero((offsets[1:] == offsets[:-1]) & (offsets[1:] < end))
+    found: dict[tuple[int, int], list[int]] = {}
+    for at in again.tolist():
+        found.setdefault((int(owners[at]), int(owners[at + 1])), []).append(int(offsets[at]))
+    return [
+        WrongFile(
+            read[one].path,
+            f"and {read[other].path if one != other else 'itself'} both have offsets {both[0]} to {both[-1]}"
+            f" ({len(both)} records)",
+        )
+        for (one, other), both in sorted(found.items())
+    ]
+
+
 def verify(
-    files: Iterable[tuple[TableFolder, str]],
+    read: Read,
     source: Source,
     ends: Mapping[int, int],
     earliest: Mapping[int, int],
@@ -41,19 +105,13 @@ def verify(
     keeps: str,
     is_compacted: bool = False,
 ) -> list[Verified]:
-    """Read the offsets of all files of the table and, as far as the log still has them, of the log.
+    """Compare the offsets of the table with those of the log, as far as that still has them.
 
     Dead letters are a part of the table, up to where it goes; theirs may go further for a while.
     """
-    of_partition: dict[int, list[pa.ChunkedArray]] = {partition: [] for partition in ends}
-    for folder, path in files:
-        table = pq.read_table(pa.BufferReader(folder.read(path)), columns=["partition", "offset"])
-        for partition in table.column("partition").unique().to_pylist():
-            rows = table.filter(pa.compute.equal(table.column("partition"), partition))
-            of_partition.setdefault(partition, []).append(rows.column("offset"))
     return [
         _verify_one(
-            partition, of_partition.get(partition, []), source, end, earliest.get(partition, 0), keeps, is_compacted
+            partition, read.offsets.get(partition, ()), source, end, earliest.get(partition, 0), keeps, is_compacted
         )
         for partition, end in sorted(ends.items())
     ]
@@ -61,14 +119,14 @@ def verify(
 
 def _verify_one(
     partition: int,
-    columns: list[pa.ChunkedArray],
+    files: Sequence[FileOffsets],
     source: Source,
     end: int,
     earliest: int,
     keeps: str,
     is_compacted: bool,
 ) -> Verified:
-    found = np.concatenate([column.to_numpy() for column in columns]) if columns else np.empty(0, np.int64)
+    found = np.concatenate([each.offsets for each in files]) if files else np.empty(0, np.int64)
     found = found[found < end]
     distinct = np.unique(found)
     damaged: list[Damaged] = []

@@ -40,6 +40,8 @@ class Wanted:
     compression: str = "zstd"
     max_bytes_per_sec: int = 0
     is_committed: bool = True
+    idle_after_s: float | None = None
+    """A partition of which the table has everything is complete up to so long ago; None: up to its newest record."""
     may_widen: bool = True
     """Whether a schema may bring new columns into the table."""
     skips_lost: bool = False

@@ -46,6 +46,8 @@ _WATCHED = (
 )
 IN_S3, LATEST = "-s3", "-latest"
 _KEYS = 4
+_HOUR_MS = 3_600_000
+"""Between a record and the next one."""
 _SURVIVED, _FAILED = 0, 1
 
 
@@ -114,8 +116,11 @@ def offsets(out: str, sink: Sink) -> list[int]:
 def check(asked: Wanted, ends: tuple[int, ...]) -> None:
     """The table goes up to one of these ends; dead letters may be further."""
     sink, letters = open_sink(asked), open_dead_letters(asked)
-    end = sink.state([0]).offsets.get(0, 0)
+    state = sink.state([0])
+    end = state.offsets.get(0, 0)
     assert end in ends, (end, ends)
+    # The marker of complete hours is a part of the same commit.
+    assert state.complete_until == (None if end == 0 else (end - 1) * _HOUR_MS * 1_000), (end, state.complete_until)
     if asked.keeps == KEEP_LATEST:
         assert offsets(asked.out, sink) == latest(end)
         return
@@ -163,7 +168,9 @@ def in_child(work: Callable[[], None]) -> bool:
 
 
 def walk(kind: str, folder: Path, step: int = 1) -> int:
-    batches = [build_batch([NewRecord(1, key_of(at), value_of(at))], base_offset=at) for at in range(_SECOND)]
+    batches = [
+        build_batch([NewRecord(at * _HOUR_MS, key_of(at), value_of(at))], base_offset=at) for at in range(_SECOND)
+    ]
     partition(folder / "log", "t-0", *batches)
     point = 1
     while not _survives(kind, folder, point):

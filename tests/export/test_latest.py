@@ -87,7 +87,7 @@ class Table:
             files.append(WrittenFile(path, size, 0, start, start + len(records) - 1, table.num_rows, None, None))
         ranges = [OffsetRange(0, start, start + len(records))]
         run = f"20261123T120000-{start:08d}"
-        sink.commit(state, Commit("c", UUID(int=7), "t", ranges, [], files, run, None, keeps=KEEP_LATEST))
+        sink.commit(state, Commit("c", UUID(int=7), "t", ranges, [], files, run, {}, keeps=KEEP_LATEST))
 
     def rows(self) -> dict[bytes | None, tuple[bytes, int]]:
         rows = [row for name in self.begun()[0].files() for row in pq.ParquetFile(self.path / name).read().to_pylist()]

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from kafkad.export.places import TableFolder
 from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.source import Source
 from kafkad.export.task import Task, run_task
-from kafkad.export.verification import Verified, verify
+from kafkad.export.verification import FileOffsets, Verified, WrongFile, overlaps, read_offsets, verify
 from kafkad.export.writing import Layout
 from tests.export.reading.test_log_directories import partition, plain
 
@@ -27,7 +29,7 @@ def verified(tmp_path: Path, *offsets: int, is_compacted: bool) -> Verified:
     files = exported(tmp_path)
     log = partition(tmp_path / "now", "t-0", *map(plain, offsets))
     source = Source(topic="t", directories={0: str(log)})
-    (found,) = verify(files, source, {0: 9}, {0: 0}, keeps="all", is_compacted=is_compacted)
+    (found,) = verify(read_offsets(files), source, {0: 9}, {0: 0}, keeps="all", is_compacted=is_compacted)
     return found
 
 
@@ -46,5 +48,36 @@ def test_what_the_table_lacks_is_missing_in_a_compacted_topic_too(tmp_path: Path
     files = exported(tmp_path)
     log = partition(tmp_path / "now", "t-0", *map(plain, (0, 8, 9)))
     source = Source(topic="t", directories={0: str(log)})
-    (found,) = verify(files, source, {0: 10}, {0: 0}, keeps="all", is_compacted=True)
+    (found,) = verify(read_offsets(files), source, {0: 10}, {0: 0}, keeps="all", is_compacted=True)
     assert (found.missing, found.is_right) == (1, False)
+
+
+def test_a_file_that_is_not_there_or_no_file_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    ((folder, path),) = exported(tmp_path)
+    Path(folder.root, "empty.parquet").touch()
+    read = read_offsets([(folder, "gone.parquet"), (folder, path), (folder, "empty.parquet")])
+    ((_, offsets),) = read.offsets[0]
+    assert offsets.tolist() == list(range(9))
+    gone, empty = read.wrong
+    assert gone == WrongFile(f"{tmp_path}/table/gone.parquet", "is missing: the table names it, and it is not there")
+    assert empty.path == f"{tmp_path}/table/empty.parquet" and empty.problem.startswith("can't be read: ")
+
+
+def of_file(name: str, *offsets: int) -> FileOffsets:
+    return FileOffsets(name, np.array(offsets, np.int64))
+
+
+def test_files_with_the_same_offsets_are_named() -> None:
+    files = [of_file("a", 0, 1, 4, 5), of_file("b", 2, 3), of_file("c", 5, 6, 7, 7), of_file("d", 4, 9)]
+    assert overlaps(files, 100) == [
+        WrongFile("a", "and c both have offsets 5 to 5 (1 records)"),
+        WrongFile("a", "and d both have offsets 4 to 4 (1 records)"),
+        WrongFile("c", "and itself both have offsets 7 to 7 (1 records)"),
+    ]
+    # Dead letters may be further than the table.
+    assert overlaps(files, 4) == []
+    assert overlaps([], 4) == []
+
+
+def test_files_of_different_hours_may_take_turns() -> None:
+    assert overlaps([of_file("a", 0, 2, 4), of_file("b", 1, 3, 5)], 6) == []

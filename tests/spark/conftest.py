@@ -13,10 +13,12 @@ from bench.brokers.jars import spark_kafka_jars
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Its web pages listen there.
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     local: dict[str, bool | float | int | str | None] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
+        "spark.ui.port": "0",
         "spark.jars": ",".join(map(str, spark_kafka_jars())),
     }
     builder = SparkSession.builder.master("local[2]").config(map=local)

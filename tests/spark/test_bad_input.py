@@ -4,15 +4,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from bench.brokers.daemon import Kafkad
 from kafkad.cli import main
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
+from kafkad.export.places import TableFolder
+from tests.export.object_store import BUCKET, EXPIRED, WITHDRAWN, Credentials, asking_for, object_store, settings
 from tests.tools.small_disk import SmallDisk
 
 WITHIN_S = 300.0
@@ -34,21 +37,36 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
 class Export:
     """`kafkad export run` in the session of the tests."""
 
-    def __init__(self, broker: Kafkad, out: Path) -> None:
-        self._bootstrap = broker.bootstrap
-        self.out = out
+    def __init__(self, broker: Kafkad, out: Path | str, *options: str) -> None:
+        self.out = str(out)
+        self._asked = ["--topic", "orders", "--out", self.out, "--bootstrap-server", broker.bootstrap, *options]
 
     def run(self) -> str:
-        asked = ["--topic", "orders", "--out", str(self.out), "--bootstrap-server", self._bootstrap]
-        done = CliRunner().invoke(main, ["export", "run", *asked, "--engine", "spark", "--compression", "none"])
+        done = self._invoke("run", "--engine", "spark", "--compression", "none")
         assert done.exit_code in (0, 1), done.output
         assert done.output.count("\n") == 1, done.output
         return done.output
 
+    def maintain(self, *options: str) -> None:
+        assert self._invoke("maintain", *options).exit_code == 0
+
+    def paths(self) -> list[str]:
+        return self._invoke("files").output.splitlines()
+
+    def stored(self) -> list[str]:
+        """All files of records in the folder, whether or not they belong to the table."""
+        names = TableFolder(self.out).names(recursive=True)
+        return [
+            f"{self.out}/{name}" for name in names if name.endswith(".parquet") and not name.startswith("_delta_log")
+        ]
+
     def rows(self) -> int:
-        asked = ["--topic", "orders", "--out", str(self.out), "--bootstrap-server", self._bootstrap]
-        done = CliRunner().invoke(main, ["export", "files", *asked])
-        return sum(int(pq.ParquetFile(path).metadata.num_rows) for path in done.output.splitlines())
+        folder = TableFolder(self.out)
+        read = [pa.BufferReader(folder.read(path.removeprefix(f"{self.out}/"))) for path in self.paths()]
+        return sum(int(pq.ParquetFile(each).metadata.num_rows) for each in read)
+
+    def _invoke(self, verb: str, *options: str) -> Result:
+        return CliRunner().invoke(main, ["export", verb, *self._asked, *options])
 
 
 @pytest.fixture
@@ -88,12 +106,41 @@ def test_workers_that_can_not_be_started_are_named(
     assert "/nowhere/python" in said
 
 
+@pytest.fixture
+def credentials(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Credentials]:
+    """Those of the workers for an object store; the driver's are others, and stay good."""
+    credentials = Credentials()
+    with object_store() as port, asking_for(credentials, port) as guarded:
+        for name, value in settings(port).items():
+            monkeypatch.setenv(name, value)
+        for name, value in settings(guarded).items():
+            monkeypatch.setitem(spark.sparkContext.environment, name, value)
+        yield credentials
+
+
+def test_credentials_that_the_workers_lose_are_one_line_and_nothing_is_committed(
+    broker: Kafkad, credentials: Credentials
+) -> None:
+    export = Export(broker, f"s3://{BUCKET}/table", "--format", "delta")
+    for good_for, refusal in ((0, EXPIRED), (5, WITHDRAWN)):
+        credentials.lose(good_for, sys.maxsize, refusal)
+        said = export.run()
+        assert credentials.asked > good_for, "the run was over before"
+        assert said.startswith(f"kafkad: {export.out} can't be ") and "AWS Error" in said
+        assert export.paths() == []
+    credentials.good_again()
+    assert f"{COUNT} records in 2 files" in export.run() and export.rows() == COUNT
+    # What the lost attempts had written is in no table, and goes.
+    export.maintain("--older-than", "0")
+    assert sorted(export.stored()) == sorted(export.paths())
+
+
 def test_a_full_disk_names_the_table(broker: Kafkad, spark: SparkSession, tmp_path: Path) -> None:
     with SmallDisk(tmp_path / "disk", 1 << 20) as disk:
         export = Export(broker, disk.path / "table")
-        export.out.mkdir()
+        Path(export.out).mkdir()
         disk.fill(leave=4096)
         said = export.run()
-        assert str(export.out) in said and "No space left on device" in said
+        assert export.out in said and "No space left on device" in said
         disk.free()
         assert f"{COUNT} records" in export.run() and export.rows() == COUNT

@@ -7,14 +7,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.brokers.daemon import Kafkad
+from bench.brokers.processes import eventually
+from kafkad.cli import main
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.export.engines.spark import run_in_spark
 
@@ -179,6 +183,25 @@ def test_spark_submit_exports_twice_and_nothing_is_doubled(broker: Kafkad, tmp_p
     found = pq.read_table([str(path) for path in out.glob("*.parquet")])
     assert found.num_rows == COUNT
     assert len(set(zip(*(found.column(name).to_pylist() for name in ("partition", "offset")), strict=True))) == COUNT
+
+
+def test_the_jobs_of_an_export_are_named_in_the_pages_of_spark(
+    broker: Kafkad, spark: SparkSession, tmp_path: Path
+) -> None:
+    out = tmp_path / "table"
+    arguments = ["--topic", TOPIC, "--out", str(out), "--bootstrap-server", broker.bootstrap, "--engine", "spark"]
+    done = CliRunner().invoke(main, ["export", "run", *arguments])
+    assert done.exit_code == 0, done.output
+    pages = f"{spark.sparkContext.uiWebUrl}/api/v1/applications/{spark.sparkContext.applicationId}"
+
+    def named(kind: str) -> list[str]:
+        with urlopen(f"{pages}/{kind}", timeout=WITHIN_S) as answer:
+            rows = json.load(answer)
+        return [row["status"] for row in rows if row.get("description") == f"kafkad export: {TOPIC} to {out}"]
+
+    # They are told of what happens a little later.
+    eventually(lambda: set(named("jobs")) == {"SUCCEEDED"}, within=60, what="its jobs have the name of the export")
+    eventually(lambda: "COMPLETE" in named("stages"), within=60, what="their stages, too")
 
 
 def test_a_run_that_has_nothing_to_read_is_no_job_of_spark(spark: SparkSession) -> None:

@@ -80,6 +80,13 @@ Example:
     help="Whether records of open and aborted transactions are left out.",
 )
 @click.option(
+    "--idle-after",
+    type=Duration(),
+    metavar="DURATION",
+    help="For the marker of complete hours: a partition that is exported to its end is complete up to so long ago,"
+    " instead of up to its newest record.",
+)
+@click.option(
     "--on-data-loss",
     type=click.Choice(["fail", "skip"]),
     default="fail",

@@ -35,6 +35,7 @@ def wanted_of(
     on_bad_record: str | None = None,
     on_schema_change: str = "widen",
     keep: str = KEEP_ALL,
+    idle_after: float | None = None,
     **rest: Any,
 ) -> Wanted:
     _check_times(start, end)
@@ -58,6 +59,7 @@ def wanted_of(
         # A damaged batch may be whole on another broker: only who says so goes on without it.
         sets_damage_aside=on_bad_record == DEAD_LETTERS,
         keeps=keep,
+        idle_after_s=idle_after,
         may_widen=on_schema_change == "widen",
         **rest,
     )

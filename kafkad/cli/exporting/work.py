@@ -3,18 +3,18 @@
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.configuring import WrongConfiguration
+from kafkad.cli.exporting.printing import print_plan, print_summary, with_progress, write_metrics
 from kafkad.cli.exporting.request import NO_BROKER, wanted_of
 from kafkad.cli.exporting.rounds import repeat
 from kafkad.client.broker_client import BrokerClient
@@ -26,9 +26,11 @@ from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
 from kafkad.export.run import RunTasks, Summary, carry_out, remove_orphans
+from kafkad.export.sinks.complete_hours import hour_of
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
+from kafkad.export.verification import overlaps, read_offsets
 from kafkad.export.verification import verify as verify_table
 from kafkad.export.wanted import Wanted
 from kafkad.export.writing import WrittenFile
@@ -42,15 +44,15 @@ def run(
     with _failing():
         wanted = wanted_of(**asked)
         if dry_run:
-            _print_plan(_prepared(wanted, open_sink(wanted)), as_json=as_json)
+            print_plan(_prepared(wanted, open_sink(wanted)), as_json=as_json)
             return
         with _engine(engine, wanted) as working:
 
             def one_round() -> None:
                 summary = _run_once(working)
                 if metrics_file is not None:
-                    _write_metrics(metrics_file, wanted, summary)
-                _print_summary(summary, as_json=as_json)
+                    write_metrics(metrics_file, wanted, summary)
+                print_summary(summary, as_json=as_json)
 
             if every is None:
                 one_round()
@@ -61,7 +63,7 @@ def run(
 def _run_once(engine: "_Engine") -> Summary:
     sink = open_sink(engine.wanted)
     prepared = _prepared(engine.wanted, sink)
-    return _with_progress(prepared, lambda told: carry_out(prepared, sink, engine.run_tasks, told))
+    return with_progress(prepared, lambda told: carry_out(prepared, sink, engine.run_tasks, told))
 
 
 def status(*, as_json: bool, **asked: Any) -> None:
@@ -72,6 +74,7 @@ def status(*, as_json: bool, **asked: Any) -> None:
     for each in row["partitions"]:
         done = "nothing" if each["exported"] is None else f"up to offset {each['exported']}"
         click.echo(f"{row['topic']}-{each['partition']}: {done}, {each['lag']} behind {each['end']}")
+    click.echo(f"{row['topic']}: {_complete(row)}")
 
 
 def status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
@@ -85,7 +88,8 @@ def status_of_all(tables: Sequence[Mapping[str, Any]], *, as_json: bool) -> None
             click.echo(f"kafkad: {named}: {row['error']}", err=True)
         elif not as_json:
             behind = [each["lag"] for each in row["partitions"] if each["lag"]]
-            click.echo(f"{named}: {row['lag']} behind, in {len(behind)} of {len(row['partitions'])} partitions")
+            count = f"{len(behind)} of {len(row['partitions'])} partitions"
+            click.echo(f"{named}: {row['lag']} behind, in {count}; {_complete(row)}")
     if any("error" in row for row in rows):
         sys.exit(1)
 
@@ -108,10 +112,28 @@ def _status(asked: Mapping[str, Any]) -> dict[str, Any]:
             "exported": state.offsets.get(each),
             "end": bounds.end,
             "lag": bounds.end - max(state.offsets.get(each, bounds.earliest), bounds.earliest),
+            "reached": _iso(state.reached.get(each)),
         }
         for each, bounds in sorted(facts.bounds.items())
     ]
-    return {"topic": wanted.topic, "out": wanted.out, "lag": sum(each["lag"] for each in rows), "partitions": rows}
+    until = state.complete_until
+    return {
+        "topic": wanted.topic,
+        "out": wanted.out,
+        "lag": sum(each["lag"] for each in rows),
+        "complete_until": None if until is None else hour_of(until).isoformat(),
+        "partitions": rows,
+    }
+
+
+def _iso(time_us: int | None) -> str | None:
+    return None if time_us is None else (datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time_us)).isoformat()
+
+
+def _complete(row: Mapping[str, Any]) -> str:
+    if row["complete_until"] is None:
+        return "no hour is known to be complete"
+    return f"complete up to {datetime.fromisoformat(row['complete_until']):%Y-%m-%d %H:%M} UTC"
 
 
 def verify(*, as_json: bool, **asked: Any) -> None:
@@ -125,9 +147,14 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         earliest = {partition: bounds.earliest for partition, bounds in facts.bounds.items()}
         paths = [*_paths(wanted.out, sink), *_paths(folder_of_dead_letters(wanted.out), open_dead_letters(wanted))]
         is_compacted = _is_compacted(wanted)
-        found = verify_table(paths, source, state.offsets, earliest, keeps=state.keeps, is_compacted=is_compacted)
+        read = read_offsets(paths)
+        found = verify_table(read, source, state.offsets, earliest, keeps=state.keeps, is_compacted=is_compacted)
+        wrong = [*read.wrong]
+        for partition, end in sorted(state.offsets.items()):
+            wrong += overlaps(read.offsets.get(partition, ()), end)
     if as_json:
-        click.echo(json.dumps([{**each._asdict(), "right": each.is_right} for each in found]))
+        of_partitions = [{**each._asdict(), "right": each.is_right} for each in found]
+        click.echo(json.dumps([*of_partitions, *({**each._asdict(), "right": False} for each in wrong)]))
     else:
         for each in found:
             verdict = "right" if each.is_right else "WRONG"
@@ -136,7 +163,9 @@ def verify(*, as_json: bool, **asked: Any) -> None:
                 f" of {each.compared} in the log {each.missing} are missing, {each.foreign} are not in the log"
                 + (f", {each.compacted} were compacted there since" if each.compacted else "")
             )
-    if not all(each.is_right for each in found):
+        for file in wrong:
+            click.echo(f"WRONG: {file.path} {file.problem}")
+    if wrong or not all(each.is_right for each in found):
         sys.exit(1)
 
 
@@ -256,93 +285,3 @@ def _engine(engine: str, wanted: Wanted) -> Iterator[_Engine]:
             return run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
 
         yield _Engine(replace(wanted, jobs=session.sparkContext.defaultParallelism), run_tasks)
-
-
-def _with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], None]], Summary]) -> Summary:
-    """A bar on a terminal, and records a second: they are counted when their file is complete."""
-    if not sys.stderr.isatty() or not prepared.lag:
-        return work(lambda _file: None)
-    began_s = time.monotonic()
-    written = 0
-    bar: Any = click.progressbar(
-        length=prepared.lag,
-        label=f"Exporting {prepared.wanted.topic}",
-        item_show_func=lambda rate: rate,
-        file=sys.stderr,
-        show_pos=True,
-        show_eta=True,
-    )
-
-    def told(file: WrittenFile) -> None:
-        nonlocal written
-        written += file.rows
-        rate = written / max(time.monotonic() - began_s, 0.001)
-        bar.update(file.last_offset + 1 - file.first_offset, f"{rate:,.0f} records/s")
-
-    with bar:
-        return work(told)
-
-
-def _print_plan(prepared: Prepared, *, as_json: bool) -> None:
-    ranges = [each for each in prepared.plan.ranges if each.start < each.end]
-    rows = [each._asdict() for each in ranges]
-    lost = [each._asdict() for each in prepared.plan.lost]
-    if as_json:
-        known = {"lag": prepared.lag, "bytes": prepared.bytes, "tasks": len(prepared.tasks), "files": prepared.files}
-        click.echo(json.dumps({"ranges": rows, "lost": lost, **known}))
-        return
-    topic = prepared.wanted.topic
-    for each in ranges:
-        click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1}")
-    for each in prepared.plan.lost:
-        click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1} are lost")
-    click.echo(
-        f"{prepared.lag} offsets, about {prepared.bytes / 1e6:.1f} MB of the log, in {len(prepared.tasks)} tasks and"
-        f" about {prepared.files} files; nothing was done"
-    )
-
-
-def _print_summary(summary: Summary, *, as_json: bool) -> None:
-    if as_json:
-        row = {
-            "topic": summary.topic,
-            "commit": summary.version,
-            "records": summary.records,
-            "bytes": summary.bytes,
-            "files": summary.files,
-            "seconds": round(summary.seconds, 3),
-            "ends": {str(partition): end for partition, end in sorted(summary.ends.items())},
-            "lost": [each._asdict() for each in summary.lost],
-            "unparsed": summary.unparsed,
-        }
-        click.echo(json.dumps(row))
-    elif summary.version is None:
-        click.echo(f"nothing new in {summary.topic}")
-    else:
-        rate = summary.records / summary.seconds if summary.seconds else 0.0
-        click.echo(
-            f"{summary.records} records in {summary.files} files ({summary.bytes / 1e6:.1f} MB) of {summary.topic},"
-            f" {rate:,.0f} records/s; commit {summary.version}"
-        )
-        for each in summary.lost:
-            click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
-        if summary.unparsed:
-            click.echo(f"{summary.unparsed} values or batches could not be read", err=True)
-
-
-def _write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
-    """For the node exporter's textfile collector: replaced as a whole."""
-    registry = CollectorRegistry()
-    for name, text, value in (
-        ("records", "Records of the last run.", summary.records),
-        ("bytes", "Bytes of the files that it wrote.", summary.bytes),
-        ("seconds", "How long it took.", summary.seconds),
-        ("unparsed_values", "Values and damaged batches that could not be read.", summary.unparsed),
-        ("lost_offsets", "What retention took before it was exported.", sum(e.end - e.start for e in summary.lost)),
-    ):
-        gauge = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
-        gauge.labels(wanted.name, wanted.topic).set(value)
-    try:
-        write_to_textfile(str(path), registry)
-    except OSError as error:
-        raise ExportFailed(f"{path} can't be written: {error.strerror}") from error

@@ -1,8 +1,9 @@
 """A Delta table, through deltalake: files and end offsets are one commit of the table's own log.
 
-Each partition has a `txn` action with its end offset; its app id names cluster, topic id and partition. The library
-accepts the same one twice, so what is there is compared on the very object that commits: a commit by anybody else with
-one of these app ids in between is then a conflict.
+Each partition has a `txn` action with its end offset; its app id names cluster, topic id and partition. Others have its
+largest timestamp, and the marker of complete hours. The library accepts the same one twice, so what is there is
+compared on the very object that commits: a commit by anybody else with one of these app ids in between is then a
+conflict.
 """
 
 import json
@@ -11,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any
 from uuid import UUID
@@ -24,13 +24,14 @@ from kafkad.export.sinks.rewriting import remove, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
 from kafkad.export.values.columns import field_paths, plain
-from kafkad.export.writing import DATE, END_US, FIRST_US, HOUR, NO_DATE, PARTITIONS, Layout, WrittenFile
+from kafkad.export.writing import PARTITIONS, Layout, WrittenFile
 
 try:
     import pyarrow as pa
-    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+    from deltalake import CommitProperties, DeltaTable, write_deltalake
     from deltalake.exceptions import CommitFailedError, DeltaError
-    from deltalake.transaction import AddAction
+
+    from kafkad.export.sinks.delta_actions import NO_MARKER, add_action, app_id, commit_properties, marker_id, time_id
 except ImportError as error:
     raise NotInstalled("delta", "deltalake") from error
 
@@ -63,15 +64,21 @@ class DeltaSink:
         known = json.loads(identity)
         topic_id = UUID(known["topic_id"])
         offsets: dict[int, int] = {}
+        reached: dict[int, int] = {}
         for partition in partitions:
-            end = table.transaction_version(app_id(known["cluster_id"], topic_id, partition))
-            if end is not None:
-                offsets[partition] = end
+            name = app_id(known["cluster_id"], topic_id, partition)
+            for place, found in ((name, offsets), (time_id(name), reached)):
+                version = table.transaction_version(place)
+                if version is not None:
+                    found[partition] = version
         columns = pa.schema(
             [field for field in pa.schema(table.schema().to_arrow()) if field.name not in self._partition_by]
         )
+        of_topic = (known["cluster_id"], topic_id, known["topic"])
+        marker = table.transaction_version(marker_id(known["cluster_id"], topic_id))
+        complete_until = None if marker == NO_MARKER else marker
         keeps = known.get("keeps", KEEP_ALL)
-        return TableState(known["cluster_id"], topic_id, known["topic"], offsets, table.version(), columns, keeps)
+        return TableState(*of_topic, offsets, table.version(), columns, keeps, reached, complete_until)
 
     def check_store(self) -> None:
         """Its library commits in S3 with conditional PUTs, unless a table of DynamoDB says who may. It knows what other
@@ -85,16 +92,11 @@ class DeltaSink:
         if state.version >= 0:
             self._prepare(table, state, commit)
         merges = commit.replaces(state)
-        transactions = [
-            Transaction(app_id(commit.cluster_id, commit.topic_id, partition), end)
-            for partition, end in commit.ends.items()
-        ]
-        details = {"run": commit.run_id, "completeUntil": commit.complete_until, "lost": list(map(tuple, commit.lost))}
-        properties = CommitProperties(custom_metadata={"kafkad": json.dumps(details)}, app_transactions=transactions)
+        properties = commit_properties(state, commit)
         try:
             if not merges or not self._merge(table, commit, properties):
                 table.create_write_transaction(
-                    [] if merges else [_add_action(file) for file in commit.files],
+                    [] if merges else [add_action(file) for file in commit.files],
                     mode="append",
                     schema=self._schema(commit),
                     partition_by=self._partition_by,
@@ -294,7 +296,7 @@ def _replacement(replaced: Iterable[KnownFile], new: Iterable[WrittenFile]) -> b
     for file in replaced:
         actions.append({"remove": {"path": file.path, "deletionTimestamp": now_ms, "dataChange": False}})
     for written in new:
-        added = _add_action(written)
+        added = add_action(written)
         actions.append(
             {
                 "add": {
@@ -308,35 +310,3 @@ def _replacement(replaced: Iterable[KnownFile], new: Iterable[WrittenFile]) -> b
             }
         )
     return "".join(f"{json.dumps(action)}\n" for action in actions).encode()
-
-
-def app_id(cluster_id: str, topic_id: UUID, partition: int) -> str:
-    return f"kafkad:{cluster_id}:{topic_id}:{partition}"
-
-
-def _time(milliseconds: int) -> str:
-    at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _add_action(file: WrittenFile) -> AddAction:
-    values = {name: value for name, value in ((DATE, file.date), (HOUR, file.hour)) if value is not None}
-    stats: dict[str, Any] = {
-        "numRecords": file.rows,
-        "minValues": {"offset": file.first_offset, "partition": file.partition},
-        "maxValues": {"offset": file.last_offset, "partition": file.partition},
-        "nullCount": {"offset": 0, "partition": 0},
-    }
-    first, last = file.min_timestamp, file.max_timestamp
-    if first is not None and last is not None and first >= FIRST_US and last <= END_US - 1_000:
-        # The log of a table has milliseconds: bounds, which are not inside of what they bound.
-        stats["minValues"]["timestamp"] = _time(first // 1_000)
-        stats["maxValues"]["timestamp"] = _time(-(-last // 1_000))
-    return AddAction(
-        path=file.path,
-        size=file.size,
-        partition_values={name: None if value == NO_DATE else value for name, value in values.items()},
-        modification_time=time.time_ns() // 1_000_000,
-        data_change=True,
-        stats=json.dumps(stats),
-    )

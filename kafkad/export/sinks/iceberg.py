@@ -16,6 +16,7 @@ from uuid import UUID
 from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
+from kafkad.export.sinks.complete_hours import carried
 from kafkad.export.sinks.rewriting import changed_partitions, fitted, remove, rewrite
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
@@ -76,17 +77,20 @@ class IcebergSink:
         columns = pa.schema([each for each in table.schema().as_arrow() if each.name not in self._partition_by])
         version = table.metadata.current_snapshot_id
         of_topic = (known["cluster_id"], UUID(known["topic_id"]), known["topic"])
-        return TableState(*of_topic, offsets, version or 0, columns, known.get("keeps", KEEP_ALL))
+        reached = {int(partition): time for partition, time in known.get("reached", {}).items()}
+        keeps = known.get("keeps", KEEP_ALL)
+        return TableState(*of_topic, offsets, version or 0, columns, keeps, reached, known.get("complete_until"))
 
     def check_store(self) -> None:
         """Commits are made in the catalog."""
 
     def commit(self, state: TableState, commit: Commit) -> int:
         before = state.offsets if state.topic_id == commit.topic_id else {}
-        details = {"run": commit.run_id, "completeUntil": commit.complete_until, "lost": list(map(tuple, commit.lost))}
+        reached, complete_until = carried(state, commit)
+        details = {"run": commit.run_id, "completeUntil": complete_until, "lost": list(map(tuple, commit.lost))}
         try:
             transaction = self._begin(state, commit)
-            transaction.set_properties(_properties(commit, {**before, **commit.ends}))
+            transaction.set_properties(_properties(commit, {**before, **commit.ends}, reached, complete_until))
             files = self._replace(transaction, commit) if commit.replaces(state) else commit.files
             transaction.add_files(
                 [f"{self._location}/{file.path}" for file in files],
@@ -206,12 +210,16 @@ def _store_options() -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _properties(commit: Commit, offsets: Mapping[int, int]) -> dict[str, str]:
+def _properties(
+    commit: Commit, offsets: Mapping[int, int], reached: Mapping[int, int], complete_until: int | None
+) -> dict[str, str]:
     identity: dict[str, Any] = {
         "cluster_id": commit.cluster_id,
         "topic_id": str(commit.topic_id),
         "topic": commit.topic,
         "offsets": {str(partition): end for partition, end in sorted(offsets.items())},
         "keeps": commit.keeps,
+        "reached": {str(partition): time for partition, time in sorted(reached.items())},
+        "complete_until": complete_until,
     }
     return {_IDENTITY: json.dumps(identity), "commit.retry.num-retries": "0"}

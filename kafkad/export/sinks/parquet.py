@@ -18,6 +18,7 @@ from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
 from kafkad.export.schema import RECORDS
+from kafkad.export.sinks.complete_hours import carried
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
@@ -47,13 +48,17 @@ class ParquetSink:
         last = self._read(versions[-1])
         offsets = {int(partition): end for partition, end in last["offsets"].items()}
         known = (last["cluster_id"], UUID(last["topic_id"]), last["topic"])
-        return TableState(*known, offsets, last["commit"], _columns(last), last.get("keeps", KEEP_ALL))
+        # Those of earlier versions say nothing of their timestamps.
+        reached = {int(partition): time for partition, time in last.get("reached", {}).items()}
+        keeps = last.get("keeps", KEEP_ALL)
+        return TableState(*known, offsets, last["commit"], _columns(last), keeps, reached, last.get("complete_until"))
 
     def commit(self, state: TableState, commit: Commit) -> int:
         version = state.version + 1
         kept, new = self._replaced(state, commit) if commit.replaces(state) else ([], list(commit.files))
         # Those of a topic that was made again begin anew.
         offsets = {**(state.offsets if state.topic_id == commit.topic_id else {}), **commit.ends}
+        reached, complete_until = carried(state, commit)
         content = {
             "format": _FORMAT,
             "commit": version,
@@ -66,7 +71,8 @@ class ParquetSink:
             "files": [each._asdict() for each in (*kept, *new)],
             "keeps": commit.keeps,
             "run": commit.run_id,
-            "complete_until": commit.complete_until,
+            "reached": {str(partition): time for partition, time in sorted(reached.items())},
+            "complete_until": complete_until,
             "schema": base64.b64encode(commit.schema.serialize().to_pybytes()).decode(),
             "time_ms": time.time_ns() // 1_000_000,
         }
@@ -78,7 +84,10 @@ class ParquetSink:
         return version
 
     def files(self) -> list[str]:
-        names = [name for name in self._folder.names(LOG) if name.endswith(".json")]
+        names = [name for name in self._folder.names(LOG) if name.endswith(".json") and not name.startswith(f"{LOG}/.")]
+        for version, name in enumerate(names):
+            if name != _manifest(version):
+                raise ExportFailed(f"{self._folder.out}/{_manifest(version)} is missing: a commit of the table")
         manifests = [self._read(name) for name in names]
         if manifests and manifests[-1].get("keeps") == KEEP_LATEST:
             manifests = manifests[-1:]

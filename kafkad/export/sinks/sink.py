@@ -26,6 +26,10 @@ class TableState(NamedTuple):
     """Those of the table, but for date and hour; None for a table that is not there."""
     keeps: str = KEEP_ALL
     """Every record, or the latest of each key."""
+    reached: Mapping[int, int] = {}
+    """The largest timestamp of each partition, in microseconds."""
+    complete_until: int | None = None
+    """Hours before that are complete, but for records that come late; None: none is known to be."""
 
 
 class Commit(NamedTuple):
@@ -38,10 +42,10 @@ class Commit(NamedTuple):
     lost: Sequence[OffsetRange]
     files: Sequence[WrittenFile]
     run_id: str
-    complete_until: int | None
-    """Smallest over the partitions of the largest timestamp, in microseconds: hours before it are complete, but for
-    records that come late.
-    """
+    reached: Mapping[int, int]
+    """The largest timestamp that the files have of each partition, in microseconds."""
+    waits_for: frozenset[int] = frozenset()
+    """Partitions that have records: while the table knows no timestamp of one of them, no hour is complete."""
     schema: pa.Schema = RECORDS
     """The columns of the table with this commit: those it had, and new ones."""
     keeps: str = KEEP_ALL

@@ -38,7 +38,7 @@ SINKS = pytest.mark.parametrize("make", MAKERS, ids=["parquet", "delta", "iceber
 
 def commit_of(start: int, end: int, *, lost: tuple[OffsetRange, ...] = ()) -> Commit:
     file = WrittenFile(f"t-0-{start}-{end}.parquet", 10, 0, start, end - 1, end - start, 1, 2)
-    return Commit("c", TOPIC, "t", [OffsetRange(0, start, end)], lost, [file], "run", 2)
+    return Commit("c", TOPIC, "t", [OffsetRange(0, start, end)], lost, [file], "run", {0: 2})
 
 
 def on_disk(path: Path, commit: Commit) -> Commit:
@@ -93,7 +93,7 @@ def test_a_commit_is_seen_by_the_next_run(make: MakeSink, tmp_path: Path) -> Non
 @SINKS
 def test_what_was_lost_moves_the_end_of_its_partition(make: MakeSink, tmp_path: Path) -> None:
     sink, state = begun(make, tmp_path / "t")
-    sink.commit(state, on_disk(tmp_path / "t", Commit("c", TOPIC, "t", [], (OffsetRange(1, 0, 5),), [], "run", None)))
+    sink.commit(state, on_disk(tmp_path / "t", Commit("c", TOPIC, "t", [], (OffsetRange(1, 0, 5),), [], "run", {})))
     assert begun(make, tmp_path / "t")[1].offsets == {1: 5}
 
 

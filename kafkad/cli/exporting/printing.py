@@ -1,0 +1,107 @@
+"""What `kafkad export run` shows while it works, and says in the end: to people, to programs, and to Prometheus."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
+from kafkad.export.preparation import Prepared
+from kafkad.export.problems import ExportFailed
+from kafkad.export.run import Summary
+from kafkad.export.wanted import Wanted
+from kafkad.export.writing import WrittenFile
+
+
+def with_progress(prepared: Prepared, work: Callable[[Callable[[WrittenFile], None]], Summary]) -> Summary:
+    """A bar on a terminal, and records a second: they are counted when their file is complete."""
+    if not sys.stderr.isatty() or not prepared.lag:
+        return work(lambda _file: None)
+    began_s = time.monotonic()
+    written = 0
+    bar: Any = click.progressbar(
+        length=prepared.lag,
+        label=f"Exporting {prepared.wanted.topic}",
+        item_show_func=lambda rate: rate,
+        file=sys.stderr,
+        show_pos=True,
+        show_eta=True,
+    )
+
+    def told(file: WrittenFile) -> None:
+        nonlocal written
+        written += file.rows
+        rate = written / max(time.monotonic() - began_s, 0.001)
+        bar.update(file.last_offset + 1 - file.first_offset, f"{rate:,.0f} records/s")
+
+    with bar:
+        return work(told)
+
+
+def print_plan(prepared: Prepared, *, as_json: bool) -> None:
+    ranges = [each for each in prepared.plan.ranges if each.start < each.end]
+    rows = [each._asdict() for each in ranges]
+    lost = [each._asdict() for each in prepared.plan.lost]
+    if as_json:
+        known = {"lag": prepared.lag, "bytes": prepared.bytes, "tasks": len(prepared.tasks), "files": prepared.files}
+        click.echo(json.dumps({"ranges": rows, "lost": lost, **known}))
+        return
+    topic = prepared.wanted.topic
+    for each in ranges:
+        click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1}")
+    for each in prepared.plan.lost:
+        click.echo(f"{topic}-{each.partition}: offsets {each.start} to {each.end - 1} are lost")
+    click.echo(
+        f"{prepared.lag} offsets, about {prepared.bytes / 1e6:.1f} MB of the log, in {len(prepared.tasks)} tasks and"
+        f" about {prepared.files} files; nothing was done"
+    )
+
+
+def print_summary(summary: Summary, *, as_json: bool) -> None:
+    if as_json:
+        row = {
+            "topic": summary.topic,
+            "commit": summary.version,
+            "records": summary.records,
+            "bytes": summary.bytes,
+            "files": summary.files,
+            "seconds": round(summary.seconds, 3),
+            "ends": {str(partition): end for partition, end in sorted(summary.ends.items())},
+            "lost": [each._asdict() for each in summary.lost],
+            "unparsed": summary.unparsed,
+        }
+        click.echo(json.dumps(row))
+    elif summary.version is None:
+        click.echo(f"nothing new in {summary.topic}")
+    else:
+        rate = summary.records / summary.seconds if summary.seconds else 0.0
+        click.echo(
+            f"{summary.records} records in {summary.files} files ({summary.bytes / 1e6:.1f} MB) of {summary.topic},"
+            f" {rate:,.0f} records/s; commit {summary.version}"
+        )
+        for each in summary.lost:
+            click.echo(f"{summary.topic}-{each.partition}: offsets {each.start} to {each.end - 1} were lost", err=True)
+        if summary.unparsed:
+            click.echo(f"{summary.unparsed} values or batches could not be read", err=True)
+
+
+def write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
+    """For the node exporter's textfile collector: replaced as a whole."""
+    registry = CollectorRegistry()
+    for name, text, value in (
+        ("records", "Records of the last run.", summary.records),
+        ("bytes", "Bytes of the files that it wrote.", summary.bytes),
+        ("seconds", "How long it took.", summary.seconds),
+        ("unparsed_values", "Values and damaged batches that could not be read.", summary.unparsed),
+        ("lost_offsets", "What retention took before it was exported.", sum(e.end - e.start for e in summary.lost)),
+    ):
+        gauge = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
+        gauge.labels(wanted.name, wanted.topic).set(value)
+    try:
+        write_to_textfile(str(path), registry)
+    except OSError as error:
+        raise ExportFailed(f"{path} can't be written: {error.strerror}") from error

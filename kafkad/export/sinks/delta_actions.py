@@ -1,0 +1,78 @@
+"""What a commit of a run is in the log of a Delta table: its files, and `txn` actions.
+
+They have the end offset and the largest timestamp of each partition, and the marker of complete hours.
+"""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from deltalake import CommitProperties, Transaction
+from deltalake.transaction import AddAction
+
+from kafkad.export.sinks.complete_hours import carried
+from kafkad.export.sinks.sink import Commit, TableState
+from kafkad.export.writing import DATE, END_US, FIRST_US, HOUR, NO_DATE, WrittenFile
+
+NO_MARKER = -1
+"""In the place of a time: no hour is known to be complete."""
+
+
+def app_id(cluster_id: str, topic_id: UUID, partition: int) -> str:
+    return f"kafkad:{cluster_id}:{topic_id}:{partition}"
+
+
+def time_id(partition_id: str) -> str:
+    """Of the largest timestamp of the partition that has this app id."""
+    return f"{partition_id}:time"
+
+
+def marker_id(cluster_id: str, topic_id: UUID) -> str:
+    return f"kafkad:{cluster_id}:{topic_id}:complete"
+
+
+def commit_properties(state: TableState, commit: Commit) -> CommitProperties:
+    """End offsets, timestamps that move, and the marker: always, as each commit has to know of those before it."""
+    reached, complete_until = carried(state, commit)
+    goes_on = state.topic_id == commit.topic_id
+    transactions = [
+        Transaction(app_id(commit.cluster_id, commit.topic_id, partition), end)
+        for partition, end in commit.ends.items()
+    ]
+    for partition, time_us in reached.items():
+        if not goes_on or state.reached.get(partition) != time_us:
+            transactions.append(Transaction(time_id(app_id(commit.cluster_id, commit.topic_id, partition)), time_us))
+    marker = NO_MARKER if complete_until is None else complete_until
+    transactions.append(Transaction(marker_id(commit.cluster_id, commit.topic_id), marker))
+    details = {"run": commit.run_id, "completeUntil": complete_until, "lost": list(map(tuple, commit.lost))}
+    return CommitProperties(custom_metadata={"kafkad": json.dumps(details)}, app_transactions=transactions)
+
+
+def _time(milliseconds: int) -> str:
+    at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def add_action(file: WrittenFile) -> AddAction:
+    values = {name: value for name, value in ((DATE, file.date), (HOUR, file.hour)) if value is not None}
+    stats: dict[str, Any] = {
+        "numRecords": file.rows,
+        "minValues": {"offset": file.first_offset, "partition": file.partition},
+        "maxValues": {"offset": file.last_offset, "partition": file.partition},
+        "nullCount": {"offset": 0, "partition": 0},
+    }
+    first, last = file.min_timestamp, file.max_timestamp
+    if first is not None and last is not None and first >= FIRST_US and last <= END_US - 1_000:
+        # The log of a table has milliseconds: bounds, which are not inside of what they bound.
+        stats["minValues"]["timestamp"] = _time(first // 1_000)
+        stats["maxValues"]["timestamp"] = _time(-(-last // 1_000))
+    return AddAction(
+        path=file.path,
+        size=file.size,
+        partition_values={name: None if value == NO_DATE else value for name, value in values.items()},
+        modification_time=time.time_ns() // 1_000_000,
+        data_change=True,
+        stats=json.dumps(stats),
+    )

@@ -1,0 +1,116 @@
+"""Which hours of a table are complete: `kafkad export status` says so, of what all runs have brought."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from bench.brokers.daemon import Kafkad
+from tests.daemon.test_export import FORMATS, WITHIN_S, Lake
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
+    with Kafkad(tmp_path_factory.mktemp("broker"), {}) as running:
+        yield running
+
+
+@pytest.fixture
+def lake(broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
+    return Lake(broker, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
+
+
+def this_hour() -> datetime:
+    return datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def produce(lake: Lake, at: datetime, *partitions: int, **configs: str) -> None:
+    producer = Producer({"bootstrap.servers": lake.bootstrap, **configs})
+    for partition in partitions:
+        producer.produce(lake.topic, b"v", partition=partition, timestamp=int(at.timestamp() * 1_000))
+    assert producer.flush(WITHIN_S) == 0
+
+
+def complete_until(lake: Lake, *options: str) -> datetime | None:
+    until = json.loads(lake.run("status", *options, "--json"))["complete_until"]
+    return None if until is None else datetime.fromisoformat(until)
+
+
+@FORMATS
+def test_an_hour_is_complete_when_all_partitions_have_gone_past_it(lake: Lake, table: str) -> None:
+    options = ("--format", table)
+    run = (*options, "--partition-by", "hour")
+    now = this_hour()
+    produce(lake, now - 5 * HOUR, 0, 1)
+    lake.run("run", *run)
+    assert complete_until(lake, *options) == now - 5 * HOUR
+    # Partition 2 is empty as yet, and partition 1 stays behind.
+    produce(lake, now - HOUR / 2, 0, 2)
+    lake.run("run", *run)
+    assert complete_until(lake, *options) == now - 5 * HOUR
+    produce(lake, now - 2 * HOUR, 1)
+    lake.run("run", *run)
+    assert complete_until(lake, *options) == now - 2 * HOUR
+    said = lake.run("status", *options)
+    assert said.endswith(f"\n{lake.topic}: complete up to {now - 2 * HOUR:%Y-%m-%d %H:%M} UTC\n")
+
+
+def test_a_partition_whose_records_the_table_lacks_holds_the_hours_back(lake: Lake) -> None:
+    now = this_hour()
+    produce(lake, now - 3 * HOUR, 0)
+    end = str(int((now - 2 * HOUR).timestamp() * 1_000))
+    produce(lake, now - HOUR, 1)
+    lake.run("run", "--end", end)
+    assert complete_until(lake) is None
+    assert lake.run("status").endswith(f"\n{lake.topic}: no hour is known to be complete\n")
+    lake.run("run")
+    assert complete_until(lake) == now - 3 * HOUR
+
+
+@FORMATS
+def test_quiet_partitions_complete_hours_by_the_clock_if_so_wanted(lake: Lake, table: str) -> None:
+    options = ("--format", table)
+    produce(lake, this_hour() - 30 * HOUR, 0)
+    lake.run("run", *options)
+    produce(lake, this_hour() - 20 * HOUR, 1)
+    lake.run("run", *options)
+    produce(lake, this_hour() - HOUR, 1)
+    before = this_hour()
+    lake.run("run", *options, "--idle-after", "10h")
+    until = complete_until(lake, *options)
+    assert until in (before - 10 * HOUR, this_hour() - 10 * HOUR)
+    # Nothing is new, but the clock completes hours: one commit for them, and no more until the next hour is over.
+    before = this_hour()
+    row = json.loads(lake.run("run", *options, "--idle-after", "5h", "--json"))
+    assert row["records"] == 0 and row["commit"] is not None
+    assert complete_until(lake, *options) in (before - 5 * HOUR, this_hour() - 5 * HOUR)
+    assert json.loads(lake.run("run", *options, "--idle-after", "6h", "--json"))["commit"] is None
+    lake.run("verify", *options)
+
+
+def test_a_partition_with_an_open_transaction_is_not_quiet(lake: Lake) -> None:
+    now = this_hour()
+    produce(lake, now - 9 * HOUR, 0, 1, 2)
+    producer = Producer({"bootstrap.servers": lake.bootstrap, "transactional.id": lake.topic})
+    producer.init_transactions(WITHIN_S)
+    producer.begin_transaction()
+    producer.produce(lake.topic, b"v", partition=1, timestamp=int((now - 8 * HOUR).timestamp() * 1_000))
+    assert producer.flush(WITHIN_S) == 0
+    lake.run("run", "--idle-after", "1h")
+    assert complete_until(lake) == now - 9 * HOUR
+    producer.commit_transaction(WITHIN_S)
+    lake.run("run", "--idle-after", "1h")
+    assert complete_until(lake) in (now - HOUR, this_hour() - HOUR)
+
+
+def test_a_timestamp_of_the_future_completes_no_hour_that_is_not_over(lake: Lake) -> None:
+    began = datetime.fromtimestamp(time.time(), UTC)
+    produce(lake, began + HOUR * 0.9, 0)
+    lake.run("run")
+    assert complete_until(lake) in (began.replace(minute=0, second=0, microsecond=0), this_hour())

@@ -1,0 +1,102 @@
+"""`kafkad export verify` finds what is wrong with the files of a table: each is a line, and the exit code is 1."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.transaction import AddAction
+from pyiceberg.catalog import load_catalog
+
+from bench.brokers.daemon import Kafkad
+from tests.daemon.test_export import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
+
+COUNT = 300
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
+    with Kafkad(tmp_path_factory.mktemp("broker"), {"num.partitions": str(PARTITIONS)}) as running:
+        yield running
+
+
+@pytest.fixture
+def lake(broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
+    return Lake(broker, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
+
+
+def found(lake: Lake, *options: str) -> list[str]:
+    """What is wrong, but for the lines of partitions."""
+    done = subprocess.run(lake.command("verify", *options), capture_output=True, text=True, timeout=WITHIN_S)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (1, ""), done
+    said = subprocess.run(lake.command("verify", *options, "--json"), capture_output=True, text=True, timeout=WITHIN_S)
+    rows = json.loads(said.stdout)
+    assert said.returncode == 1 and len(rows) == len(lines)
+    of_files = [line for line in lines if line.startswith("WRONG: ")]
+    assert of_files == [f"WRONG: {row['path']} {row['problem']}" for row in rows if "path" in row]
+    assert not any(row["right"] for row in rows if "path" in row)
+    return of_files
+
+
+def add_again(lake: Lake, table: str, path: str) -> str:
+    """The same file under another name, as a part of the table. Returns its path."""
+    copy = f"{path.removesuffix('.parquet')}-again.parquet"
+    shutil.copy(path, copy)
+    name = Path(copy).name
+    if table == "parquet":
+        (manifest,) = Path(lake.out, "_kafkad_log").glob("*.json")
+        content = json.loads(manifest.read_text())
+        old = next(each for each in content["files"] if each["path"] == Path(path).name)
+        content |= {"commit": 1, "files": [{**old, "path": name}]}
+        manifest.with_name(f"{1:020d}.json").write_text(json.dumps(content))
+    elif table == "delta":
+        delta = DeltaTable(str(lake.out))
+        added = AddAction(name, Path(copy).stat().st_size, {}, 0, True, "{}")
+        delta.create_write_transaction([added], mode="append", schema=delta.schema(), partition_by=[])
+    else:
+        catalog = load_catalog("kafkad", type="sql", uri=f"sqlite:///{lake.out}/_catalog.db")
+        catalog.load_table(f"kafkad.{lake.topic}").add_files([copy])
+    return copy
+
+
+@FORMATS
+def test_a_file_that_is_gone_is_named(lake: Lake, table: str) -> None:
+    options = ("--format", table)
+    lake.produce(COUNT)
+    lake.run("run", *options)
+    gone, broken, *_ = lake.run("files", *options).splitlines()
+    Path(gone).unlink()
+    Path(broken).write_bytes(Path(broken).read_bytes()[:-10])
+    lines = found(lake, *options)
+    assert lines[0] == f"WRONG: {gone} is missing: the table names it, and it is not there"
+    assert lines[1].startswith(f"WRONG: {broken} can't be read: ") and len(lines) == 2
+
+
+@FORMATS
+def test_two_files_with_the_same_records_are_named(lake: Lake, table: str) -> None:
+    options = ("--format", table)
+    lake.produce(COUNT)
+    lake.run("run", *options)
+    path = lake.run("files", *options).splitlines()[0]
+    copy = add_again(lake, table, path)
+    (line,) = found(lake, *options)
+    first, second = sorted((path, copy), key=lambda each: lake.run("files", *options).splitlines().index(each))
+    assert line.startswith(f"WRONG: {first} and {second} both have offsets 0 to ")
+
+
+def test_a_commit_of_a_parquet_table_that_is_gone_is_named(lake: Lake) -> None:
+    for _ in range(3):
+        lake.produce(COUNT)
+        lake.run("run")
+    gone = Path(lake.out, "_kafkad_log", f"{1:020d}.json")
+    files = {path.name for path in lake.out.glob("*.parquet")}
+    gone.unlink()
+    said = f"kafkad: {gone} is missing: a commit of the table\n"
+    assert one_line(lake.run("verify", code=1)) == said
+    # Nor are the files of that commit taken for those of a run that did not end.
+    assert one_line(lake.run("maintain", "--older-than", "0", code=1)) == said
+    assert {path.name for path in lake.out.glob("*.parquet")} == files
