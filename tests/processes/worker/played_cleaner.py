@@ -12,7 +12,7 @@ from kafkad.core.cleaning.latest_of_each_key import latest_of_each_key
 from kafkad.core.cleanup import RewriteSegments
 from kafkad.core.log.partition_log import PartitionLog
 from kafkad.processes.cleaner.planning import PlannedRewrite
-from kafkad.processes.cleaner.rewriting import PassLimits, Steps, Swap, rewrite_steps
+from kafkad.processes.cleaner.rewriting import PassLimits, Progress, Steps, Swap, rewrite_steps
 from kafkad.wire.processes.cleaning_messages import (
     NO_GRANT,
     CleaningEnded,
@@ -35,6 +35,8 @@ class Cleaner:
         self._pieces = pieces
         self._threads = HelperThreads(1, "sync")
         self.answers: list[ControlMessage] = []
+        self._wanted: Swap | None = None
+        """What a pass has wanted and nobody was asked for yet."""
         monkeypatch.setattr(pieces.worker.cleanings, "_send", self._hear)
 
     def _hear(self, _peer: ProcessKey, frame: bytes) -> None:
@@ -66,15 +68,19 @@ class Cleaner:
         return rewrite_steps(planned, granted, str(self._pieces.directory(name)), LIMITS, self._threads, NOW)
 
     def until_written(self, steps: Steps) -> None:
-        """Go on until what was written is synced."""
+        """Go on until what was written is synced; a swap that is wanted then is asked for by `until_swap`."""
         progress = next(steps)
-        while not isinstance(progress, Future):
+        while not isinstance(progress, Future | Swap):
             progress = next(steps)
-        progress.result()
+        if isinstance(progress, Swap):
+            self._wanted = progress
+        else:
+            progress.result()
 
     def until_swap(self, steps: Steps) -> Swap:
         """Go on up to the first swap, and ask for it."""
-        progress = next(steps)
+        progress: Progress
+        progress, self._wanted = self._wanted or next(steps), None
         while not isinstance(progress, Swap):
             if isinstance(progress, Future):
                 progress.result()
