@@ -8,7 +8,8 @@ from kafkad.config import BrokerConfig, load
 from tests.simulation.cluster.ensemble import SESSION_TIMEOUT_MS
 from tests.simulation.requests import Partition
 
-TOPIC = "replicated"
+TOPIC, FLEETING = "replicated", "fleeting"
+"""One that stays, and one that is deleted and made again."""
 BROKERS = (1, 2, 3)
 
 
@@ -24,6 +25,10 @@ class ClusterShape:
     segment_bytes: int
     producers: int
     loses_power: bool
+    moves: int
+    """What the administrator asks for: reassignments, cancellations, preferred leaders."""
+    deletions: int
+    shutdowns: bool
 
     @classmethod
     def draw(cls, random: Random) -> "ClusterShape":
@@ -36,10 +41,17 @@ class ClusterShape:
             segment_bytes=random.choice((2_500, 6_000, 130_000)),
             producers=random.choice((1, 2)),
             loses_power=random.random() < 0.5,
+            moves=random.choice((0, 0, 5, 10)),
+            deletions=random.choice((0, 0, 2, 4)),
+            shutdowns=random.random() < 0.4,
         )
 
     def all_partitions(self) -> list[Partition]:
         return [(TOPIC, at) for at in range(self.partitions)]
+
+    def followed(self) -> list[Partition]:
+        """Whose replicas are looked at."""
+        return self.all_partitions() + ([(FLEETING, 0)] if self.deletions else [])
 
     def configs(self) -> dict[str, str]:
         return {
@@ -87,5 +99,7 @@ def draw_config(random: Random, folder: Path, broker_id: int) -> BrokerConfig:
         "log.initial.task.delay.ms": "10",
         "log.flush.offset.checkpoint.interval.ms": random.choice(("20", "2000")),
         "auto.leader.rebalance.enable": random.choice(("true", "false")),
+        "leader.imbalance.check.interval.seconds": random.choice(("1", "300")),
+        "controlled.shutdown.retry.backoff.ms": "500",
     }
     return load(None, list(settings.items()), cores=2, environ={}, is_root=False)

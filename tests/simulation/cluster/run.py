@@ -8,10 +8,11 @@ from pathlib import Path
 
 from kafkad.core.controller.store import nodes
 from kafkad.wire.api_table import APIS, serve_cluster
-from tests.simulation.broker import Broker
-from tests.simulation.cluster.casting import BROKERS, TOPIC, ClusterShape, draw_config, machine_of, port_of
+from tests.simulation.cluster.administrator import ClusterTopicMaker, MetadataReader, Mover
+from tests.simulation.cluster.casting import BROKERS, FLEETING, TOPIC, ClusterShape, draw_config, machine_of, port_of
 from tests.simulation.cluster.clients import ClusterConsumer, ClusterProducer
 from tests.simulation.cluster.faults import ClusterFaults
+from tests.simulation.cluster.leaving import ClusterBroker
 from tests.simulation.cluster.ports import ClusterPorts
 from tests.simulation.cluster.replicas import Replicas
 from tests.simulation.ports import Patch, installed
@@ -73,10 +74,10 @@ class ClusterRun(Rounds):
         self._ports.disk.short_chance = self.shape.short_chance
         if self.shape.loses_power:
             self._ports.disk.remember_what_is_synced()
-        self._brokers: list[Broker] = []
-        self._clients: list[ClusterProducer | ClusterConsumer] = []
+        self._brokers: list[ClusterBroker] = []
+        self._clients: list[ClusterProducer | ClusterConsumer | ClusterTopicMaker | Mover] = []
 
-    def _by_port(self) -> dict[int, Broker]:
+    def _by_port(self) -> dict[int, ClusterBroker]:
         return {port_of(broker.config.node_id): broker for broker in self._brokers}
 
     def go(self) -> None:
@@ -101,8 +102,8 @@ class ClusterRun(Rounds):
         for broker_id in BROKERS:
             machine_of(self._folder, broker_id).mkdir()
             config = draw_config(self.scheduler.random, self._folder, broker_id)
-            self._brokers.append(Broker(self._ports, config, plugins(), name=f"b{broker_id}/"))
-        replicas = Replicas(self._ports, self._brokers, self.shape.all_partitions(), self.truth)
+            self._brokers.append(ClusterBroker(self._ports, config, plugins(), name=f"b{broker_id}/"))
+        replicas = Replicas(self._ports, self._brokers, self.shape.followed(), self.truth)
         self._ports.published = replicas.published
         self._ports.ensemble.on_change = replicas.state_changed
         self.truth.on_acknowledged = replicas.acknowledged
@@ -171,9 +172,29 @@ class ClusterRun(Rounds):
             )
             consumer.home = partition
             self._clients.append(consumer)
+        self._clients += self._administrators()
         for client in self._clients:
             client.find_port = self._find_port
             self.scheduler.add(client)
+
+    def _administrators(self) -> list[ClusterTopicMaker | Mover]:
+        shape, port = self.shape, self._brokers[0].port
+        found: list[ClusterTopicMaker | Mover] = []
+        if shape.moves:
+            partitions = shape.followed()
+            found.append(Mover(self.scheduler, port, partitions=partitions, brokers=BROKERS, steps=shape.moves))
+        if shape.deletions:
+            maker = ClusterTopicMaker(
+                self.scheduler,
+                port,
+                topic=FLEETING,
+                partitions=1,
+                rounds=shape.deletions,
+                short_chance=shape.short_chance,
+            )
+            maker.home = (FLEETING, 0)
+            found.append(maker)
+        return found
 
     def _find_port(self, partition: Partition) -> Port | None:
         """Of the leader, as far as one can know; now and then of anybody."""
@@ -194,6 +215,7 @@ class ClusterRun(Rounds):
             number=shape.faults,
             slowness=shape.slowness,
             loses_power=shape.loses_power,
+            shutdowns=shape.shutdowns,
         )
         while not faults.is_over:
             self._round()
@@ -202,11 +224,19 @@ class ClusterRun(Rounds):
 
     def _peace(self, replicas: Replicas) -> None:
         self._until(lambda: all(broker.is_whole for broker in self._brokers), "all brokers are whole again")
-        for producer in self._producers():
-            self._until(lambda: producer.is_done, f"{producer.name} is done")  # noqa: B023
+        for worker in self._clients:
+            if not isinstance(worker, ClusterConsumer):
+                self._until(lambda: worker.is_done, f"{worker.name} is done")  # noqa: B023
+        self._until(replicas.are_moved, "no replica moves any more")
         for consumer in self._clients:
             if isinstance(consumer, ClusterConsumer):
                 consumer.is_calm = True
                 self._until(consumer.has_read_everything, f"{consumer.name} has read everything")
         self._until(replicas.are_in_sync, "all replicas are in sync")
-        self._until(replicas.are_equal, "all replicas are equal")
+        self._until(replicas.are_equal, "all replicas are equal, and there are no others")
+        for broker in self._brokers:
+            reader = MetadataReader(self.scheduler, broker.port, f"reader-{broker.name}", replicas.metadata)
+            self.scheduler.add(reader)
+            self._until(reader.knows_all, f"{broker.name} knows how all partitions are")
+            self.scheduler.remove(reader)
+            reader.hang_up()
