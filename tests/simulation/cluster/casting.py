@@ -8,8 +8,9 @@ from kafkad.config import BrokerConfig, load
 from tests.simulation.cluster.ensemble import SESSION_TIMEOUT_MS
 from tests.simulation.requests import Partition
 
-TOPIC, FLEETING = "replicated", "fleeting"
-"""One that stays, and one that is deleted and made again."""
+TOPIC, FLEETING, LEDGER = "replicated", "fleeting", "ledger"
+"""One that stays, one that is deleted and made again, and one of transactions."""
+TRANSACTIONS, OFFSETS = ("__transaction_state", 0), ("__consumer_offsets", 0)
 BROKERS = (1, 2, 3)
 
 
@@ -29,6 +30,8 @@ class ClusterShape:
     """What the administrator asks for: reassignments, cancellations, preferred leaders."""
     deletions: int
     shutdowns: bool
+    transactors: int
+    keepers: int
 
     @classmethod
     def draw(cls, random: Random) -> "ClusterShape":
@@ -44,6 +47,8 @@ class ClusterShape:
             moves=random.choice((0, 0, 5, 10)),
             deletions=random.choice((0, 0, 2, 4)),
             shutdowns=random.random() < 0.4,
+            transactors=random.choice((0, 0, 0, 2)),
+            keepers=random.choice((0, 0, 0, 1)),
         )
 
     def all_partitions(self) -> list[Partition]:
@@ -51,7 +56,12 @@ class ClusterShape:
 
     def followed(self) -> list[Partition]:
         """Whose replicas are looked at."""
-        return self.all_partitions() + ([(FLEETING, 0)] if self.deletions else [])
+        found = self.all_partitions() + ([(FLEETING, 0)] if self.deletions else [])
+        found += [*self.ledger(), TRANSACTIONS] if self.transactors else []
+        return found + ([OFFSETS] if self.keepers else [])
+
+    def ledger(self) -> list[Partition]:
+        return [(LEDGER, 0), (LEDGER, 1)] if self.transactors else []
 
     def configs(self) -> dict[str, str]:
         return {
@@ -87,6 +97,8 @@ def draw_config(random: Random, folder: Path, broker_id: int) -> BrokerConfig:
         "num.io.threads": "1",
         "num.replica.fetchers": random.choice(("1", "1", "2")),
         "log.cleaner.enable": "false",
+        "transaction.state.log.num.partitions": "1",
+        "offsets.topic.num.partitions": "1",
         "default.replication.factor": "3",
         "min.insync.replicas": "2",
         "replica.fetch.response.max.bytes": str(1 << 18),

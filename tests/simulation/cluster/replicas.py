@@ -75,6 +75,14 @@ class Replicas:
         node = self._ensemble.read(nodes.state_path(*partition))
         return None if node is None else nodes.decode_state(node.data)
 
+    def leads(self, broker: Broker, partition: Partition) -> bool:
+        """It does, and has heard of it."""
+        state = self.state(partition)
+        if state is None or state.leader != broker.config.node_id:
+            return False
+        found = [each for each in self._owned(broker).values() if (each.name.topic, each.name.partition) == partition]
+        return any(each.leads and each.leader_epoch == state.leader_epoch for each in found)
+
     # What must hold.
 
     def published(self, slot: int) -> None:
