@@ -207,8 +207,10 @@ class FetchEvaluator:
         if row.last_fetched_epoch >= 0:
             end = self._epoch_end(slot, published, row.last_fetched_epoch)
             if end is None:
-                measure.needs_manifest = True
-                return Finding(row, 0, published, None, None, awaits_manifest=True)
+                measure.needs_manifest, start = True, published.log_start
+                # Who may have other records must not take them for committed.
+                shown = published._replace(hw_offset=start, lso_offset=start)
+                return Finding(row, 0, shown, None, None, awaits_manifest=True)
             if end[1] == UNKNOWN:
                 return Finding(row, ErrorCode.OFFSET_OUT_OF_RANGE, None, None, None)
             if end[0] < row.last_fetched_epoch or end[1] < row.fetch_offset:
@@ -245,8 +247,7 @@ class FetchEvaluator:
     def _place(
         self, slot: int, published: PartitionSlot, row: CachedPartition, room: int, measure: Measure
     ) -> Place | None:
-        limit = min(room, row.max_bytes)
-        whole = measure.bytes_found == 0
+        limit, whole = min(room, row.max_bytes), measure.bytes_found == 0
         if limit <= 0 and not whole:
             return None
         upper = published.upper_bound(measure.isolation)
@@ -291,7 +292,8 @@ class FetchEvaluator:
             row, published = finding.row, finding.published
             data = self._data(finding, measure)
             has_records = data.records is not None
-            tell = row.must_include(data.error, data.high_watermark, data.log_start_offset, has_records=has_records)
+            told = data.error, data.high_watermark, data.log_start_offset
+            tell = not finding.awaits_manifest and row.must_include(*told, has_records=has_records)
             if full or tell or finding.turns_away:
                 topics.setdefault(row.key[0], []).append(data)
                 if self._throttle is not None and data.records is not None:
@@ -303,8 +305,7 @@ class FetchEvaluator:
             session.served(row.key, has_more=has_more, has_records=has_records and not full)
 
     def _data(self, finding: Finding, measure: Measure) -> PartitionData:
-        row, published = finding.row, finding.published
-        partition = row.key[1]
+        row, published, partition = finding.row, finding.published, finding.row.key[1]
         if published is None or finding.error:
             # As in Apache Kafka: no list for a partition that can't be read, an empty list for one that does not exist.
             return PartitionData(partition, finding.error, aborted=() if finding.error in _NOT_THERE else None)

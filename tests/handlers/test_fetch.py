@@ -450,6 +450,21 @@ def test_what_a_follower_has_is_reported_when_its_epochs_are_compared_and_not_be
     assert world.evaluator.measure(session, 1000).followed == [Followed(0, 0, 0, 5, 104, 90)]
 
 
+def test_the_high_watermark_is_told_when_the_epochs_are_compared_and_not_before() -> None:
+    """A follower with other records would take its own for committed."""
+    world = World()
+    session = a_follower(world, a_row("one", 0, 104, last_fetched_epoch=3))
+    world.logs.unknown = {0}
+
+    def told(*, full: bool) -> list[tuple[int, int]]:
+        topics = world.evaluator.answer(session, world.evaluator.measure(session, 1000), full=full)
+        return [(row.high_watermark, row.last_stable_offset) for _, rows in topics for row in rows]
+
+    assert (told(full=True), told(full=False)) == ([(100, 100)], [])
+    world.logs.unknown, world.logs.epoch_ends = set(), {3: (3, 110)}
+    assert told(full=False) == [(110, 110)]
+
+
 @pytest.mark.parametrize(
     ("row", "error"),
     [

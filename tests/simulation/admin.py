@@ -3,7 +3,8 @@
 A topic that was made anew under its old name must not have anything of what was acknowledged before.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from typing import ClassVar
 
 from tests.simulation import requests
 from tests.simulation.client import Client
@@ -20,6 +21,15 @@ NOT_NOW = {3, 5, 6, 7, 9, 56}
 
 class TopicMaker(Client):
     """Goes round: create, produce, read back, delete."""
+
+    acks = 1
+    replication_factor = 1
+    not_now: ClassVar[Set[int]] = NOT_NOW
+    not_created: ClassVar[Set[int]] = {TIMED_OUT, NOT_CONTROLLER}
+    leaves_slowly = False
+    """The answer to a deletion says that it has begun; until it is over the name is taken."""
+    patience_ns = 0
+    """How long what was acknowledged may take to be seen."""
 
     def __init__(
         self, scheduler: Scheduler, port: Port, *, topic: str, partitions: int, rounds: int, short_chance: float
@@ -40,6 +50,8 @@ class TopicMaker(Client):
         """So many may still happen, at any time."""
         self._may_be_leaving = False
         """The name was taken when we wanted it: by a topic of ours, or by one whose deletion is not over."""
+        self._lost_creations = 0
+        self._reading_since_ns = 0
 
     @property
     def is_done(self) -> bool:
@@ -60,23 +72,29 @@ class TopicMaker(Client):
         def answered(body: bytes | None) -> None:
             error = requests.read_created(body) if body is not None else TIMED_OUT
             self.note(f"creating {self.topic}: error {error}")
+            self._lost_creations += error == TIMED_OUT
             if error in (0, ALREADY_EXISTS):
                 self._generation += 1
                 self._may_be_leaving = error == ALREADY_EXISTS
                 self._acknowledged = {at: {} for at in range(self._partitions)}
                 self._to_produce = self.scheduler.random.choice((0, 1, 4))
                 self._then(self._produce)
-            elif error in (TIMED_OUT, NOT_CONTROLLER):
+            elif error in self.not_created:
                 self._then(self._create, 20)
             else:
                 raise Violated(f"{self.name} got error {error} for creating {self.topic}")
 
-        self.ask(
-            f"create {self.topic}", lambda at: requests.create_topic(self.topic, self._partitions, {}, at), answered
-        )
+        self.ask(f"create {self.topic}", self._creation, answered)
+
+    def _creation(self, correlation: int) -> bytes:
+        return requests.create_topic(self.topic, self._partitions, {}, correlation, self.replication_factor)
+
+    def refused(self, error: int) -> None:
+        """Somebody else is to be asked, perhaps."""
 
     def _produce(self) -> None:
         if self._to_produce <= 0:
+            self._reading_since_ns = self.scheduler.now_ns
             self._then(self._read_back)
             return
         self._to_produce -= 1
@@ -90,11 +108,16 @@ class TopicMaker(Client):
             self.note(f"{number} to {partition}: error {error}, offset {offset}")
             if error == 0:
                 self._acknowledged[at][number] = offset
-            elif error not in NOT_NOW:
+            elif error not in self.not_now:
                 raise Violated(f"{self.name} got error {error} for a produce to {partition}")
             self._then(self._produce, 10 if error else 0)
+            self.refused(error)
 
-        self.ask(f"produce {number} to {partition}", lambda n: produce({partition: data}, correlation=n), answered)
+        self.ask(
+            f"produce {number} to {partition}",
+            lambda n: produce({partition: data}, acks=self.acks, correlation=n),
+            answered,
+        )
 
     def _read_back(self) -> None:
         offsets: dict[Partition, int] = {(self.topic, at): 0 for at in range(self._partitions)}
@@ -104,14 +127,17 @@ class TopicMaker(Client):
             if reply is None or any(found.error for found in reply.partitions.values()):
                 errors = {found.error for found in reply.partitions.values()} if reply is not None else set()
                 self.note(f"reading {self.topic}: errors {errors}")
-                if errors - NOT_NOW - {0}:
+                if errors - self.not_now - {0}:
                     raise Violated(f"{self.name} got {errors} for reading {self.topic} from its start")
                 is_gone = UNKNOWN_TOPIC in errors and (self._lost_deletions or self._may_be_leaving)
                 self._then(self._create if is_gone else self._read_back, 50)
+                for error in errors:
+                    self.refused(error)
                 return
-            for (_, at), found in reply.partitions.items():
-                self._check(at, found.records)
-            self._then(self._delete)
+            missing = [row for (_, at), found in reply.partitions.items() for row in self._missing(at, found.records)]
+            if missing and self.scheduler.now_ns >= self._reading_since_ns + self.patience_ns:
+                raise Violated(f"{self.topic}: {missing} were acknowledged, and can't be read")
+            self._then(self._read_back if missing else self._delete, 50 if missing else 0)
 
         self.ask(
             f"read {self.topic}",
@@ -119,19 +145,22 @@ class TopicMaker(Client):
             answered,
         )
 
-    def _check(self, at: int, records: bytes) -> None:
+    def _missing(self, at: int, records: bytes) -> list[tuple[int, int]]:
+        """The partition and the number of each record that was acknowledged and is not among `records`."""
         found: dict[int, int] = {}
         for base, _, batch in whole_batches(records):
             for offset, origin in enumerate(origins(batch), base):
                 if (origin.topic, origin.partition) != (topic_mark(self.topic), at):
                     raise Violated(f"{self.topic}-{at} has a record of another partition at {offset}")
-                if origin.number in self._known_dead:
+                if origin.number in self._known_dead and not (self._may_be_leaving and self.leaves_slowly):
                     raise Violated(f"{self.topic}-{at} has record {origin.number} of a topic that was deleted")
                 found[origin.number] = offset
-        for number, offset in self._acknowledged[at].items() if not self._lost_deletions else ():
-            if found.get(number) != offset:
-                where = found.get(number)
-                raise Violated(f"{self.topic}-{at}: {number} was acknowledged at {offset}, it is at {where}")
+        if self._lost_deletions or (self._may_be_leaving and self._lost_creations):
+            return []
+        for number, offset in self._acknowledged[at].items():
+            if found.get(number, offset) != offset:
+                raise Violated(f"{self.topic}-{at}: {number} was acknowledged at {offset}, it is at {found[number]}")
+        return [(at, number) for number in self._acknowledged[at] if number not in found]
 
     def _delete(self) -> None:
         def answered(body: bytes | None) -> None:

@@ -41,9 +41,7 @@ class CommittedReader(Client):
     def has_read_everything(self) -> bool:
         """All is read, and no transaction holds anything back."""
         ends = self._ledger.ends
-        return all(
-            at > ends.get(key, -1) and self._bounds.get(key) == (at, at) for key, at in self._positions.items()
-        )
+        return all(at > ends.get(key, -1) and self._bounds.get(key) == (at, at) for key, at in self._positions.items())
 
     def step(self) -> None:
         if self.open:
@@ -70,8 +68,13 @@ class CommittedReader(Client):
                 elif row.error not in NOT_NOW:
                     raise Violated(f"{self.name} got error {row.error} at {asked[partition]} of {partition}")
             self.wake_in(20 if any(row.error for row in found.values()) else 1)
+            for row in found.values():
+                self.refused(row.error)
 
         self.ask(f"committed records of {asked}", make, answered)
+
+    def refused(self, error: int) -> None:
+        """Somebody else is to be asked, perhaps."""
 
     def _take(self, partition: Partition, row: Fetched) -> None:
         if row.last_stable > row.high_watermark:

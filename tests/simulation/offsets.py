@@ -55,6 +55,8 @@ class OffsetKeeper(Client):
         """Commits whose answer was lost with the connection: they may come through at any time."""
         self._has_looked = False
         self._is_found = False
+        self._counts = True
+        """What it is about to be told."""
 
     @property
     def is_done(self) -> bool:
@@ -64,9 +66,9 @@ class OffsetKeeper(Client):
     def step(self) -> None:
         if self.open or self.is_done:
             return
-        if not self.is_connected:
-            self.connect()
-        if not self._is_found:
+        if not self.reach():
+            self.wake_in(50)
+        elif not self._is_found:
             self._ask("find the group", lambda at: find_group(self._group, at), self._found)
         elif self._left > 0 and self.scheduler.random.random() < 0.7:
             self._left -= 1
@@ -80,7 +82,18 @@ class OffsetKeeper(Client):
             )
         else:
             self._has_looked = False
+            self._counts = self.knows_all()
             self._ask("fetch", lambda at: fetch(self._group, self._partition, at), self._fetched)
+
+    def reach(self) -> bool:
+        """Be connected to the coordinator; False while there is none."""
+        if not self.is_connected:
+            self.connect()
+        return True
+
+    def knows_all(self) -> bool:
+        """Whether who is asked is the coordinator, and not one that has not heard that it was replaced."""
+        return True
 
     def _ask(self, what: str, make: Callable[[int], bytes], take: Callable[[bytes], int]) -> None:
         def answered(body: bytes | None) -> None:
@@ -106,9 +119,10 @@ class OffsetKeeper(Client):
 
     def _fetched(self, body: bytes) -> int:
         error = int(_I16.unpack_from(body, len(body) - 2)[0])
-        if not error:
+        if not error and self._counts and self.knows_all():
             (offset,) = _I64.unpack_from(body, 4 + 2 + len(self._partition[0]) + 4 + 4)
             if not self._acknowledged <= max(0, offset) <= self._sent and offset not in self._lost:
                 raise Violated(f"{self.name} is at {offset}: it was told {self._acknowledged}, and sent {self._sent}")
+            self.note(f"is at {offset}")
             self._has_looked = self._left <= 0
         return error

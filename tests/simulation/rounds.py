@@ -1,6 +1,7 @@
 """The course of a simulation: everybody who can goes on; when nobody can, time passes."""
 
 from collections.abc import Callable
+from hashlib import sha256
 
 from tests.simulation.scheduler import FOREVER, NS, Scheduler, Violated
 
@@ -13,6 +14,14 @@ class Rounds:
     def __init__(self, seed: int, most_rounds: int) -> None:
         self.scheduler = Scheduler(seed)
         self._most_rounds = most_rounds
+
+    def story(self) -> str:
+        """What happened, without what differs each time."""
+        raise NotImplementedError
+
+    def fingerprint(self) -> str:
+        """The same in each repeat: who said what when, and what was drawn in between."""
+        return sha256(f"{self.story()}{self.scheduler.random.getstate()}".encode()).hexdigest()
 
     def _round(self) -> None:
         scheduler = self.scheduler

@@ -22,6 +22,7 @@ class Playable(Protocol):
 
     def go(self) -> None: ...
     def story(self) -> str: ...
+    def fingerprint(self) -> str: ...
 
 
 Make = Callable[[int, Path], Playable]
@@ -59,15 +60,19 @@ def failure_of(seed: int, make: Make, module: str) -> Failure | None:
     return None
 
 
+def fingerprint_of(seed: int, make: Make) -> str:
+    """Of a run that ends well."""
+    with _run(seed, make) as run:
+        run.go()
+        return run.fingerprint()
+
+
 def play(seed: int, mutation: Mutation = FAITHFUL) -> Failure | None:
     return failure_of(seed, lambda seed, folder: Run(seed, folder, mutation), "tests.simulation")
 
 
-def story(seed: int) -> str:
-    """All that happened in a run that ends well."""
-    with _run(seed, Run) as run:
-        run.go()
-        return run.story()
+def fingerprint(seed: int) -> str:
+    return fingerprint_of(seed, Run)
 
 
 def tell(arguments: list[str], play: Callable[[int], Failure | None]) -> int:

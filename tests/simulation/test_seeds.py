@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.simulation.seeds import play, story
+from tests.simulation.seeds import fingerprint, play
 
 SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "300"))
 FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
@@ -24,4 +24,4 @@ def test_a_broker_keeps_its_promises_in_any_order_of_events(first: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_seed_tells_the_same_story_each_time(seed: int) -> None:
-    assert story(seed) == story(seed)
+    assert fingerprint(seed) == fingerprint(seed)

@@ -15,8 +15,9 @@ from tests.simulation.sockets import Port
 from tests.simulation.truth import make_batch
 from tests.tools.raw_requests import read_produced
 
-RETRIABLE = {3, 5, 6, 7, 14, 15, 16, 19, 51, 56}
-"""No such partition yet, no leader, timed out; the coordinator loads, is not there or can not be asked, is busy."""
+RETRIABLE = {3, 5, 6, 7, 14, 15, 16, 19, 20, 51, 56}
+"""No such partition yet, no leader, timed out, too few replicas; the coordinator loads, is not there or can not be
+asked, is busy."""
 BEGIN_AGAIN = {22, 45, 47, 48, 49, 59, 90, 92}
 """Illegal generation, out of order, fenced, not in a transaction, unknown: a new epoch is the way out."""
 FIRST_OF_NEXT = 100
@@ -94,21 +95,32 @@ class TransactionalProducer(Client):
         return self._left <= 0 and not self.open
 
     def step(self) -> None:
-        if self.open or self.is_done:
-            return
+        if not self.open and not self.is_done:
+            self._next()
+
+    def reach(self, _partition: Partition | None) -> bool:
+        """Be connected to who leads it, or to the coordinator; False while there is nobody."""
         if not self.is_connected:
             self.connect()
-        self._next()
+        return True
 
     def _then(self, what: Callable[[], None], delay_ms: float = 0.0) -> None:
         self._next = what
         self.wake_in(delay_ms)
 
     def _ask(
-        self, what: str, make: Callable[[int], bytes], read: Callable[[bytes], int], go_on: Callable[[], None]
+        self,
+        what: str,
+        make: Callable[[int], bytes],
+        read: Callable[[bytes], int],
+        go_on: Callable[[], None],
+        to: Partition | None = None,
     ) -> None:
         """Ask until it is answered; what is no use is begun again with a new epoch."""
         again = self._next
+        if not self.reach(to):
+            self._then(again, 50)
+            return
 
         def answered(body: bytes | None) -> None:
             error = read(body) if body is not None else 7
@@ -223,6 +235,7 @@ class TransactionalProducer(Client):
             lambda at: txn_requests.produce(self._id, {partition: data}, at),
             lambda body: self._read_produced(body, partition, count),
             lambda: self._then(self._go_on_writing),
+            partition,
         )
 
     def _commit(self) -> None:

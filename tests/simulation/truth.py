@@ -4,7 +4,7 @@ A record carries who sent it, under which number, and to where. A log never chan
 everybody's reads are held against each other, too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -243,6 +243,10 @@ class Truth:
     def acknowledged_end(self, partition: Partition) -> int:
         known = self._partitions.get(partition)
         return known.acknowledged_end if known is not None else 0
+
+    def known(self) -> Collection[Partition]:
+        """What somebody has told of."""
+        return self._partitions.keys()
 
     def partitions(self) -> list[PartitionTruth]:
         return list(self._partitions.values())

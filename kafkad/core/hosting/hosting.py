@@ -44,6 +44,7 @@ from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.metadata_updates import Configs, forget_deleted, live_brokers, note_topic, removed_replicas
+from kafkad.core.hosting.unheeded_states import UnheededStates
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
 
 NO_CONTROLLER_EPOCH = -1
@@ -61,14 +62,14 @@ class Hosting:
         has_offline_directory: bool,
     ) -> None:
         self.image = image
-        self.controller_epoch = NO_CONTROLLER_EPOCH
-        self.broker_epoch = NO_BROKER_EPOCH
+        self.controller_epoch, self.broker_epoch = NO_CONTROLLER_EPOCH, NO_BROKER_EPOCH
         self._broker_id = broker_id
         self._placement = placement
         self.cordon = placement.cordon
         self._has_offline_directory = has_offline_directory
         self._condemned: set[str] = set()
         """Topics that are being deleted: they go when their last replica here has gone."""
+        self._unheeded = UnheededStates()
         self._outbox: list[deltas.MetadataDelta] = []
 
     @property
@@ -203,10 +204,8 @@ class Hosting:
         if request.controller_id != self.image.controller_id:
             changes.add(deltas.ControllerChanged(request.controller_id))
         for topic in request.topic_states:
-            removed = removed_replicas(topic, changes, self._broker_id)
-            if removed:
-                self._remove(topic.topic_name, removed, changes)
-            note_topic(topic, changes, configs, self._condemned)
+            self._remove(topic.topic_name, removed_replicas(topic, changes, self._broker_id), changes)
+            note_topic(topic, changes, configs, self._condemned, self._unheeded)
         self._publish(changes.deltas())
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
 
@@ -263,6 +262,7 @@ class Hosting:
         if removed:
             self._placement.give_back(removed, self.image.version + 1)
             changes.remove_replicas(name, removed)
+            self._unheeded.heed(name, removed, changes)
         if name in self._condemned and not changes.is_hosted(name):
             self._condemned.discard(name)
             changes.delete(name)

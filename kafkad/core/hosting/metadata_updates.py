@@ -11,17 +11,9 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataRequest,
     UpdateMetadataTopic,
 )
-from kafkad.core.controller.image import (
-    NO_LOG_DIR,
-    NO_OWNER,
-    NO_SLOT,
-    Broker,
-    Listener,
-    MetadataImage,
-    Partition,
-    Topic,
-)
+from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, Listener, MetadataImage, Partition, Topic
 from kafkad.core.hosting.image_changes import ImageChanges
+from kafkad.core.hosting.unheeded_states import UnheededStates, elsewhere
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
 
 Configs = Mapping[str, Mapping[str, str]]
@@ -63,7 +55,13 @@ def removed_replicas(topic: UpdateMetadataTopic, changes: ImageChanges, broker_i
     return removed
 
 
-def note_topic(topic: UpdateMetadataTopic, changes: ImageChanges, configs: Configs, condemned: set[str]) -> None:
+def note_topic(
+    topic: UpdateMetadataTopic,
+    changes: ImageChanges,
+    configs: Configs,
+    condemned: set[str],
+    unheeded: UnheededStates,
+) -> None:
     """`condemned` are topics that go with their last replica here."""
     name = topic.topic_name
     known_id = changes.topic_id(name)
@@ -84,11 +82,15 @@ def note_topic(topic: UpdateMetadataTopic, changes: ImageChanges, configs: Confi
     condemned.discard(name)
     for state in topic.partition_states:
         if state.partition_index >= 0:
-            _note_partition(topic, state, changes, configs)
+            _note_partition(topic, state, changes, configs, unheeded)
 
 
 def _note_partition(
-    topic: UpdateMetadataTopic, state: UpdateMetadataPartition, changes: ImageChanges, configs: Configs
+    topic: UpdateMetadataTopic,
+    state: UpdateMetadataPartition,
+    changes: ImageChanges,
+    configs: Configs,
+    unheeded: UnheededStates,
 ) -> None:
     name = topic.topic_name
     known = changes.row(name, state.partition_index)
@@ -102,23 +104,10 @@ def _note_partition(
         elif known.log_dir == NO_LOG_DIR and state.leader_epoch > known.leader_epoch:
             newer = structs.replace(newer, leader=state.leader, leader_epoch=state.leader_epoch)
             changes.put(name, topic.topic_id, newer)
+        elif state.leader_epoch > known.leader_epoch:
+            unheeded.note(topic, state)
         return
-    changes.put(
-        name,
-        topic.topic_id,
-        Partition(
-            index=state.partition_index,
-            slot=NO_SLOT,
-            owner=NO_OWNER,
-            log_dir=NO_LOG_DIR,
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
-            partition_epoch=state.zk_version,
-            replicas=state.replicas,
-            isr=state.isr,
-        ),
-        configs.get(name, {}),
-    )
+    changes.put(name, topic.topic_id, elsewhere(state), configs.get(name, {}))
 
 
 def forget_deleted(known: Mapping[str, Topic], present: Set[str], image: MetadataImage, changes: ImageChanges) -> None:

@@ -70,7 +70,7 @@ class FetchRequests:
         self._large = LargeFetches(self, turns, evaluator, watches, cache, self._counts, refused, hints)
         self._now_ms = now_ms
         self._purgatory: Purgatory[WaitingFetch, FetchRequests] = Purgatory(view=self, start_ms=now_ms)
-        self._manifests_wanted: set[WaitingFetch] = set()
+        self._manifests_wanted: dict[WaitingFetch, None] = {}
         self._to_look: dict[FetchSession, None] = {}
         """Sessions in which something moved, in the order of the moves."""
         self._waiting: dict[Connection, WaitingFetch] = {}
@@ -177,7 +177,7 @@ class FetchRequests:
         for slot, upper in measure.quiet_slots:
             self.watches.watch(slot, upper, isolation)
         if measure.needs_manifest:
-            self._manifests_wanted.add(fetch)
+            self._manifests_wanted[fetch] = None
         is_found = self.is_found(fetch, measure)
         if not is_found and not (measure.needs_manifest and not measure.has_something_to_say):
             for slot, upper in measure.readable_slots:
@@ -213,7 +213,7 @@ class FetchRequests:
                 self._finish(fetch, now_ms)
 
     def manifest_arrived(self, now_ms: int) -> None:
-        waiting, self._manifests_wanted = self._manifests_wanted, set()
+        waiting, self._manifests_wanted = self._manifests_wanted, {}
         for fetch in waiting:
             if fetch.is_in_steps:
                 fetch.is_stale = True
@@ -263,7 +263,7 @@ class FetchRequests:
             self.release(fetch)
 
     def _waits_no_longer(self, fetch: WaitingFetch) -> None:
-        self._manifests_wanted.discard(fetch)
+        self._manifests_wanted.pop(fetch, None)
         if self._waiting.pop(fetch.connection, None) is not None:
             self._block[PURGATORY_FETCH] = len(self._waiting)
 
@@ -344,4 +344,4 @@ class FetchRequests:
         self._waits_no_longer(fetch)
 
     def wants_manifest(self, fetch: WaitingFetch) -> None:
-        self._manifests_wanted.add(fetch)
+        self._manifests_wanted[fetch] = None

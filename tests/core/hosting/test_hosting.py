@@ -324,6 +324,28 @@ def test_a_replica_without_a_role_stays_whatever_metadata_says() -> None:
     assert row(host).slot != NO_SLOT
 
 
+def test_what_was_said_of_a_replica_without_a_role_holds_once_it_is_stopped() -> None:
+    """A broker begins while the controller takes its replica away: the state of the partition is said to it once."""
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)
+    host.session_lost()
+    host.update_metadata(told(known(leader=1, leader_epoch=4, zk_version=9, isr=(1, 3))), CONFIGS)
+    host.stop_replica(stopped(StopReplicaPartition(partition_index=0, leader_epoch=4, delete_partition=True)))
+    found = row(host)
+    assert (found.slot, found.leader, found.leader_epoch, found.partition_epoch) == (NO_SLOT, 1, 4, 9)
+    assert (found.replicas, found.isr) == ((1, 3), (1, 3))
+
+
+def test_what_was_said_before_a_replica_got_its_newer_role_does_not_hold_again() -> None:
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)
+    host.session_lost()
+    host.update_metadata(told(known(leader=1, leader_epoch=4, zk_version=9)), CONFIGS)
+    host.leader_and_isr(led(a_state(leader=HERE, leader_epoch=5, partition_epoch=10)), CONFIGS)
+    host.stop_replica(stopped(StopReplicaPartition(partition_index=0, leader_epoch=5, delete_partition=True)))
+    assert (row(host).leader, row(host).leader_epoch, row(host).partition_epoch) == (HERE, 5, 10)
+
+
 def test_a_topic_that_is_deleted_goes_with_a_replica_that_a_reassignment_had_removed() -> None:
     host = a_host()
     host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)

@@ -8,7 +8,9 @@ from kafkad.config import BrokerConfig, load
 from tests.simulation.cluster.ensemble import SESSION_TIMEOUT_MS
 from tests.simulation.requests import Partition
 
-TOPIC = "replicated"
+TOPIC, FLEETING, LEDGER = "replicated", "fleeting", "ledger"
+"""One that stays, one that is deleted and made again, and one of transactions."""
+TRANSACTIONS, OFFSETS = ("__transaction_state", 0), ("__consumer_offsets", 0)
 BROKERS = (1, 2, 3)
 
 
@@ -24,6 +26,12 @@ class ClusterShape:
     segment_bytes: int
     producers: int
     loses_power: bool
+    moves: int
+    """What the administrator asks for: reassignments, cancellations, preferred leaders."""
+    deletions: int
+    shutdowns: bool
+    transactors: int
+    keepers: int
 
     @classmethod
     def draw(cls, random: Random) -> "ClusterShape":
@@ -36,10 +44,24 @@ class ClusterShape:
             segment_bytes=random.choice((2_500, 6_000, 130_000)),
             producers=random.choice((1, 2)),
             loses_power=random.random() < 0.5,
+            moves=random.choice((0, 0, 5, 10)),
+            deletions=random.choice((0, 0, 2, 4)),
+            shutdowns=random.random() < 0.4,
+            transactors=random.choice((0, 0, 0, 2)),
+            keepers=random.choice((0, 0, 0, 1)),
         )
 
     def all_partitions(self) -> list[Partition]:
         return [(TOPIC, at) for at in range(self.partitions)]
+
+    def followed(self) -> list[Partition]:
+        """Whose replicas are looked at."""
+        found = self.all_partitions() + ([(FLEETING, 0)] if self.deletions else [])
+        found += [*self.ledger(), TRANSACTIONS] if self.transactors else []
+        return found + ([OFFSETS] if self.keepers else [])
+
+    def ledger(self) -> list[Partition]:
+        return [(LEDGER, 0), (LEDGER, 1)] if self.transactors else []
 
     def configs(self) -> dict[str, str]:
         return {
@@ -75,6 +97,8 @@ def draw_config(random: Random, folder: Path, broker_id: int) -> BrokerConfig:
         "num.io.threads": "1",
         "num.replica.fetchers": random.choice(("1", "1", "2")),
         "log.cleaner.enable": "false",
+        "transaction.state.log.num.partitions": "1",
+        "offsets.topic.num.partitions": "1",
         "default.replication.factor": "3",
         "min.insync.replicas": "2",
         "replica.fetch.response.max.bytes": str(1 << 18),
@@ -87,5 +111,7 @@ def draw_config(random: Random, folder: Path, broker_id: int) -> BrokerConfig:
         "log.initial.task.delay.ms": "10",
         "log.flush.offset.checkpoint.interval.ms": random.choice(("20", "2000")),
         "auto.leader.rebalance.enable": random.choice(("true", "false")),
+        "leader.imbalance.check.interval.seconds": random.choice(("1", "300")),
+        "controlled.shutdown.retry.backoff.ms": "500",
     }
     return load(None, list(settings.items()), cores=2, environ={}, is_root=False)

@@ -7,11 +7,14 @@ anybody; who says that another one leads is left.
 from collections.abc import Callable
 
 from tests.simulation.client import Client
+from tests.simulation.committed import CommittedReader
 from tests.simulation.consumer import Consumer
+from tests.simulation.offsets import OffsetKeeper
 from tests.simulation.producer import Batch, Lane, Producer
 from tests.simulation.requests import FetchReply, Partition
 from tests.simulation.scheduler import MS, NS
 from tests.simulation.sockets import Port
+from tests.simulation.transactions import TransactionalProducer
 
 NOT_LEADER = (3, 5, 6)
 """UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER."""
@@ -40,6 +43,59 @@ class Routed(Client):
         super().act()
         if self.open:
             self.wake_ns = min(self.wake_ns, self.open[0].sent_ns + REQUEST_TIMEOUT_NS + MS)
+
+
+class Coordinated(Routed):
+    """One connection at a time all the same: it goes to and fro between the coordinator and the leaders."""
+
+    coordinator: Partition
+    """The internal partition whose leader that is."""
+
+    def reach(self, partition: Partition | None = None) -> bool:
+        self.home = partition or self.coordinator
+        port = self.find_port(self.home)
+        if port is None:
+            return False
+        if self.is_connected and self._port is not port:
+            self.hang_up()
+        if not self.is_connected:
+            self._port = port
+            Client.connect(self)
+        return True
+
+
+class ClusterTransactor(Coordinated, TransactionalProducer):
+    """Transactions over partitions of several leaders."""
+
+
+class ClusterKeeper(Coordinated, OffsetKeeper):
+    """A coordinator that is replaced and has not heard of it answers from what it remembers, as Apache Kafka's does."""
+
+    leads: Callable[[Port, Partition], bool]
+    """Whether it is the broker at this port that leads, as far as it knows itself, too."""
+
+    def knows_all(self) -> bool:
+        return self.leads(self._port, self.coordinator)
+
+
+class ClusterCommittedReader(Routed, CommittedReader):
+    """Of one partition. Who leads anew may be behind for a while."""
+
+    def step(self) -> None:
+        if not self.is_connected:
+            self.connect()
+            if not self.is_connected:
+                self.wake_in(50)
+                return
+        super().step()
+
+    def disconnected(self) -> None:
+        self._bounds.clear()
+        super().disconnected()
+
+    def refused(self, error: int) -> None:
+        if error in NOT_LEADER and self.is_connected:
+            self.hang_up()
 
 
 class ClusterProducer(Routed, Producer):

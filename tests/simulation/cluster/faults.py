@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from tests.simulation.broker import Broker
+from tests.simulation.cluster.leaving import ClusterBroker
 from tests.simulation.cluster.ports import ClusterPorts
 from tests.simulation.cluster.replicas import Replicas
 from tests.simulation.scheduler import MS, Timers
@@ -21,12 +21,13 @@ class ClusterFaults:
     def __init__(
         self,
         ports: ClusterPorts,
-        brokers: Sequence[Broker],
+        brokers: Sequence[ClusterBroker],
         replicas: Replicas,
         *,
         number: int,
         slowness: float,
         loses_power: bool,
+        shutdowns: bool,
     ) -> None:
         self._ports = ports
         self._scheduler = ports.scheduler
@@ -34,6 +35,7 @@ class ClusterFaults:
         self._replicas = replicas
         self._slowness = slowness
         self._loses_power = loses_power
+        self._shutdowns = shutdowns
         self._timers = Timers(self._scheduler)
         self.left = number
         self._scheduler.add(self._timers)
@@ -55,15 +57,17 @@ class ClusterFaults:
         kinds = harmless + [self._crash] * 3 + [self._lose_session, self._cut_off]
         if self._loses_power:
             kinds += [self._lose_power] * 3
+        if self._shutdowns:
+            kinds += [self._shut_down] * 5
         kind = self._scheduler.random.choice(kinds)
         if kind in harmless or not self._replicas.powerless:
             kind()
         self._plan()
 
-    def _one(self) -> Broker:
+    def _one(self) -> ClusterBroker:
         return self._scheduler.random.choice(self._brokers)
 
-    def _pair(self) -> tuple[Broker, Broker]:
+    def _pair(self) -> tuple[ClusterBroker, ClusterBroker]:
         return self._scheduler.random.choice(list(combinations(self._brokers, 2)))
 
     def _kill(self) -> None:
@@ -73,15 +77,25 @@ class ClusterFaults:
         if keys:
             broker.light_fuse(random.choice(keys), random.choice((0, 1, 2, 5, 10, 30)))
 
-    def _crash(self, broker: Broker | None = None) -> None:
+    def _crash(self, broker: ClusterBroker | None = None) -> None:
         """All processes of a broker, which is there again after a while."""
         broker = broker or self._one()
         if broker.is_running:
             broker.crash()
             self._timers.after(self._scheduler.random.choice(DOWN_MS) * MS, lambda: self._begin(broker))
 
-    def _begin(self, broker: Broker) -> None:
-        if not broker.is_running:
+    def _shut_down(self) -> None:
+        """In order: others lead before it stops."""
+        broker = self._one()
+        if broker.is_running:
+            broker.leave()
+            self._timers.after(self._scheduler.random.choice(DOWN_MS) * MS, lambda: self._begin(broker))
+
+    def _begin(self, broker: ClusterBroker) -> None:
+        """One that leaves is waited for."""
+        if broker.is_leaving or broker.is_stopping:
+            self._timers.after(100 * MS, lambda: self._begin(broker))
+        elif not broker.is_running:
             broker.start()
 
     def _lose_power(self) -> None:

@@ -4,12 +4,15 @@ Wrong controllers, leaders and followers by themselves are in `tests/simulation/
 `tests/core/replication`; here are rules that only whole brokers can break, and some of those once more.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from kafkad.core.controller import electorate
+from kafkad.core.coordinator.runtime import Runtime
 from kafkad.core.replication.leading.led_partition import LedPartition
 from kafkad.core.types import BrokerId
+from kafkad.processes.network.logs.readers import LogReaders
 from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.shell import WorkerProcess
 from tests.simulation.cluster.casting import ClusterShape
@@ -37,19 +40,38 @@ def _whoever_lives(
     return next((each for each in assignment if each in live), None)
 
 
+def _remembers_nothing(self: Runtime[Any]) -> Iterator[None]:
+    """A coordinator that begins anew wherever the leadership of its partition goes."""
+    return iter(())
+
+
+def _names_nobody(self: LogReaders, *_: object) -> list[tuple[int, int]]:
+    return []
+
+
 def _rough(shape: ClusterShape) -> ClusterShape:
     """Where much goes wrong, mistakes show sooner."""
     return replace(shape, faults=8, pause_chance=max(shape.pause_chance, 0.01))
 
 
-def _mutant(*patches: Patch, also: Callable[[], Sequence[Patch]] = tuple) -> ClusterMutation:
+def _coordinated(shape: ClusterShape) -> ClusterShape:
+    return replace(_rough(shape), transactors=2, keepers=1, deletions=0)
+
+
+def _mutant(
+    *patches: Patch,
+    also: Callable[[], Sequence[Patch]] = tuple,
+    shape: Callable[[ClusterShape], ClusterShape] = _rough,
+) -> ClusterMutation:
     for owner, name, _ in patches:
         assert hasattr(owner, name), f"{owner} has no {name}: nothing would be broken"
-    return ClusterMutation(shape=_rough, patches=lambda: [*patches, *also()])
+    return ClusterMutation(shape=shape, patches=lambda: [*patches, *also()])
 
 
 MUTANTS = {
     "answers before it publishes": _mutant(also=_answers_before_it_publishes),
     "commits alone": _mutant((LedPartition, "high_watermark", _commits_alone)),
     "elects whoever lives": _mutant((electorate, "elect", _whoever_lives)),
+    "forgets offsets and transactions": _mutant((Runtime, "_load", _remembers_nothing), shape=_coordinated),
+    "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody), shape=_coordinated),
 }

@@ -5,19 +5,26 @@ stays in each log that shows so much. The one exception is a broker that has los
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 from kafkad.adapters.shared_memory.partition_table import SLOTS
 from kafkad.core.controller.store import nodes
 from kafkad.core.log.records.batch import read_header
 from kafkad.core.partition_slot import STATE_ONLINE, PartitionSlot
+from kafkad.processes.worker.owned import OwnedPartition
 from kafkad.processes.worker.shell import WorkerProcess
 from tests.simulation.broker import Broker
+from tests.simulation.cluster.admin_requests import PartitionMetadata
 from tests.simulation.cluster.ensemble import Ensemble
 from tests.simulation.cluster.ports import ClusterPorts
 from tests.simulation.requests import Partition
 from tests.simulation.scheduler import Violated
 from tests.simulation.truth import Truth, whole_batches
+
+_FOLDER = re.compile(r"[^.]+-\d+")
+"""Of a partition that nobody has set aside."""
 
 
 class Replicas:
@@ -35,6 +42,11 @@ class Replicas:
         """All that was shown to consumers, from the first offset on."""
         self._epochs: dict[Partition, tuple[int, int]] = {}
         self._states: dict[Partition, nodes.StateNode] = {}
+        self._watermarks: dict[OwnedPartition, int] = {}
+        """As the owner of each has published it."""
+        self._ids = dict.fromkeys((topic for topic, _ in partitions), "")
+        """Of the topics of these names that are there now."""
+        self._deleted: set[str] = set()
         self.powerless: set[tuple[int, Partition]] = set()
         """Whose log may lack what it had, while the ISR still names it."""
 
@@ -54,9 +66,22 @@ class Replicas:
                 pieces.append(file.read(end[1] if end is not None and base == end[0] else -1))
         return b"".join(pieces)
 
+    def assignments(self, topic: str) -> dict[Partition, tuple[int, ...]]:
+        node = self._ensemble.read(nodes.topic_path(topic))
+        rows = nodes.decode_topic(node.data).partitions if node is not None else {}
+        return {(topic, int(number)): replicas for number, replicas in rows.items()}
+
     def state(self, partition: Partition) -> nodes.StateNode | None:
         node = self._ensemble.read(nodes.state_path(*partition))
         return None if node is None else nodes.decode_state(node.data)
+
+    def leads(self, broker: Broker, partition: Partition) -> bool:
+        """It does, and has heard of it."""
+        state = self.state(partition)
+        if state is None or state.leader != broker.config.node_id:
+            return False
+        found = [each for each in self._owned(broker).values() if (each.name.topic, each.name.partition) == partition]
+        return any(each.leads and each.leader_epoch == state.leader_epoch for each in found)
 
     # What must hold.
 
@@ -70,11 +95,19 @@ class Replicas:
             return
         with self._ports.scheduler.unnoticed():
             value = resources.shared.table.read(slot)
-        partition = self._owned(broker).get(slot)
-        if value.state != STATE_ONLINE or partition not in self._committed or partition is None:
+        owned = self._owned(broker).get(slot)
+        if owned is None or value.state != STATE_ONLINE:
+            return
+        partition = owned.name.topic, owned.name.partition
+        if partition not in self._committed or nodes.encode_id(UUID(bytes=owned.topic_id)) != self._ids[partition[0]]:
+            # Somebody else's, or of a topic that is about to go.
             return
         if not 0 <= value.log_start <= value.hw_offset <= value.leo_offset:
             raise Violated(f"{broker.name}{partition}: start, watermark and end are out of order: {value}")
+        before = self._watermarks.get(owned, 0)
+        if value.hw_offset < before:
+            raise Violated(f"{broker.name}{partition}: the high watermark went from {before} to {value.hw_offset}")
+        self._watermarks[owned] = value.hw_offset
         self._shown(broker, partition, value)
 
     def _shown(self, broker: Broker, partition: Partition, value: PartitionSlot) -> None:
@@ -88,22 +121,19 @@ class Replicas:
             self._committed[partition] = shown
             self.check_isr(partition)
 
-    def _owned(self, broker: Broker) -> dict[int, Partition]:
-        """Partitions of its worker by slot."""
-        processes = [incarnation.process for incarnation in broker.incarnations.values()]
-        return {
-            slot: (owned.name.topic, owned.name.partition)
-            for process in processes
-            if isinstance(process, WorkerProcess)
-            for slot, owned in process.partitions.by_slot.items()
-        }
+    def _owned(self, broker: Broker) -> Mapping[int, OwnedPartition]:
+        """What its worker has, by slot."""
+        for incarnation in broker.incarnations.values():
+            if isinstance(incarnation.process, WorkerProcess):
+                return incarnation.process.partitions.by_slot
+        return {}
 
     def acknowledged(self, partition: Partition, end: int) -> None:
         """A producer with acks=all was told so just now."""
         for broker in self._brokers.values():
             # Who publishes may be held up right after the others can see it.
-            for slot, owned in self._owned(broker).items():
-                if owned == partition:
+            for slot, owned in list(self._owned(broker).items()):
+                if (owned.name.topic, owned.name.partition) == partition:
                     self._look(broker, slot)
         committed = self._committed[partition]
         last = max((last for _, last, _ in whole_batches(committed)), default=-1)
@@ -112,6 +142,8 @@ class Replicas:
         self.check_isr(partition)
 
     def state_changed(self) -> None:
+        for topic in self._ids:
+            self._look_at_topic(topic)
         for partition in self._partitions:
             state = self.state(partition)
             if state is None:
@@ -134,9 +166,36 @@ class Replicas:
             raise Violated(f"{partition}: {known_leader} and {state.leader} lead in epoch {known_epoch}")
         if state.leader >= 0 and state.leader not in state.isr:
             raise Violated(f"{partition}: {state.leader} leads, and is not in sync: {state.isr}")
+        replicas = self.assignments(partition[0])[partition]
+        if not set(replicas).issuperset(state.isr):
+            raise Violated(f"{partition}: in sync are {state.isr}, its replicas are {replicas}")
         self._epochs[partition] = state.leader_epoch, state.leader
 
+    def _look_at_topic(self, topic: str) -> None:
+        """One that is made again has nothing of the one before, which never comes back."""
+        node = self._ensemble.read(nodes.topic_path(topic))
+        found = nodes.decode_topic(node.data) if node is not None else None
+        topic_id = (found.topic_id or "") if found is not None else ""
+        before = self._ids[topic]
+        if topic_id == before:
+            return
+        if topic_id in self._deleted:
+            raise Violated(f"{topic} {topic_id} was deleted, and is there again")
+        self._ids[topic] = topic_id
+        if not before:
+            return
+        self._deleted.add(before)
+        self.powerless = {row for row in self.powerless if row[1][0] != topic}
+        for partition in self._partitions:
+            if partition[0] == topic:
+                self._committed[partition] = b""
+                self._epochs.pop(partition, None)
+                self._states.pop(partition, None)
+
     def check_isr(self, partition: Partition) -> None:
+        if self._ensemble.read(nodes.deletion_path(partition[0])) is not None:
+            # Brokers remove it before its nodes go.
+            return
         state = self.state(partition)
         for broker_id in state.isr if state is not None else ():
             if (broker_id, partition) in self.powerless:
@@ -156,8 +215,7 @@ class Replicas:
             return False
         for partition in self._partitions:
             state = self.state(partition)
-            others = [each for each in (state.isr if state is not None else ()) if each != broker_id]
-            if not others:
+            if state is not None and set(state.isr) <= {broker_id}:
                 return False
         return True
 
@@ -169,27 +227,54 @@ class Replicas:
 
     # The last look.
 
-    def are_equal(self) -> bool:
-        return all(
-            len({self.content(broker, partition) for broker in self._brokers.values()}) == 1
-            for partition in self._partitions
-        )
+    def all_assignments(self) -> dict[Partition, tuple[int, ...]]:
+        """Of every topic, also of the broker's own."""
+        topics = self._ensemble.children(nodes.TOPICS)
+        return {row: replicas for topic in topics for row, replicas in self.assignments(topic).items()}
+
+    def metadata(self) -> dict[Partition, PartitionMetadata]:
+        """What every broker should know in the end."""
+        found = {}
+        for partition, replicas in self.all_assignments().items():
+            state = self.state(partition)
+            assert state is not None, "a partition has a state in the end"
+            found[partition] = PartitionMetadata(state.leader, replicas, frozenset(state.isr))
+        return found
+
+    def are_moved(self) -> bool:
+        """No reassignment and no deletion is under way."""
+        topics = [self._ensemble.read(nodes.topic_path(topic)) for topic in self._ensemble.children(nodes.TOPICS)]
+        rows = [nodes.decode_topic(node.data) for node in topics if node is not None]
+        moving = any(row.adding_replicas or row.removing_replicas for row in rows)
+        return not moving and not self._ensemble.children(nodes.DELETIONS)
 
     def are_in_sync(self) -> bool:
-        states = [self.state(partition) for partition in self._partitions]
-        return all(state is not None and set(state.isr) == set(self._brokers) for state in states)
+        rows = [(replicas, self.state(partition)) for partition, replicas in self.all_assignments().items()]
+        return all(state is not None and set(state.isr) == set(replicas) for replicas, state in rows)
+
+    def are_equal(self) -> bool:
+        """And nobody has one who should not."""
+        rows = self.all_assignments()
+        for partition, replicas in rows.items():
+            if len({self.content(self._brokers[broker_id], partition) for broker_id in replicas}) != 1:
+                return False
+        for broker_id, broker in self._brokers.items():
+            folders = {name for name in os.listdir(broker.config.log_dirs.log_dirs[0]) if _FOLDER.fullmatch(name)}
+            if folders != {f"{topic}-{at}" for (topic, at), replicas in rows.items() if broker_id in replicas}:
+                return False
+        return True
 
     def audit(self) -> None:
-        """Batch by batch, and against all that was ever said."""
-        for partition in self._partitions:
-            contents = {broker.name: self.content(broker, partition) for broker in self._brokers.values()}
+        """Batch by batch, against all that was ever said."""
+        for partition, replicas in self.all_assignments().items():
+            contents = {broker_id: self.content(self._brokers[broker_id], partition) for broker_id in replicas}
             if len(set(contents.values())) != 1:
                 sizes = {name: len(each) for name, each in contents.items()}
                 raise Violated(f"{partition}: the replicas differ at the end: {sizes}")
-            whole = next(iter(contents.values()))
-            end = self._truth.of(partition).read(whole, 0, 1 << 62)
-            if end < self._truth.of(partition).acknowledged_end:
-                raise Violated(f"{partition}: it ends at {end}, acknowledged was more")
+            if partition in self._truth.known():
+                end = self._truth.of(partition).read(next(iter(contents.values())), 0, 1 << 62)
+                if end < self._truth.of(partition).acknowledged_end:
+                    raise Violated(f"{partition}: it ends at {end}, acknowledged was more")
 
 
 def _described(content: bytes) -> str:

@@ -8,10 +8,28 @@ from pathlib import Path
 
 from kafkad.core.controller.store import nodes
 from kafkad.wire.api_table import APIS, serve_cluster
-from tests.simulation.broker import Broker
-from tests.simulation.cluster.casting import BROKERS, TOPIC, ClusterShape, draw_config, machine_of, port_of
-from tests.simulation.cluster.clients import ClusterConsumer, ClusterProducer
+from tests.simulation.cluster.administrator import ClusterTopicMaker, MetadataReader, Mover
+from tests.simulation.cluster.casting import (
+    BROKERS,
+    FLEETING,
+    LEDGER,
+    OFFSETS,
+    TOPIC,
+    TRANSACTIONS,
+    ClusterShape,
+    draw_config,
+    machine_of,
+    port_of,
+)
+from tests.simulation.cluster.clients import (
+    ClusterCommittedReader,
+    ClusterConsumer,
+    ClusterKeeper,
+    ClusterProducer,
+    ClusterTransactor,
+)
 from tests.simulation.cluster.faults import ClusterFaults
+from tests.simulation.cluster.leaving import ClusterBroker
 from tests.simulation.cluster.ports import ClusterPorts
 from tests.simulation.cluster.replicas import Replicas
 from tests.simulation.ports import Patch, installed
@@ -21,9 +39,19 @@ from tests.simulation.rounds import Rounds
 from tests.simulation.run import plugins, told
 from tests.simulation.sockets import Port
 from tests.simulation.topic_setup import TopicSetup
+from tests.simulation.transactions import Ledger
 from tests.simulation.truth import Truth
 
 MOST_ROUNDS = 100_000
+ClusterClient = (
+    ClusterProducer
+    | ClusterConsumer
+    | ClusterTopicMaker
+    | Mover
+    | ClusterTransactor
+    | ClusterKeeper
+    | ClusterCommittedReader
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +95,17 @@ class ClusterRun(Rounds):
         super().__init__(seed, MOST_ROUNDS)
         self.shape = mutation.shape(ClusterShape.draw(self.scheduler.random))
         self.truth = Truth()
+        self.ledger = Ledger()
         self._folder = folder
         self._mutation = mutation
         self._ports = ClusterPorts(self.scheduler, self._by_port)
         self._ports.disk.short_chance = self.shape.short_chance
         if self.shape.loses_power:
             self._ports.disk.remember_what_is_synced()
-        self._brokers: list[Broker] = []
-        self._clients: list[ClusterProducer | ClusterConsumer] = []
+        self._brokers: list[ClusterBroker] = []
+        self._clients: list[ClusterClient] = []
 
-    def _by_port(self) -> dict[int, Broker]:
+    def _by_port(self) -> dict[int, ClusterBroker]:
         return {port_of(broker.config.node_id): broker for broker in self._brokers}
 
     def go(self) -> None:
@@ -101,8 +130,8 @@ class ClusterRun(Rounds):
         for broker_id in BROKERS:
             machine_of(self._folder, broker_id).mkdir()
             config = draw_config(self.scheduler.random, self._folder, broker_id)
-            self._brokers.append(Broker(self._ports, config, plugins(), name=f"b{broker_id}/"))
-        replicas = Replicas(self._ports, self._brokers, self.shape.all_partitions(), self.truth)
+            self._brokers.append(ClusterBroker(self._ports, config, plugins(), name=f"b{broker_id}/"))
+        replicas = self._replicas = Replicas(self._ports, self._brokers, self.shape.followed(), self.truth)
         self._ports.published = replicas.published
         self._ports.ensemble.on_change = replicas.state_changed
         self.truth.on_acknowledged = replicas.acknowledged
@@ -132,6 +161,8 @@ class ClusterRun(Rounds):
     def _make_topic(self, replicas: Replicas) -> None:
         port = self.scheduler.random.choice(self._brokers).port
         topics = {TOPIC: (self.shape.partitions, self.shape.configs())}
+        if self.shape.transactors:
+            topics[LEDGER] = (len(self.shape.ledger()), self.shape.configs())
         setup = TopicSetup(self.scheduler, port, topics, replication_factor=len(BROKERS))
         self.scheduler.add(setup)
         self._until(lambda: setup.is_done and replicas.are_in_sync(), "the topic is created")
@@ -171,9 +202,77 @@ class ClusterRun(Rounds):
             )
             consumer.home = partition
             self._clients.append(consumer)
+        self._clients += [*self._administrators(), *self._coordinated(), *self._readers()]
         for client in self._clients:
             client.find_port = self._find_port
             self.scheduler.add(client)
+
+    def _administrators(self) -> list[ClusterTopicMaker | Mover]:
+        shape, port = self.shape, self._brokers[0].port
+        found: list[ClusterTopicMaker | Mover] = []
+        if shape.moves:
+            partitions = shape.followed()
+            found.append(Mover(self.scheduler, port, partitions=partitions, brokers=BROKERS, steps=shape.moves))
+        if shape.deletions:
+            maker = ClusterTopicMaker(
+                self.scheduler,
+                port,
+                topic=FLEETING,
+                partitions=1,
+                rounds=shape.deletions,
+                short_chance=shape.short_chance,
+            )
+            maker.home = (FLEETING, 0)
+            found.append(maker)
+        return found
+
+    def _coordinated(self) -> list[ClusterTransactor | ClusterKeeper]:
+        random, shape, port = self.scheduler.random, self.shape, self._brokers[0].port
+        found: list[ClusterTransactor | ClusterKeeper] = []
+        for number in range(shape.transactors):
+            transactor = ClusterTransactor(
+                self.scheduler,
+                port,
+                self.ledger,
+                number=number,
+                partitions=shape.ledger(),
+                transactions=random.choice((3, 6)),
+                short_chance=shape.short_chance,
+            )
+            transactor.coordinator = TRANSACTIONS
+            found.append(transactor)
+        for number in range(shape.keepers):
+            keeper = ClusterKeeper(
+                self.scheduler,
+                port,
+                number=number,
+                partition=(TOPIC, 0),
+                commits=random.choice((5, 20)),
+                short_chance=shape.short_chance,
+            )
+            keeper.coordinator, keeper.leads = OFFSETS, self._leads
+            found.append(keeper)
+        return found
+
+    def _readers(self) -> list[ClusterCommittedReader]:
+        random = self.scheduler.random
+        found = []
+        for partition in self.shape.ledger():
+            reader = ClusterCommittedReader(
+                self.scheduler,
+                self._brokers[0].port,
+                self.ledger,
+                [partition],
+                max_wait_ms=random.choice((30, 500)),
+                max_bytes=random.choice((500, 1 << 20)),
+            )
+            reader.home = partition
+            found.append(reader)
+        return found
+
+    def _leads(self, port: Port, partition: Partition) -> bool:
+        """It is the leader, and knows that it is."""
+        return any(broker.port is port and self._replicas.leads(broker, partition) for broker in self._brokers)
 
     def _find_port(self, partition: Partition) -> Port | None:
         """Of the leader, as far as one can know; now and then of anybody."""
@@ -194,6 +293,7 @@ class ClusterRun(Rounds):
             number=shape.faults,
             slowness=shape.slowness,
             loses_power=shape.loses_power,
+            shutdowns=shape.shutdowns,
         )
         while not faults.is_over:
             self._round()
@@ -202,11 +302,23 @@ class ClusterRun(Rounds):
 
     def _peace(self, replicas: Replicas) -> None:
         self._until(lambda: all(broker.is_whole for broker in self._brokers), "all brokers are whole again")
-        for producer in self._producers():
-            self._until(lambda: producer.is_done, f"{producer.name} is done")  # noqa: B023
+        for worker in self._clients:
+            if not isinstance(worker, ClusterConsumer | ClusterCommittedReader):
+                self._until(lambda: worker.is_done, f"{worker.name} is done")  # noqa: B023
+        self._until(replicas.are_moved, "no replica moves any more")
         for consumer in self._clients:
             if isinstance(consumer, ClusterConsumer):
                 consumer.is_calm = True
                 self._until(consumer.has_read_everything, f"{consumer.name} has read everything")
+        for reader in self._clients:
+            if isinstance(reader, ClusterCommittedReader):
+                self._until(reader.has_read_everything, f"{reader.name} has read everything, and nothing is held back")
+        self.ledger.check()
         self._until(replicas.are_in_sync, "all replicas are in sync")
-        self._until(replicas.are_equal, "all replicas are equal")
+        self._until(replicas.are_equal, "all replicas are equal, and there are no others")
+        for broker in self._brokers:
+            asking = MetadataReader(self.scheduler, broker.port, f"reader-{broker.name}", replicas.metadata)
+            self.scheduler.add(asking)
+            self._until(asking.knows_all, f"{broker.name} knows how all partitions are")
+            self.scheduler.remove(asking)
+            asking.hang_up()

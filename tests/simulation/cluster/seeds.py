@@ -1,8 +1,12 @@
 """Runs of a cluster by number."""
 
 from tests.simulation.cluster.run import FAITHFUL, ClusterMutation, ClusterRun
-from tests.simulation.seeds import Failure, failure_of
+from tests.simulation.seeds import Failure, failure_of, fingerprint_of
 
 
 def play(seed: int, mutation: ClusterMutation = FAITHFUL) -> Failure | None:
     return failure_of(seed, lambda seed, folder: ClusterRun(seed, folder, mutation), "tests.simulation.cluster")
+
+
+def fingerprint(seed: int) -> str:
+    return fingerprint_of(seed, ClusterRun)

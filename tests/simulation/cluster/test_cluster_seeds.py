@@ -5,10 +5,12 @@ KAFKAD_SIMULATION_SEEDS says how many seeds are played, KAFKAD_SIMULATION_FIRST 
 """
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from tests.simulation.cluster.seeds import play
+from tests.simulation.cluster.seeds import fingerprint, play
 
 SEEDS = int(os.environ.get("KAFKAD_SIMULATION_SEEDS", "40"))
 FIRST = int(os.environ.get("KAFKAD_SIMULATION_FIRST", "0"))
@@ -21,3 +23,17 @@ def test_a_cluster_keeps_its_promises_in_any_order_of_events(first: int) -> None
         failure = play(seed)
         if failure is not None:
             pytest.fail(str(failure), pytrace=False)
+
+
+@pytest.mark.parametrize("seed", [3, 8])
+def test_a_seed_tells_the_same_story_in_every_process(seed: int) -> None:
+    """Whatever strings hash to, and wherever objects are."""
+    code = f"from tests.simulation.cluster.seeds import fingerprint; print(fingerprint({seed}))"
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": "3"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert {fingerprint(seed), fingerprint(seed)} == {elsewhere.stdout.strip()}

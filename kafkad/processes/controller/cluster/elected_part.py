@@ -284,15 +284,15 @@ class ElectedPart:
 
     # Brokers that are gone although their sessions live.
 
-    def _watched(self) -> set[Watched]:
+    def _watched(self) -> list[Watched]:
         """All others by the controller, and the controller by all others."""
         if self._broker is None:
-            return set()
+            return []
         if self._registered is not None:
             others = {each: at for each, at in self._registered.items() if each != self._broker.id}
-            return {Watched(Destination(each, *at), epoch) for each, (epoch, at) in others.items()}
+            return [Watched(Destination(each, *at), epoch) for each, (epoch, at) in others.items()]
         to = self._passing_on.destination()
-        return set() if to is None else {Watched(to, self._host.controller_epoch)}
+        return [] if to is None else [Watched(to, self._host.controller_epoch)]
 
     def _refuses(self, watched: Watched) -> None:
         broker = watched.destination.broker_id
