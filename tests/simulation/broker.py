@@ -319,7 +319,9 @@ class Broker:
         if strand.failure is not None:
             text = "".join(traceback.format_exception(strand.failure))
             raise Violated(f"{strand.name} ended: this should not happen\n{text}")
-        if not incarnation.was_killed and not (incarnation.is_stopped and self._stopping is not None):
+        # Who is told to stop while it begins (a controller that waits for ZooKeeper) has nothing to say about its end.
+        is_over = incarnation.is_stopped or not incarnation.is_ready
+        if not incarnation.was_killed and not (is_over and self._stopping is not None):
             raise Violated(f"{strand.name} has ended without being told to")
         self._scheduler.note(self._me, f"{strand.name} has ended")
         self._unclean_workers += (

@@ -42,8 +42,10 @@ from kafkad.core.controller.image import (
 from kafkad.core.controller.partition_rows import move_ended
 from kafkad.core.controller.topics.placement import Place, Placement
 from kafkad.core.errors import ErrorCode, KafkaError
+from kafkad.core.hosting.former_roles import FormerRoles
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.metadata_updates import Configs, forget_deleted, live_brokers, note_topic, removed_replicas
+from kafkad.core.hosting.role_errors import refused, topic_error
 from kafkad.core.hosting.unheeded_states import UnheededStates
 from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
 
@@ -69,6 +71,7 @@ class Hosting:
         self._has_offline_directory = has_offline_directory
         self._condemned: set[str] = set()
         """Topics that are being deleted: they go when their last replica here has gone."""
+        self._former_roles = FormerRoles()
         self._unheeded = UnheededStates()
         self._outbox: list[deltas.MetadataDelta] = []
 
@@ -97,6 +100,7 @@ class Hosting:
         for topic in self.image.topics.values():
             for row in topic.partitions:
                 if row.slot != NO_SLOT:
+                    self._former_roles.lost(topic.id, row, self.broker_epoch)
                     none = structs.replace(row, leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH)
                     changes.put(topic.name, topic.id, none)
         self._publish(changes.deltas())
@@ -116,7 +120,7 @@ class Hosting:
         """Give this broker the replicas and roles that the request names."""
         refusal = self._refusal(request.broker_epoch, request.controller_epoch)
         if refusal is not None:
-            return _refused(request, refusal)
+            return refused(request, refusal)
         self.controller_epoch = request.controller_epoch
         changes = ImageChanges(self.image)
         answers = tuple(self._take_topic(topic, changes, configs) for topic in request.topic_states)
@@ -127,7 +131,7 @@ class Hosting:
         known_id = changes.topic_id(topic.topic_name)
         if known_id is not None and topic.topic_id not in (NO_TOPIC_ID, known_id):
             if changes.is_hosted(topic.topic_name):
-                return _topic_error(topic, ErrorCode.INCONSISTENT_TOPIC_ID)
+                return topic_error(topic, ErrorCode.INCONSISTENT_TOPIC_ID)
             changes.delete(topic.topic_name)
         errors = []
         for state in topic.partition_states:
@@ -203,8 +207,11 @@ class Hosting:
             changes.add(deltas.BrokersChanged(brokers))
         if request.controller_id != self.image.controller_id:
             changes.add(deltas.ControllerChanged(request.controller_id))
+        # Before this broker is registered, what comes is for a former life of it.
+        told_epoch = NO_BROKER_EPOCH if self.broker_epoch == NO_BROKER_EPOCH else request.broker_epoch
         for topic in request.topic_states:
-            self._remove(topic.topic_name, removed_replicas(topic, changes, self._broker_id), changes)
+            removed = removed_replicas(topic, changes, self._broker_id, self._former_roles, told_epoch)
+            self._remove(topic.topic_name, removed, changes)
             note_topic(topic, changes, configs, self._condemned, self._unheeded)
         self._publish(changes.deltas())
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
@@ -329,21 +336,3 @@ class Hosting:
             delta = deltas.MetadataDelta(self.image.version + 1, together)
             self.image = deltas.apply(self.image, delta)
             self._outbox.append(delta)
-
-
-def _refused(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
-    """As Apache Kafka, every partition has the error too."""
-    return LeaderAndIsrResponse(
-        error_code=code,
-        topics=tuple(_topic_error(topic, code) for topic in request.topic_states),
-    )
-
-
-def _topic_error(topic: LeaderAndIsrTopic, code: ErrorCode) -> LeaderAndIsrTopicError:
-    return LeaderAndIsrTopicError(
-        topic_name=topic.topic_name,
-        topic_id=topic.topic_id,
-        partition_errors=tuple(
-            PartitionError(partition_index=state.partition_index, error_code=code) for state in topic.partition_states
-        ),
-    )

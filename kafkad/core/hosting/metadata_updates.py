@@ -12,9 +12,10 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataTopic,
 )
 from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, Listener, MetadataImage, Partition, Topic
+from kafkad.core.hosting.former_roles import FormerRoles
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.unheeded_states import UnheededStates, elsewhere
-from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID
+from kafkad.core.types import NO_TOPIC_ID
 
 Configs = Mapping[str, Mapping[str, str]]
 """The configurations of topics by name, for those that the image does not have yet."""
@@ -36,10 +37,11 @@ def live_brokers(request: UpdateMetadataRequest, own_id: int, own_epoch: int) ->
     )
 
 
-def removed_replicas(topic: UpdateMetadataTopic, changes: ImageChanges, broker_id: int) -> list[Partition]:
-    """The replicas here that a reassignment has removed, though the StopReplica of a controller that died is missing.
-
-    Only of partitions that have a role: what was said before this broker's registration may be older than its replica.
+def removed_replicas(
+    topic: UpdateMetadataTopic, changes: ImageChanges, broker_id: int, former: FormerRoles, broker_epoch: int
+) -> list[Partition]:
+    """The replicas here that a reassignment has removed, though the StopReplica for it is missing: its controller died,
+    or it was for an earlier registration. This was said to the registration `broker_epoch`.
     """
     name = topic.topic_name
     if changes.topic_id(name) != topic.topic_id or topic.topic_id == NO_TOPIC_ID:
@@ -47,10 +49,10 @@ def removed_replicas(topic: UpdateMetadataTopic, changes: ImageChanges, broker_i
     removed = []
     for state in topic.partition_states:
         row = changes.row(name, state.partition_index)
-        if row is None or row.slot == NO_SLOT or row.log_dir == NO_LOG_DIR or row.leader_epoch == NO_LEADER_EPOCH:
+        if row is None or row.slot == NO_SLOT or row.log_dir == NO_LOG_DIR or broker_id in state.replicas:
             continue
-        is_newer = state.leader == LEADER_DURING_DELETE or state.leader_epoch > row.leader_epoch
-        if is_newer and broker_id not in state.replicas:
+        known_epoch = former.leader_epoch(topic.topic_id, row, broker_epoch)
+        if known_epoch is not None and (state.leader == LEADER_DURING_DELETE or state.leader_epoch > known_epoch):
             removed.append(row)
     return removed
 

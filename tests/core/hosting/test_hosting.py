@@ -92,12 +92,15 @@ def known(
 
 
 def told(
-    *states: UpdateMetadataPartition, topic_id: UUID = ID, brokers: tuple[int, ...] = (1, 2)
+    *states: UpdateMetadataPartition,
+    topic_id: UUID = ID,
+    brokers: tuple[int, ...] = (1, 2),
+    broker_epoch: int = EPOCH,
 ) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
         controller_id=1,
         controller_epoch=1,
-        broker_epoch=EPOCH,
+        broker_epoch=broker_epoch,
         topic_states=(UpdateMetadataTopic(topic_name="t", topic_id=topic_id, partition_states=states),)
         if states
         else (),
@@ -322,6 +325,22 @@ def test_a_replica_without_a_role_stays_whatever_metadata_says() -> None:
     host.session_lost()
     host.update_metadata(told(known(leader_epoch=9)), CONFIGS)
     assert row(host).slot != NO_SLOT
+
+
+def test_a_reassignment_that_ended_while_the_session_was_lost_removes_the_replica() -> None:
+    """Its StopReplica was for the registration before, and the controller does not say it again."""
+    host = a_host()
+    host.leader_and_isr(led(a_state(leader_epoch=3)), CONFIGS)
+    slot = row(host).slot
+    host.session_lost()
+    host.registered(EPOCH + 10, (PLAINTEXT,), None)
+    host.take_deltas()
+    host.update_metadata(told(known(leader=1, leader_epoch=3), broker_epoch=EPOCH + 10), CONFIGS)
+    assert row(host).slot == slot, "that was so before it had its role"
+    host.update_metadata(told(known(leader=1, leader_epoch=4, zk_version=9), broker_epoch=EPOCH + 10), CONFIGS)
+    removals = [each for delta in host.take_deltas() for each in delta.changes if isinstance(each, ReplicasRemoved)]
+    assert [each.slots for each in removals] == [(slot,)]
+    assert (row(host).slot, row(host).leader, row(host).leader_epoch) == (NO_SLOT, 1, 4)
 
 
 def test_what_was_said_of_a_replica_without_a_role_holds_once_it_is_stopped() -> None:

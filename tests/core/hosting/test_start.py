@@ -4,7 +4,14 @@ from uuid import UUID
 
 import pytest
 
-from kafkad.core.cluster.control_requests import LeaderAndIsrPartition, LeaderAndIsrRequest, LeaderAndIsrTopic
+from kafkad.core.cluster.control_requests import (
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopic,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+    UpdateMetadataTopic,
+)
 from kafkad.core.controller.image import NO_LEADER, NO_SLOT, Broker, Listener
 from kafkad.core.controller.startup.reconciliation import FoundDirectory, StartRefused
 from kafkad.core.controller.startup.startup import Directories, SharedMemoryState
@@ -66,6 +73,25 @@ def test_any_leader_epoch_gives_a_loaded_replica_its_role() -> None:
     assert [each.error_code for each in response.topics[0].partition_errors] == [ErrorCode.NONE]
     after = hosting.image.topics["t"].partitions[0]
     assert (after.leader, after.slot, after.log_dir) == (2, before.slot, before.log_dir)
+
+
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_a_reassignment_that_ended_while_logs_were_loaded_removes_the_replica(is_registered: bool) -> None:
+    """Only what is said to this life's registration counts: anything else may be older than the replica."""
+    hosting = started(found("t-0", 1)).hosting
+    if is_registered:
+        hosting.registered(9, (), None)
+    state = UpdateMetadataPartition(
+        partition_index=0, controller_epoch=1, leader=1, leader_epoch=0, isr=(1,), zk_version=3, replicas=(1, 3)
+    )
+    topic = UpdateMetadataTopic(topic_name="t", topic_id=ID, partition_states=(state,))
+    request = UpdateMetadataRequest(
+        controller_id=1, controller_epoch=1, broker_epoch=9, topic_states=(topic,), live_brokers=()
+    )
+    hosting.update_metadata(request, {})
+    row = hosting.image.topics["t"].partitions[0]
+    assert (row.slot == NO_SLOT) is is_registered
+    assert (row.replicas == (1, 3)) is is_registered
 
 
 def test_a_topic_without_directories_here_is_not_known_until_the_controller_says_so() -> None:
