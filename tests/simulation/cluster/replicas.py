@@ -47,6 +47,8 @@ class Replicas:
         self._ids = dict.fromkeys((topic for topic, _ in partitions), "")
         """Of the topics of these names that are there now."""
         self._deleted: set[str] = set()
+        self._topics: dict[str, nodes.TopicNode] = {}
+        """As they were when they were last looked at."""
         self.powerless: set[tuple[int, Partition]] = set()
         """Whose log may lack what it had, while the ISR still names it."""
 
@@ -177,6 +179,11 @@ class Replicas:
         found = nodes.decode_topic(node.data) if node is not None else None
         topic_id = (found.topic_id or "") if found is not None else ""
         before = self._ids[topic]
+        if before and topic_id != before:
+            self._check_deleted(topic, before)
+        if found is not None:
+            self._check_moved(topic, self._topics.get(topic, found), found)
+            self._topics[topic] = found
         if topic_id == before:
             return
         if topic_id in self._deleted:
@@ -191,6 +198,35 @@ class Replicas:
                 self._committed[partition] = b""
                 self._epochs.pop(partition, None)
                 self._states.pop(partition, None)
+
+    def _check_moved(self, topic: str, before: nodes.TopicNode, after: nodes.TopicNode) -> None:
+        """Whoever was added is in sync when the reassignment ends."""
+        for number, added in before.adding_replicas.items():
+            done = set(added).intersection(after.partitions[number]).difference(after.adding_replicas.get(number, ()))
+            state = self.state((topic, int(number)))
+            isr = state.isr if state is not None else ()
+            if not done.issubset(isr):
+                what = f"the reassignment has ended, {sorted(done)} were added, in sync are {isr}"
+                raise Violated(f"{topic}-{number}: {what}")
+
+    def _check_deleted(self, topic: str, topic_id: str) -> None:
+        """Its name is free when nobody has anything of it."""
+        node = self._topics.pop(topic, None)
+        for number, replicas in node.partitions.items() if node is not None else ():
+            for broker_id in replicas:
+                broker = self._brokers[broker_id]
+                if os.path.isdir(f"{broker.config.log_dirs.log_dirs[0]}/{topic}-{number}"):
+                    raise Violated(f"{topic} {topic_id} is deleted, broker {broker_id} still has {topic}-{number}")
+
+    def is_relieved(self, broker_id: int) -> bool:
+        """It may stop: where there is another, it leads nothing, and nobody waits for it."""
+        for partition, replicas in self.all_assignments().items():
+            state = self.state(partition)
+            if state is None or len(replicas) < 2 or self._ensemble.read(nodes.deletion_path(partition[0])) is not None:
+                continue
+            if state.leader == broker_id or (broker_id in state.isr and len(state.isr) > 1):
+                return False
+        return True
 
     def check_isr(self, partition: Partition) -> None:
         if self._ensemble.read(nodes.deletion_path(partition[0])) is not None:
@@ -253,11 +289,14 @@ class Replicas:
         return all(state is not None and set(state.isr) == set(replicas) for replicas, state in rows)
 
     def are_equal(self) -> bool:
-        """And nobody has one who should not."""
-        rows = self.all_assignments()
-        for partition, replicas in rows.items():
+        for partition, replicas in self.all_assignments().items():
             if len({self.content(self._brokers[broker_id], partition) for broker_id in replicas}) != 1:
                 return False
+        return True
+
+    def are_where_they_belong(self) -> bool:
+        """Everybody has the directories of its replicas, and no other."""
+        rows = self.all_assignments()
         for broker_id, broker in self._brokers.items():
             folders = {name for name in os.listdir(broker.config.log_dirs.log_dirs[0]) if _FOLDER.fullmatch(name)}
             if folders != {f"{topic}-{at}" for (topic, at), replicas in rows.items() if broker_id in replicas}:

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kafkad.core.controller.store import nodes
@@ -29,7 +30,7 @@ from tests.simulation.cluster.clients import (
     ClusterTransactor,
 )
 from tests.simulation.cluster.faults import ClusterFaults
-from tests.simulation.cluster.leaving import ClusterBroker
+from tests.simulation.cluster.leaving import ClusterBroker, outcomes_checked
 from tests.simulation.cluster.ports import ClusterPorts
 from tests.simulation.cluster.replicas import Replicas
 from tests.simulation.ports import Patch, installed
@@ -111,7 +112,8 @@ class ClusterRun(Rounds):
     def go(self) -> None:
         self.scheduler.note("-", str(self.shape))
         patches = [*self._ports.patches(), *self._mutation.patches()]
-        with told(self.scheduler), _cluster_apis(), _without_collections(), installed(patches):
+        scheduler = self.scheduler
+        with told(scheduler), outcomes_checked(scheduler), _cluster_apis(), _without_collections(), installed(patches):
             try:
                 self._play()
             finally:
@@ -133,9 +135,10 @@ class ClusterRun(Rounds):
             self._brokers.append(ClusterBroker(self._ports, config, plugins(), name=f"b{broker_id}/"))
         replicas = self._replicas = Replicas(self._ports, self._brokers, self.shape.followed(), self.truth)
         self._ports.published = replicas.published
-        self._ports.ensemble.on_change = replicas.state_changed
+        self._ports.ensemble.on_change = self._state_changed
         self.truth.on_acknowledged = replicas.acknowledged
         for broker in self._brokers:
+            broker.is_relieved = partial(replicas.is_relieved, broker.config.node_id)
             broker.start()
         self._until(lambda: len(self._registered()) == len(BROKERS), "all brokers are registered")
         self._make_topic(replicas)
@@ -148,6 +151,11 @@ class ClusterRun(Rounds):
                 truth = self.truth.of(partition)
                 truth.check(0)
                 truth.check_once(producer.number, in_order=True)
+
+    def _state_changed(self) -> None:
+        self._replicas.state_changed()
+        for broker in self._brokers:
+            broker.state_changed()
 
     def _registered(self) -> list[str]:
         ensemble = self._ports.ensemble
@@ -315,7 +323,8 @@ class ClusterRun(Rounds):
                 self._until(reader.has_read_everything, f"{reader.name} has read everything, and nothing is held back")
         self.ledger.check()
         self._until(replicas.are_in_sync, "all replicas are in sync")
-        self._until(replicas.are_equal, "all replicas are equal, and there are no others")
+        self._until(replicas.are_equal, "all replicas are equal")
+        self._until(replicas.are_where_they_belong, "nobody has a replica but those that the assignments name")
         for broker in self._brokers:
             asking = MetadataReader(self.scheduler, broker.port, f"reader-{broker.name}", replicas.metadata)
             self.scheduler.add(asking)

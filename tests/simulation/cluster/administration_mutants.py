@@ -1,0 +1,242 @@
+"""Clusters that do wrong what an administrator asks for, and what must be said of each.
+
+Deletions, reassignments, elections of preferred leaders and controlled shutdowns, with one rule of each broken.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from kafkad.core.cluster.control_requests import StopReplicaPartition
+from kafkad.core.controller.elected import elected, reassigning
+from kafkad.core.controller.elected.controlled_shutdown import partitions_of
+from kafkad.core.controller.elected.elected import ElectedController
+from kafkad.core.controller.electorate import Electorate
+from kafkad.core.controller.image import NO_LEADER, Broker, Partition, Topic
+from kafkad.core.controller.partition_rows import state_of
+from kafkad.core.controller.store.stored_metadata import PartitionState
+from kafkad.core.controller.store.tree import MetadataTree
+from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
+from kafkad.core.errors import ErrorCode
+from kafkad.core.hosting import hosting
+from kafkad.core.hosting.former_roles import FormerRoles
+from kafkad.core.hosting.hosting import Hosting
+from kafkad.core.log.segments.layout import leaving_directory_name
+from kafkad.core.types import NO_LEADER_EPOCH, TopicPartition
+from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
+from kafkad.processes.worker.partitions import Partitions
+from tests.simulation.cluster.casting import ClusterShape
+from tests.simulation.cluster.run import ClusterMutation
+from tests.simulation.ports import Patch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdministrationMutant:
+    mutation: ClusterMutation
+    found: str
+    """What the invariant says that has to find it."""
+    first: int = 0
+    """The first seed to be played: some are found late."""
+
+
+# Deletions.
+
+
+def _renames_nothing(self: Partitions, row: Any, now_ms: int) -> Path:
+    """The slot is free, and the directory stays under its name."""
+    name = leaving_directory_name(row.owned.name, uuid4().hex, "delete")
+    return Path(self._config.log_dirs.log_dirs[row.owned.log_dir]) / name
+
+
+def _forgets_deletions_at_once() -> Sequence[Patch]:
+    """As soon as one broker has made it."""
+    all_of_it = ElectedController.partitions_deleted
+
+    def partitions_deleted(self: ElectedController, name: str, _partitions: Sequence[int]) -> bool:
+        pending = self.deletions.get(name)
+        return all_of_it(self, name, sorted(pending.remaining) if pending is not None else ())
+
+    return [(ElectedController, "partitions_deleted", partitions_deleted)]
+
+
+def _records_no_deletion(self: MetadataTree, _topics: object) -> None:
+    """Who is elected next knows nothing of it."""
+
+
+# Reassignments.
+
+
+def _one_is_enough(
+    electorate: Electorate, at: TopicPartition, row: Partition, wanted: ReplicaAssignment
+) -> reassigning.Step | None:
+    """One of the target is in sync."""
+    target = wanted.target
+    if not target or set(target).isdisjoint(row.isr):
+        return None
+    state = electorate.reassigned_state(at, target, state_of(row))
+    return None if state.leader == NO_LEADER else reassigning._step(at, row, state, ReplicaAssignment(target))
+
+
+def _stays_in_sync() -> Sequence[Patch]:
+    reassigned_state = Electorate.reassigned_state
+
+    def with_all(
+        self: Electorate, partition: TopicPartition, replicas: Assignment, state: PartitionState
+    ) -> PartitionState:
+        return replace(reassigned_state(self, partition, replicas, state), isr=state.isr)
+
+    return [(Electorate, "reassigned_state", with_all)]
+
+
+def _stays(self: Hosting, name: str, state: StopReplicaPartition, *_: object) -> ErrorCode:
+    """A broker that says it has removed its replica."""
+    return ErrorCode.NONE
+
+
+def _sees_nothing(*_: object) -> list[Partition]:
+    """Nor does it see in UpdateMetadata that it has none."""
+    return []
+
+
+def _knows_no_former_role(self: FormerRoles, topic_id: UUID, row: Partition, broker_epoch: int) -> int | None:
+    return None if row.leader_epoch == NO_LEADER_EPOCH else row.leader_epoch
+
+
+# Elections of preferred leaders.
+
+
+def _prefers_the_first(
+    self: Electorate, partition: TopicPartition, assignment: Assignment, state: PartitionState
+) -> PartitionState | None:
+    """Whether it is in sync or not."""
+    leader = assignment[0]
+    return None if leader == state.leader else replace(state, leader=leader, leader_epoch=state.leader_epoch + 1)
+
+
+def _in_the_same_epoch() -> Sequence[Patch]:
+    preferred_state = Electorate.preferred_state
+
+    def same(
+        self: Electorate, partition: TopicPartition, assignment: Assignment, state: PartitionState
+    ) -> PartitionState | None:
+        moved = preferred_state(self, partition, assignment, state)
+        return None if moved is None else replace(moved, leader_epoch=state.leader_epoch)
+
+    return [(Electorate, "preferred_state", same)]
+
+
+# Controlled shutdowns.
+
+
+def _says_nothing_remains() -> Sequence[Patch]:
+    def none_remains(leaving: int, topics: Iterable[Topic]) -> tuple[list[tuple[Topic, list[Partition]]], list[Any]]:
+        return partitions_of(leaving, topics)[0], []
+
+    return [(elected, "partitions_of", none_remains)]
+
+
+def _moves_no_leader(*_: object) -> None:
+    pass
+
+
+def _asks_nobody(self: ControlledShutdown, _broker: Broker) -> None:
+    """It ends before others lead."""
+    self._state._end("others lead in its place")
+
+
+def _stays_a_member(leaving: int, row: Partition) -> None:
+    """The leaders wait for who has stopped."""
+
+
+def _deleting(shape: ClusterShape) -> ClusterShape:
+    return replace(_small(shape), deletions=4)
+
+
+def _moving(shape: ClusterShape) -> ClusterShape:
+    return replace(_small(shape), moves=10)
+
+
+def _moving_in_peace(shape: ClusterShape) -> ClusterShape:
+    """Who begins anew sets aside what is not his."""
+    return replace(_moving(shape), faults=0)
+
+
+def _moving_and_held_up(shape: ClusterShape) -> ClusterShape:
+    """It takes a lost session while a reassignment ends."""
+    return replace(_moving(shape), pause_chance=0.03, slowness=0.0, faults=4, deletions=2, loses_power=False)
+
+
+def _leaving(shape: ClusterShape) -> ClusterShape:
+    return replace(_small(shape), shutdowns=True, faults=8)
+
+
+def _small(shape: ClusterShape) -> ClusterShape:
+    return replace(shape, partitions=1, producers=1, transactors=0, keepers=0, moves=0, deletions=0, shutdowns=False)
+
+
+def _mutant(
+    *patches: Patch,
+    shape: Callable[[ClusterShape], ClusterShape],
+    found: str,
+    also: Callable[[], Sequence[Patch]] = tuple,
+    first: int = 0,
+) -> AdministrationMutant:
+    for owner, name, _ in patches:
+        assert hasattr(owner, name), f"{owner} has no {name}: nothing would be broken"
+    mutation = ClusterMutation(shape=shape, patches=lambda: [*patches, *also()])
+    return AdministrationMutant(mutation=mutation, found=found, first=first)
+
+
+MUTANTS: Mapping[str, AdministrationMutant] = {
+    "keeps the directory of a deleted topic": _mutant(
+        (Partitions, "_set_aside", _renames_nothing), shape=_deleting, found="still has fleeting-0"
+    ),
+    "forgets a deletion before all have made it": _mutant(
+        also=_forgets_deletions_at_once, shape=_deleting, found="still has fleeting-0"
+    ),
+    "records no deletion": _mutant(
+        (MetadataTree, "record_deletions", _records_no_deletion),
+        shape=_deleting,
+        found="lacks what was committed",
+        first=12,
+    ),
+    "ends a reassignment early": _mutant(
+        (reassigning, "ended", _one_is_enough), shape=_moving, found="the reassignment has ended", first=7
+    ),
+    "leaves the removed in the ISR": _mutant(also=_stays_in_sync, shape=_moving, found="its replicas are"),
+    "keeps the replica that was removed": _mutant(
+        (Hosting, "_stop", _stays),
+        (hosting, "removed_replicas", _sees_nothing),
+        shape=_moving_in_peace,
+        found="nobody has a replica but those that the assignments name",
+        first=3,
+    ),
+    "knows no former role": _mutant(
+        (FormerRoles, "leader_epoch", _knows_no_former_role),
+        shape=_moving_and_held_up,
+        found="nobody has a replica but those that the assignments name",
+        first=5038,
+    ),
+    "prefers who is not in sync": _mutant(
+        (Electorate, "preferred_state", _prefers_the_first), shape=_moving, found="leads, and is not in sync"
+    ),
+    "prefers in the same epoch": _mutant(also=_in_the_same_epoch, shape=_moving, found="lead in epoch"),
+    "says that nothing remains": _mutant(
+        (elected, "led_by_others", _moves_no_leader),
+        also=_says_nothing_remains,
+        shape=_leaving,
+        found="others led in its place",
+    ),
+    "stops without asking": _mutant(
+        (ControlledShutdown, "_try", _asks_nobody), shape=_leaving, found="others led in its place"
+    ),
+    "stays in the ISR when it stops": _mutant(
+        (elected, "not_in_sync", _stays_a_member), shape=_leaving, found="others led in its place"
+    ),
+}
+"""Not among them: a broker that does not heed what was said of a partition once its replica is gone (`UnheededStates`).
+What is said to a later registration removes the replica by itself, so it takes a StopReplica that reaches the earlier
+one after its session was lost: that is played in `tests/core/hosting/test_hosting.py`.
+"""
