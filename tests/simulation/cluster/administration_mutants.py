@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from kafkad.core.cluster.control_requests import StopReplicaPartition
 from kafkad.core.controller.elected import elected, reassigning
@@ -21,10 +21,9 @@ from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.assignment import Assignment, ReplicaAssignment
 from kafkad.core.errors import ErrorCode
 from kafkad.core.hosting import hosting
-from kafkad.core.hosting.former_roles import FormerRoles
 from kafkad.core.hosting.hosting import Hosting
 from kafkad.core.log.segments.layout import leaving_directory_name
-from kafkad.core.types import NO_LEADER_EPOCH, TopicPartition
+from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
 from kafkad.processes.worker.partitions import Partitions
 from tests.simulation.cluster.casting import ClusterShape
@@ -100,10 +99,6 @@ def _sees_nothing(*_: object) -> list[Partition]:
     return []
 
 
-def _knows_no_former_role(self: FormerRoles, topic_id: UUID, row: Partition, broker_epoch: int) -> int | None:
-    return None if row.leader_epoch == NO_LEADER_EPOCH else row.leader_epoch
-
-
 # Elections of preferred leaders.
 
 
@@ -163,11 +158,6 @@ def _moving_in_peace(shape: ClusterShape) -> ClusterShape:
     return replace(_moving(shape), faults=0)
 
 
-def _moving_and_held_up(shape: ClusterShape) -> ClusterShape:
-    """It takes a lost session while a reassignment ends."""
-    return replace(_moving(shape), pause_chance=0.03, slowness=0.0, faults=4, deletions=2, loses_power=False)
-
-
 def _leaving(shape: ClusterShape) -> ClusterShape:
     return replace(_small(shape), shutdowns=True, faults=8)
 
@@ -212,12 +202,6 @@ MUTANTS: Mapping[str, AdministrationMutant] = {
         shape=_moving_in_peace,
         found="nobody has a replica but those that the assignments name",
         first=3,
-    ),
-    "knows no former role": _mutant(
-        (FormerRoles, "leader_epoch", _knows_no_former_role),
-        shape=_moving_and_held_up,
-        found="nobody has a replica but those that the assignments name",
-        first=5038,
     ),
     "prefers who is not in sync": _mutant(
         (Electorate, "preferred_state", _prefers_the_first), shape=_moving, found="leads, and is not in sync"
