@@ -20,6 +20,8 @@ LAST_PRODUCER_EPOCH = 2**15 - 1
 NO_SEQUENCE = -1
 NO_LEADER = -1
 NO_LEADER_EPOCH = -1
+NO_BROKER_EPOCH = -1
+"""No life of a broker is named, as by a sender of an old version: the receiver does not check it."""
 RECOVERED = 0
 RECOVERING = 1
 """Values of `leader_recovery_state` (KIP-704): RECOVERING from an unclean election until the next AlterPartition."""

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, RECOVERED
+from kafkad.core.types import NO_BROKER_EPOCH, NO_LEADER_EPOCH, NO_TOPIC_ID, RECOVERED
 
-NO_BROKER_EPOCH = -1
-"""A sender of an old version: the receiver does not check it."""
 LEADER_DURING_DELETE = -2
 """The leader of a partition whose topic is being deleted: brokers drop it from their metadata."""
 EPOCH_DURING_DELETE = -2

@@ -7,9 +7,8 @@ a reassignment may have ended that removed the replica, and its StopReplica may 
 from typing import NamedTuple
 from uuid import UUID
 
-from kafkad.core.cluster.control_requests import NO_BROKER_EPOCH
 from kafkad.core.controller.image import Partition
-from kafkad.core.types import NO_LEADER_EPOCH
+from kafkad.core.types import NO_BROKER_EPOCH, NO_LEADER_EPOCH
 
 
 class _Role(NamedTuple):

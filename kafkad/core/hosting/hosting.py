@@ -14,7 +14,6 @@ from msgspec import structs
 
 from kafkad.core.cluster.control_requests import (
     EPOCH_DURING_DELETE,
-    NO_BROKER_EPOCH,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -47,7 +46,7 @@ from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.metadata_updates import Configs, forget_deleted, live_brokers, note_topic, removed_replicas
 from kafkad.core.hosting.role_errors import refused, topic_error
 from kafkad.core.hosting.unheeded_states import UnheededStates
-from kafkad.core.types import NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
+from kafkad.core.types import NO_BROKER_EPOCH, NO_LEADER_EPOCH, NO_TOPIC_ID, TopicPartition
 
 NO_CONTROLLER_EPOCH = -1
 

@@ -6,7 +6,6 @@ from msgspec import structs
 
 from kafkad.core.cluster.control_requests import (
     LEADER_DURING_DELETE,
-    NO_BROKER_EPOCH,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
     UpdateMetadataTopic,
@@ -15,7 +14,7 @@ from kafkad.core.controller.image import NO_LOG_DIR, NO_SLOT, Broker, Listener, 
 from kafkad.core.hosting.former_roles import FormerRoles
 from kafkad.core.hosting.image_changes import ImageChanges
 from kafkad.core.hosting.unheeded_states import UnheededStates, elsewhere
-from kafkad.core.types import NO_TOPIC_ID
+from kafkad.core.types import NO_BROKER_EPOCH, NO_TOPIC_ID
 
 Configs = Mapping[str, Mapping[str, str]]
 """The configurations of topics by name, for those that the image does not have yet."""

@@ -50,14 +50,16 @@ _NOT_COMPACTED = "%s can't be compacted, and is tried again in %d s, or when its
 class _Pass:
     """The log that is written anew now."""
 
-    __slots__ = ("begun_ms", "granted", "planned", "steps", "waits")
+    __slots__ = ("awaited", "begun_ms", "granted", "planned", "steps", "swap")
 
     def __init__(self, planned: PlannedRewrite) -> None:
         self.planned = planned
         self.granted: CleaningGranted | None = None
         self.steps: Steps | None = None
-        self.waits = False
-        """For a sync, or the owner's swap."""
+        self.awaited: Future[None] | Future[bool] | None = None
+        """The sync, or the owner's swap, without which it can't go on."""
+        self.swap: Swap | None = None
+        """The owner is asked for it, and has not answered yet."""
         self.begun_ms = monotonic_ms()
 
     @property
@@ -99,9 +101,6 @@ class Compactor:
         self._unpaid_bytes = 0
         """What the last step has read and written, then."""
         self._threads = HelperThreads(1, "sync")
-        self._awaited: Future[None] | Future[bool] | None = None
-        self._swap: Swap | None = None
-        """The owner is asked for it, and has not answered yet."""
         self.has_finished = False
         """Whether a log was cleaned since somebody has looked: there may be more to do at once."""
         self.doorbell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -137,7 +136,7 @@ class Compactor:
         """When the next step is due; None while nothing can be done."""
         if self._pass is None:
             return 0 if self._planned else None
-        return None if self._pass.steps is None or self._pass.waits else self._paid_ms
+        return None if self._pass.steps is None or self._pass.awaited is not None else self._paid_ms
 
     @property
     def _paid_ms(self) -> int:
@@ -150,17 +149,15 @@ class Compactor:
         current = self._pass
         if current is None:
             self._begin()
-        elif current.steps is not None and not current.waits and now_ms >= self._paid_ms:
+        elif current.steps is not None and current.awaited is None and now_ms >= self._paid_ms:
             self._resume(current.steps)
 
     def rung(self, _events: int) -> None:
         os.eventfd_read(self.doorbell)
-        awaited, current = self._awaited, self._pass
-        if awaited is None or not awaited.done():
+        current = self._pass
+        if current is None or current.steps is None or current.awaited is None or not current.awaited.done():
             return
-        self._awaited = None
-        if current is not None and current.steps is not None:
-            self._resume(current.steps)
+        self._resume(current.steps)
 
     def close(self) -> None:
         """The process stops: what was written of a segment is removed."""
@@ -179,7 +176,7 @@ class Compactor:
                 current.granted = message
                 current.steps = self._steps(current, message)
             case Swapped() if current.steps is not None and message.grant == current.number:
-                swap, self._swap = self._swap, None
+                swap, current.swap = current.swap, None
                 assert swap is not None, "the owner answers what it was not asked"
                 swap.done.set_result(message.done)
 
@@ -188,7 +185,7 @@ class Compactor:
             return
         planned = max(self._planned.values(), key=lambda row: row.effect.urgency)
         del self._planned[planned.slot]
-        self._pass, self._awaited, self._swap = _Pass(planned), None, None
+        self._pass = _Pass(planned)
         offsets = planned.effect.first_dirty_offset, planned.effect.first_uncleanable_offset
         wanted = CleaningWanted(planned.slot, planned.short_id, planned.policy, *offsets)
         if not self._send(self._pass.owner, pack_control(wanted)):
@@ -217,7 +214,7 @@ class Compactor:
     def _resume(self, steps: "Steps") -> None:
         current = self._pass
         assert current is not None
-        current.waits = False
+        current.awaited = None
         self._unfinished.begin(current.planned.slot, Work.COMPACTING)
         try:
             progress = next(steps)
@@ -246,11 +243,10 @@ class Compactor:
             case int():
                 self._stepped_ms, self._unpaid_bytes = monotonic_ms(), progress
             case Future():
-                current.waits = True
-                self._awaited = progress
+                current.awaited = progress
                 progress.add_done_callback(self._ring)
             case swap:
-                self._swap = swap
+                current.swap = swap
                 if not self._send(current.owner, pack_control(swap.wanted)):
                     self._close()
 

@@ -67,7 +67,7 @@ def _records_no_deletion(self: MetadataTree, _topics: object) -> None:
 # Reassignments.
 
 
-def _one_is_enough(
+def one_is_enough(
     electorate: Electorate, at: TopicPartition, row: Partition, wanted: ReplicaAssignment
 ) -> reassigning.Step | None:
     """One of the target is in sync."""
@@ -193,7 +193,7 @@ MUTANTS: Mapping[str, AdministrationMutant] = {
         first=12,
     ),
     "ends a reassignment early": _mutant(
-        (reassigning, "ended", _one_is_enough), shape=_moving, found="the reassignment has ended", first=7
+        (reassigning, "ended", one_is_enough), shape=_moving, found="the reassignment has ended", first=7
     ),
     "leaves the removed in the ISR": _mutant(also=_stays_in_sync, shape=_moving, found="its replicas are"),
     "keeps the replica that was removed": _mutant(

@@ -44,10 +44,7 @@ class Mover(Routed):
             return
         random = self.scheduler.random
         self.home = random.choice(self._partitions)
-        if not self.is_connected:
-            self.connect()
-        if not self.is_connected:
-            self.wake_in(50)
+        if not self.is_there():
             return
         self._left -= 1
         random.choice((self._reassign, self._reassign, self._cancel, self._elect))()
@@ -99,12 +96,8 @@ class ClusterTopicMaker(Routed, TopicMaker):
     patience_ns = 60 * NS
 
     def step(self) -> None:
-        if not self.is_connected and not self.is_done:
-            self.connect()
-            if not self.is_connected:
-                self.wake_in(50)
-                return
-        super().step()
+        if self.is_done or self.is_there():
+            super().step()
 
     def refused(self, error: int) -> None:
         if error in NOT_LEADER and self.is_connected:

@@ -36,6 +36,14 @@ class Routed(Client):
             self._port = port
             super().connect()
 
+    def is_there(self) -> bool:
+        """Whether it is connected, if need be now; it tries again in a moment otherwise."""
+        if not self.is_connected:
+            self.connect()
+        if not self.is_connected:
+            self.wake_in(50)
+        return self.is_connected
+
     def act(self) -> None:
         if self.open and self.scheduler.now_ns - self.open[0].sent_ns > REQUEST_TIMEOUT_NS:
             self.note(f"has waited too long for the answer to {self.open[0].correlation}")
@@ -82,12 +90,8 @@ class ClusterCommittedReader(Routed, CommittedReader):
     """Of one partition. Who leads anew may be behind for a while."""
 
     def step(self) -> None:
-        if not self.is_connected:
-            self.connect()
-            if not self.is_connected:
-                self.wake_in(50)
-                return
-        super().step()
+        if self.is_there():
+            super().step()
 
     def disconnected(self) -> None:
         self._bounds.clear()
@@ -102,12 +106,8 @@ class ClusterProducer(Routed, Producer):
     """acks=all."""
 
     def step(self) -> None:
-        if not self.is_connected and not self.is_done:
-            self.connect()
-            if not self.is_connected:
-                self.wake_in(50)
-                return
-        super().step()
+        if self.is_done or self.is_there():
+            super().step()
 
     def _settle(self, lane: Lane, batch: Batch, error: int, offset: int) -> None:
         super()._settle(lane, batch, error, offset)
@@ -119,12 +119,8 @@ class ClusterConsumer(Routed, Consumer):
     """What it has read stays, whoever leads; the high watermark of a new leader may be behind for a while."""
 
     def step(self) -> None:
-        if not self.is_connected:
-            self.connect()
-            if not self.is_connected:
-                self.wake_in(50)
-                return
-        super().step()
+        if self.is_there():
+            super().step()
 
     def _fetched(self, reply: FetchReply, asked: dict[Partition, int], acknowledged: dict[Partition, int]) -> None:
         super()._fetched(reply, asked, dict.fromkeys(acknowledged, 0))

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkad.core.cluster.control_requests import (
-    NO_BROKER_EPOCH,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlteredPartition,
@@ -47,7 +46,7 @@ from kafkad.core.cluster.control_requests import (
     UpdateMetadataTopic,
 )
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import NO_TOPIC_ID
+from kafkad.core.types import NO_BROKER_EPOCH, NO_TOPIC_ID
 from kafkad.wire.broker_frames import FrameReceiver, request_frame
 from kafkad.wire.cluster.alter_partition import ALTER_PARTITION
 from kafkad.wire.cluster.broker_requests import ALLOCATE_PRODUCER_IDS, CONTROLLED_SHUTDOWN

@@ -9,7 +9,6 @@ from dataclasses import replace
 from uuid import UUID
 
 from kafkad.core.cluster.control_requests import (
-    NO_BROKER_EPOCH,
     AlteredPartition,
     AlteredTopic,
     AlterPartitionPartition,
@@ -32,7 +31,7 @@ from kafkad.core.controller.reassignments import under_way
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.store.stored_metadata import PartitionState
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import NO_TOPIC_ID, RECOVERED, TopicPartition
+from kafkad.core.types import NO_BROKER_EPOCH, NO_TOPIC_ID, RECOVERED, TopicPartition
 
 UNCLEAN_LEADER_ELECTION_ENABLE = "unclean.leader.election.enable"
 

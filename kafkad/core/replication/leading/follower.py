@@ -1,7 +1,8 @@
 """What the leader of a partition knows about one follower (Kafka's Replica, the remote kind)."""
 
+from kafkad.core.types import NO_BROKER_EPOCH
+
 UNKNOWN_OFFSET = -1
-NO_BROKER_EPOCH = -1
 LONG_AGO_MS = -(1 << 62)
 
 

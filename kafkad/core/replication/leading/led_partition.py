@@ -13,7 +13,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kafkad.core.errors import ErrorCode
-from kafkad.core.replication.leading.follower import LONG_AGO_MS, NO_BROKER_EPOCH, UNKNOWN_OFFSET, Follower
+from kafkad.core.replication.leading.follower import LONG_AGO_MS, UNKNOWN_OFFSET, Follower
+from kafkad.core.types import NO_BROKER_EPOCH
 
 RETRY_MS = 50
 REJOIN_MS = 500

@@ -152,11 +152,9 @@ class Cleanings:
             partition_log is None
             or message.policy not in partition_log.config.cleanup_policy
             or end > cleanable_end_of(partition_log)
-        ):
-            self._refuse(cleaner, message.slot)
-            return
-        if message.first_dirty_offset < end <= _first_dirty(partition_log):
             # Planned before the last pass has told how far it came: all would be written once more.
+            or message.first_dirty_offset < end <= _first_dirty(partition_log)
+        ):
             self._refuse(cleaner, message.slot)
             return
         segments = {each.base_offset: each for each in partition_log.segments if each.base_offset < end}

@@ -11,7 +11,6 @@ import pytest
 from kafkad.adapters.stores.embedded_store import EmbeddedStore
 from kafkad.core.cluster.control_requests import (
     LEADER_DURING_DELETE,
-    NO_BROKER_EPOCH,
     AlterPartitionPartition,
     AlterPartitionRequest,
     AlterPartitionTopic,
@@ -36,7 +35,7 @@ from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.topics.topics import NewTopic, TopicDefaults
 from kafkad.core.coordination_store import BadVersion
 from kafkad.core.errors import ErrorCode
-from kafkad.core.types import RECOVERED
+from kafkad.core.types import NO_BROKER_EPOCH, RECOVERED
 from kafkad.plugins.leader_election import PreferredReplica
 from tests.core.controller.world import World as SingleBroker
 
