@@ -366,6 +366,18 @@ def test_a_broker_that_registers_again_is_told_of_deletions_under_way(world: Wor
     assert leaders == {(3, LEADER_DURING_DELETE)}
 
 
+def test_who_could_not_delete_its_replicas_is_asked_again(world: World) -> None:
+    world.create((1, 2))
+    world.controller.delete_topics(["t"])
+    world.sent()
+    world.controller.replica_deleted("t", 1)
+    world.controller.ask_for_deletions_again()
+    assert kinds(world.sent()) == [(2, "StopReplica")]
+    world.controller.replica_deleted("t", 2)
+    world.controller.ask_for_deletions_again()
+    assert world.sent() == []
+
+
 def test_who_has_deleted_its_replicas_is_not_asked_to_do_so_again(world: World) -> None:
     world.create((1, 2))
     world.controller.delete_topics(["t"])
