@@ -12,6 +12,7 @@ from datetime import timedelta
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.groups import commit_offsets
+from kafkad.export.coverage import Manifest, Returned, check_coverage
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import UNFINISHED, TableFolder
@@ -23,7 +24,7 @@ from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.sinks.complete_hours import completes_an_hour, reached_by
 from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.sink import Commit, Sink
-from kafkad.export.task import Task, check_coverage
+from kafkad.export.task import Task
 from kafkad.export.wanted import Wanted
 from kafkad.export.writing import WrittenFile, is_named_by_run
 
@@ -31,7 +32,7 @@ GROUP_PREFIX = "kafkad-export-"
 _KEPT = timedelta(days=36_500)
 """The group of an export that rests must not expire: `delete-exported` would wait for it no more."""
 
-RunTasks = Callable[[Sequence[Task]], Iterable[WrittenFile]]
+RunTasks = Callable[[Sequence[Task]], Iterable[Returned]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +145,16 @@ def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list
 def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> list[WrittenFile]:
     """The files of all tasks. Without all of them none is kept."""
     files: list[WrittenFile] = []
+    manifests: list[Manifest] = []
     try:
         with keep_open(_directories(prepared.tasks), prepared.plan.ranges) as kept:
-            for file in run_tasks([_with_kept(task, kept) for task in prepared.tasks]):
-                files.append(file)
-                told(file)
-        check_coverage(prepared.plan.ranges, files)
+            for returned in run_tasks([_with_kept(task, kept) for task in prepared.tasks]):
+                if isinstance(returned, Manifest):
+                    manifests.append(returned)
+                else:
+                    files.append(returned)
+                    told(returned)
+        check_coverage(prepared.plan.ranges, manifests, files)
     except BaseException:
         with suppress(OSError, ExportFailed):
             for folder in _folders(prepared.wanted):

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
+from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
@@ -33,7 +34,6 @@ from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task, run_task
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.wanted import Wanted
-from kafkad.export.writing import WrittenFile
 from tests.export.object_store import BUCKET, object_store, use
 from tests.export.reading.test_log_directories import checkpoint, partition
 
@@ -100,7 +100,7 @@ def _export(asked: Wanted) -> None:
     carry_out(prepared, sink, _run_tasks, lambda _file: None)
 
 
-def _run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
+def _run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
     for task in tasks:
         yield from run_task(task)
 

@@ -19,6 +19,7 @@ from kafkad.cli.exporting.request import NO_BROKER, wanted_of
 from kafkad.cli.exporting.rounds import repeat
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
+from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import Prepared, directories_of, prepare, topic_facts
@@ -33,7 +34,6 @@ from kafkad.export.task import Task
 from kafkad.export.verification import overlaps, read_offsets
 from kafkad.export.verification import verify as verify_table
 from kafkad.export.wanted import Wanted
-from kafkad.export.writing import WrittenFile
 
 
 def run(
@@ -281,7 +281,7 @@ def _engine(engine: str, wanted: Wanted) -> Iterator[_Engine]:
 
     with open_session(f"kafkad export {wanted.topic}") as session:
 
-        def run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
+        def run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
             return run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
 
         yield _Engine(replace(wanted, jobs=session.sparkContext.defaultParallelism), run_tasks)
