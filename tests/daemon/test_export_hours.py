@@ -2,28 +2,13 @@
 
 import json
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 
-from bench.brokers.daemon import Kafkad
-from tests.daemon.test_export import FORMATS, WITHIN_S, Lake
+from tests.daemon.lake import FORMATS, WITHIN_S, Lake
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
-    with Kafkad(tmp_path_factory.mktemp("broker"), {}) as running:
-        yield running
-
-
-@pytest.fixture
-def lake(broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    return Lake(broker, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
 
 
 def this_hour() -> datetime:
