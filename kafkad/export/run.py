@@ -49,6 +49,8 @@ class Summary:
     lost: tuple[OffsetRange, ...] = ()
     unparsed: int = 0
     """Values that could not be parsed, and batches that are damaged: they are among the dead letters, or null."""
+    complete_until: int | None = None
+    """Up to when the table is complete, in microseconds; None: no hour is known to be."""
 
 
 def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> Summary:
@@ -58,7 +60,8 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         if prepared.committed and prepared.has_broker:
             # The run that made the last commit may have been killed before it told the group.
             _show_progress(wanted, _of_this_run(prepared, prepared.committed))
-        return Summary(topic=wanted.topic, version=None, ends=prepared.committed)
+        until = prepared.state.complete_until if prepared.committed else None
+        return Summary(topic=wanted.topic, version=None, ends=prepared.committed, complete_until=until)
     began_s = time.monotonic()
     sink.check_store()
     files = _written(prepared, run_tasks, told)
@@ -69,16 +72,16 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         commit_behind_others(
             prepared.dead_letters.sink, prepared.dead_letters.state, of_letters, prepared.facts.partitions
         )
-    version, commit = commit_behind_others(sink, prepared.state, commit, prepared.facts.partitions)
+    done = commit_behind_others(sink, prepared.state, commit, prepared.facts.partitions)
     with after_commit():
         for folder in _folders(wanted):
             folder.remove_unfinished(prepared.run_id)
-    ends = {**prepared.committed, **commit.ends}
+    ends = {**prepared.committed, **done.commit.ends}
     if prepared.has_broker:
-        _show_progress(wanted, {**_of_this_run(prepared, ends), **commit.ends})
+        _show_progress(wanted, {**_of_this_run(prepared, ends), **done.commit.ends})
     return Summary(
         topic=wanted.topic,
-        version=version,
+        version=done.version,
         records=sum(file.rows for file in files),
         bytes=sum(file.size for file in files),
         files=len(files),
@@ -86,6 +89,7 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         ends=ends,
         lost=planned.lost,
         unparsed=sum(file.unparsed for file in files),
+        complete_until=done.complete_until,
     )
 
 

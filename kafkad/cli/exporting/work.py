@@ -14,7 +14,7 @@ import click
 
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.configuring import WrongConfiguration
-from kafkad.cli.exporting.printing import print_plan, print_summary, with_progress, write_metrics
+from kafkad.cli.exporting.printing import iso_hour, print_plan, print_summary, with_progress, write_metrics
 from kafkad.cli.exporting.request import NO_BROKER, wanted_of
 from kafkad.cli.exporting.rounds import repeat
 from kafkad.client.broker_client import BrokerClient
@@ -27,7 +27,6 @@ from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
 from kafkad.export.run import RunTasks, Summary, carry_out, remove_orphans
-from kafkad.export.sinks.complete_hours import hour_of
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
@@ -116,12 +115,11 @@ def _status(asked: Mapping[str, Any]) -> dict[str, Any]:
         }
         for each, bounds in sorted(facts.bounds.items())
     ]
-    until = state.complete_until
     return {
         "topic": wanted.topic,
         "out": wanted.out,
         "lag": sum(each["lag"] for each in rows),
-        "complete_until": None if until is None else hour_of(until).isoformat(),
+        "complete_until": iso_hour(state.complete_until),
         "partitions": rows,
     }
 
