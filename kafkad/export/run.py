@@ -129,21 +129,28 @@ def _folders(wanted: Wanted) -> list[TableFolder]:
     return [TableFolder(out) for out in outs]
 
 
-def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
-    """Delete files that are older and belong to no table: of runs that did not commit (they may be under way), or
-    replaced by others. Returns their paths.
+def orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
+    """Paths of files that are older and belong to no table: of runs that did not commit (they may be under way), or
+    replaced by others.
 
     What others write into the table is theirs, such as files that say which rows they have deleted.
     """
     kept = sink.kept(older_than_s)
-    removed = []
-    for name in folder.names(recursive=True):
-        if name in kept or not (name.startswith(f"{UNFINISHED}/") or is_named_by_run(name.rpartition("/")[2])):
-            continue
-        if folder.age_s(name) >= older_than_s:
-            folder.remove(name)
-            removed.append(name)
-    return removed
+    return [
+        name
+        for name in folder.names(recursive=True)
+        if name not in kept
+        and (name.startswith(f"{UNFINISHED}/") or is_named_by_run(name.rpartition("/")[2]))
+        and folder.age_s(name) >= older_than_s
+    ]
+
+
+def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
+    """Delete them. Returns their paths."""
+    found = orphans(folder, sink, older_than_s)
+    for name in found:
+        folder.remove(name)
+    return found
 
 
 def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> list[WrittenFile]:

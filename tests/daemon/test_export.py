@@ -98,9 +98,10 @@ def test_files_are_divided_by_the_hour(lake: Lake, table: str) -> None:
     assert found == {"date=1970-01-01/hour=00", "date=1970-01-01/hour=01", "date=1970-01-02/hour=00"}
 
 
+@FORMATS
 @pytest.mark.parametrize("partition_by", ["none", "hour"])
-def test_small_files_of_a_delta_table_are_merged(lake: Lake, partition_by: str) -> None:
-    options = ("--format", "delta")
+def test_small_files_of_a_table_are_merged(lake: Lake, partition_by: str, table: str) -> None:
+    options = ("--format", table)
     producer = Producer({"bootstrap.servers": lake.bootstrap})
     now_ms = time.time_ns() // 1_000_000
     for number in range(12):
@@ -110,12 +111,21 @@ def test_small_files_of_a_delta_table_are_merged(lake: Lake, partition_by: str) 
         lake.sent.append(b"%d" % number)
         if number % 4 == 3:
             lake.run("run", *options, "--partition-by", partition_by)
+    planned = json.loads(lake.run("maintain", *options, "--dry-run", "--json"))
+    assert "files would be merged into" in lake.run("maintain", *options, "--dry-run")
     before = json.loads(lake.run("maintain", *options, "--json"))
+    assert planned == {**before, "dry_run": True}
     files = len(lake.run("files", *options).splitlines())
     assert before["removed"] == [] and before["merged"] > before["into"] > 0
     assert files == (PARTITIONS if partition_by == "none" else 2 * PARTITIONS)
     assert values(lake.records(*options)) == sorted(lake.sent)
-    assert values(DeltaTable(str(lake.out)).to_pyarrow_table()) == sorted(lake.sent)
+    if table == "delta":
+        assert values(DeltaTable(str(lake.out)).to_pyarrow_table()) == sorted(lake.sent)
+    if table == "iceberg":
+        catalog = load_catalog("kafkad", type="sql", uri=f"sqlite:///{lake.out}/_catalog.db")
+        rows = catalog.load_table(f"kafkad.{lake.topic}").scan().to_arrow()
+        assert values(rows) == sorted(lake.sent)
+        assert partition_by == "none" or len(set(rows.column("hour").to_pylist())) == 2
     lake.run("verify", *options)
     lake.produce(10)
     lake.run("run", *options, "--partition-by", partition_by)

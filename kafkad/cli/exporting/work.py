@@ -26,7 +26,7 @@ from kafkad.export.preparation import Prepared, directories_of, prepare, topic_f
 from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
-from kafkad.export.run import RunTasks, Summary, carry_out, remove_orphans
+from kafkad.export.run import RunTasks, Summary, carry_out, orphans, remove_orphans
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
@@ -167,8 +167,10 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         sys.exit(1)
 
 
-def maintain(*, older_than: float, as_json: bool, target_file_size: int, compression: str, **asked: Any) -> None:
-    merging = Merging(target_file_size, compression)
+def maintain(
+    *, older_than: float, as_json: bool, dry_run: bool, target_file_size: int, compression: str, **asked: Any
+) -> None:
+    merging = Merging(target_file_size, compression, dry_run)
     removed = []
     merged = []
     with _failing():
@@ -177,15 +179,16 @@ def maintain(*, older_than: float, as_json: bool, target_file_size: int, compres
             (wanted.out, open_sink(wanted)),
             (folder_of_dead_letters(wanted.out), open_dead_letters(wanted)),
         ):
-            removed += remove_orphans(TableFolder(out), sink, older_than)
+            removed += (orphans if dry_run else remove_orphans)(TableFolder(out), sink, older_than)
             merged.append(sink.merge_small(merging))
     before, after = (sum(each) for each in zip(*merged, strict=True))
     if as_json:
-        click.echo(json.dumps({"removed": removed, "merged": before, "into": after}))
+        click.echo(json.dumps({"removed": removed, "merged": before, "into": after, "dry_run": dry_run}))
         return
-    click.echo(f"{len(removed)} files that belong to no table are removed")
+    will = "would be" if dry_run else "are"
+    click.echo(f"{len(removed)} files that belong to no table {will} removed")
     if before:
-        click.echo(f"{before} files are merged into {after}")
+        click.echo(f"{before} files {will} merged into {after}")
 
 
 def files(*, dead_letters: bool, **asked: Any) -> None:
