@@ -18,7 +18,7 @@ from kafkad.export.problems import DataLost, ExportFailed, not_answered
 from kafkad.export.ranges import OffsetRange, TopicFacts
 from kafkad.export.reading.log_directories import check_folders, facts_without_broker, topics_in
 from kafkad.export.reading.source import Source
-from kafkad.export.splitting import SMALLEST_BYTES, bytes_per_offset, divide, sizes_of
+from kafkad.export.reading.splitting import SMALLEST_BYTES, bytes_per_offset, divide, sizes_of
 from pyspark_kafkad.offsets import Partition
 
 _EARLIEST, _LATEST = -2, -1
@@ -228,9 +228,7 @@ def _bound(facts: Mapping[str, TopicFacts], row: Partition, which: int) -> int:
     return bounds.earliest if which == _EARLIEST else bounds.end
 
 
-def _checked(
-    row: Partition, start: int, end: int, facts: TopicFacts, options: ReadOptions
-) -> tuple[str, OffsetRange]:
+def _checked(row: Partition, start: int, end: int, facts: TopicFacts, options: ReadOptions) -> tuple[str, OffsetRange]:
     topic, partition = row
     bounds = facts.bounds[partition]
     if options.fails_on_loss and (start < bounds.earliest or end > bounds.end):

@@ -1,4 +1,4 @@
-"""One Spark session that reads a topic in several ways, and says what each has cost: `python -m bench.lake.job JSON`.
+"""One Spark session that reads a topic in several ways, and says what each has cost: `python -m bench.lake JSON`.
 
 Each way runs on a small topic first, then on the one that is measured. CPU is that of this process, of the virtual
 machine and of all workers, and apart from it that of the broker.
@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.host import cpu_of_tree
+from kafkad.export.coverage import Returned
 from kafkad.export.engines.local import run_here
 from kafkad.export.engines.spark import run_in_spark
 from kafkad.export.preparation import prepare
@@ -23,7 +24,6 @@ from kafkad.export.run import carry_out
 from kafkad.export.tables import open_sink
 from kafkad.export.task import Task
 from kafkad.export.wanted import Wanted
-from kafkad.export.writing import WrittenFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Job:
             jobs=asked.cores,
         )
 
-        def run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
+        def run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
             return run_here(tasks, asked.cores) if here else run_in_spark(self._spark, tasks, "bench")
 
         sink = open_sink(wanted)
@@ -151,7 +151,3 @@ def main() -> None:
         cost = job.measure(way)
         print(json.dumps([cost.way, cost.began, cost.seconds, cost.client_cpu, cost.broker_cpu]), flush=True)
     session.stop()
-
-
-if __name__ == "__main__":
-    main()

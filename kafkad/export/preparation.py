@@ -17,8 +17,8 @@ from kafkad.export.ranges import Bounds, OffsetRange, Plan, TopicFacts, plan
 from kafkad.export.reading.led_here import led_here
 from kafkad.export.reading.log_directories import check_folders, facts_without_broker
 from kafkad.export.reading.source import Source
+from kafkad.export.reading.splitting import bytes_per_offset, divide, sizes_of
 from kafkad.export.sinks.sink import Sink, TableState
-from kafkad.export.splitting import bytes_per_offset, divide, sizes_of
 from kafkad.export.tables import open_dead_letters
 from kafkad.export.task import Task
 from kafkad.export.values.format import DEAD_LETTERS

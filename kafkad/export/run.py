@@ -12,6 +12,7 @@ from datetime import timedelta
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
 from kafkad.client.groups import commit_offsets
+from kafkad.export.coverage import Manifest, Returned, check_coverage
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import UNFINISHED, TableFolder
@@ -23,7 +24,7 @@ from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.sinks.complete_hours import completes_an_hour, reached_by
 from kafkad.export.sinks.rebasing import commit_behind_others
 from kafkad.export.sinks.sink import Commit, Sink
-from kafkad.export.task import Task, check_coverage
+from kafkad.export.task import Task
 from kafkad.export.wanted import Wanted
 from kafkad.export.writing import WrittenFile, is_named_by_run
 
@@ -31,7 +32,7 @@ GROUP_PREFIX = "kafkad-export-"
 _KEPT = timedelta(days=36_500)
 """The group of an export that rests must not expire: `delete-exported` would wait for it no more."""
 
-RunTasks = Callable[[Sequence[Task]], Iterable[WrittenFile]]
+RunTasks = Callable[[Sequence[Task]], Iterable[Returned]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class Summary:
     lost: tuple[OffsetRange, ...] = ()
     unparsed: int = 0
     """Values that could not be parsed, and batches that are damaged: they are among the dead letters, or null."""
+    complete_until: int | None = None
+    """Up to when the table is complete, in microseconds; None: no hour is known to be."""
 
 
 def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> Summary:
@@ -57,7 +60,8 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         if prepared.committed and prepared.has_broker:
             # The run that made the last commit may have been killed before it told the group.
             _show_progress(wanted, _of_this_run(prepared, prepared.committed))
-        return Summary(topic=wanted.topic, version=None, ends=prepared.committed)
+        until = prepared.state.complete_until if prepared.committed else None
+        return Summary(topic=wanted.topic, version=None, ends=prepared.committed, complete_until=until)
     began_s = time.monotonic()
     sink.check_store()
     files = _written(prepared, run_tasks, told)
@@ -68,16 +72,16 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         commit_behind_others(
             prepared.dead_letters.sink, prepared.dead_letters.state, of_letters, prepared.facts.partitions
         )
-    version, commit = commit_behind_others(sink, prepared.state, commit, prepared.facts.partitions)
+    done = commit_behind_others(sink, prepared.state, commit, prepared.facts.partitions)
     with after_commit():
         for folder in _folders(wanted):
             folder.remove_unfinished(prepared.run_id)
-    ends = {**prepared.committed, **commit.ends}
+    ends = {**prepared.committed, **done.commit.ends}
     if prepared.has_broker:
-        _show_progress(wanted, {**_of_this_run(prepared, ends), **commit.ends})
+        _show_progress(wanted, {**_of_this_run(prepared, ends), **done.commit.ends})
     return Summary(
         topic=wanted.topic,
-        version=version,
+        version=done.version,
         records=sum(file.rows for file in files),
         bytes=sum(file.size for file in files),
         files=len(files),
@@ -85,6 +89,7 @@ def carry_out(prepared: Prepared, sink: Sink, run_tasks: RunTasks, told: Callabl
         ends=ends,
         lost=planned.lost,
         unparsed=sum(file.unparsed for file in files),
+        complete_until=done.complete_until,
     )
 
 
@@ -124,32 +129,43 @@ def _folders(wanted: Wanted) -> list[TableFolder]:
     return [TableFolder(out) for out in outs]
 
 
-def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
-    """Delete files that are older and belong to no table: of runs that did not commit (they may be under way), or
-    replaced by others. Returns their paths.
+def orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
+    """Paths of files that are older and belong to no table: of runs that did not commit (they may be under way), or
+    replaced by others.
 
     What others write into the table is theirs, such as files that say which rows they have deleted.
     """
     kept = sink.kept(older_than_s)
-    removed = []
-    for name in folder.names(recursive=True):
-        if name in kept or not (name.startswith(f"{UNFINISHED}/") or is_named_by_run(name.rpartition("/")[2])):
-            continue
-        if folder.age_s(name) >= older_than_s:
-            folder.remove(name)
-            removed.append(name)
-    return removed
+    return [
+        name
+        for name in folder.names(recursive=True)
+        if name not in kept
+        and (name.startswith(f"{UNFINISHED}/") or is_named_by_run(name.rpartition("/")[2]))
+        and folder.age_s(name) >= older_than_s
+    ]
+
+
+def remove_orphans(folder: TableFolder, sink: Sink, older_than_s: float) -> list[str]:
+    """Delete them. Returns their paths."""
+    found = orphans(folder, sink, older_than_s)
+    for name in found:
+        folder.remove(name)
+    return found
 
 
 def _written(prepared: Prepared, run_tasks: RunTasks, told: Callable[[WrittenFile], None]) -> list[WrittenFile]:
     """The files of all tasks. Without all of them none is kept."""
     files: list[WrittenFile] = []
+    manifests: list[Manifest] = []
     try:
         with keep_open(_directories(prepared.tasks), prepared.plan.ranges) as kept:
-            for file in run_tasks([_with_kept(task, kept) for task in prepared.tasks]):
-                files.append(file)
-                told(file)
-        check_coverage(prepared.plan.ranges, files)
+            for returned in run_tasks([_with_kept(task, kept) for task in prepared.tasks]):
+                if isinstance(returned, Manifest):
+                    manifests.append(returned)
+                else:
+                    files.append(returned)
+                    told(returned)
+        check_coverage(prepared.plan.ranges, manifests, files)
     except BaseException:
         with suppress(OSError, ExportFailed):
             for folder in _folders(prepared.wanted):

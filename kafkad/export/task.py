@@ -4,13 +4,13 @@ Values in, values out: engines send tasks to other processes and machines.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Self
 
 import pyarrow as pa
 
+from kafkad.export.coverage import Manifest, Returned
 from kafkad.export.dead_letters import folder_of_dead_letters, of_damaged
 from kafkad.export.latest import KEEP_ALL, latest_of
 from kafkad.export.problems import ExportFailed
@@ -20,7 +20,7 @@ from kafkad.export.reading.source import Source, read_pieces, read_range
 from kafkad.export.schema import DEAD_LETTERS
 from kafkad.export.values.batches import BatchParser
 from kafkad.export.values.format import ValueFormat
-from kafkad.export.writing import Layout, RangeWriter, WrittenFile
+from kafkad.export.writing import Layout, RangeWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ class Task:
         )
 
 
-def run_task(task: Task) -> Iterator[WrittenFile]:
-    """Each file as soon as it is complete. Raises `ExportFailed`."""
+def run_task(task: Task) -> Iterator[Returned]:
+    """Each file as soon as it is complete, and of each range that it is through. Raises `ExportFailed`."""
     parser = BatchParser(task.values, task.layout.schema) if task.values is not None else None
     for wanted in task.ranges:
         records, dead = RangeWriter(task.layout, wanted), RangeWriter(task.dead_letters, wanted)
@@ -73,6 +73,7 @@ def run_task(task: Task) -> Iterator[WrittenFile]:
                     yield from dead.write(parsed.dead_letters, parsed.dead_letters.num_rows)
             yield from records.close()
             yield from dead.close()
+            yield Manifest(wanted, records.files + dead.files, records.rows, dead.rows)
         except OSError as error:
             raise ExportFailed(f"{task.layout.out} can't be written: {error}") from error
         finally:
@@ -84,24 +85,3 @@ def _pieces(task: Task, wanted: OffsetRange) -> Iterator[pa.RecordBatch | Damage
     if task.keeps == KEEP_ALL:
         return read_pieces(task.source, wanted)
     return latest_of(read_range(task.source, wanted), drops_tombstones=task.drops_tombstones)
-
-
-def check_coverage(ranges: Sequence[OffsetRange], files: Sequence[WrittenFile]) -> None:
-    """No file has records outside the ranges that were planned, and no two files have the same ones. Raises
-    `ExportFailed`.
-    """
-    for file in files:
-        if not any(
-            each.partition == file.partition and each.start <= file.first_offset <= file.last_offset < each.end
-            for each in ranges
-        ):
-            raise ExportFailed(f"{file.path} has offsets that were not asked for")
-    # Dead letters, and each hour, have files of their own for the same range.
-    in_order = sorted(files, key=lambda each: (*_kind(each), each.first_offset))
-    for one, other in pairwise(in_order):
-        if _kind(one) == _kind(other) and other.first_offset <= one.last_offset:
-            raise ExportFailed(f"{one.path} and {other.path} have the same offsets")
-
-
-def _kind(file: WrittenFile) -> tuple[bool, int, str, str]:
-    return file.is_dead_letters, file.partition, file.date or "", file.hour or ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -55,10 +55,6 @@ class WrittenFile(NamedTuple):
     is_dead_letters: bool = False
     """It belongs to the table of dead letters."""
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        return cls(**json.loads(text))
-
     def to_json(self) -> str:
         return json.dumps(self._asdict())
 
@@ -96,9 +92,12 @@ class RangeWriter:
         self._wanted = wanted
         self._folder: TableFolder | None = None
         self._files: dict[tuple[str | None, str | None], _FileWriter] = {}
+        self.rows = self.files = 0
+        """So many rows were written to it, and so many files were returned."""
 
     def write(self, batch: pa.RecordBatch, unparsed: int = 0) -> Iterator[WrittenFile]:
         """Returns the files that are full."""
+        self.rows += batch.num_rows
         if batch.num_rows == 0:
             return
         if self._folder is None:
@@ -110,11 +109,13 @@ class RangeWriter:
             file.write(part, unparsed)
             unparsed = 0
             if file.is_full:
+                self.files += 1
                 yield file.close()
                 del self._files[date, hour]
 
     def close(self) -> Iterator[WrittenFile]:
         for key in list(self._files):
+            self.files += 1
             yield self._files[key].close()
             del self._files[key]
 

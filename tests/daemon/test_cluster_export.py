@@ -5,7 +5,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -43,19 +45,29 @@ class Machines:
             *("--bootstrap-server", self._cluster.brokers[broker].bootstrap, "--format", table, *options),
         ]
 
-    def run_on(self, brokers: tuple[int, ...], table: str, *options: str) -> dict[int, int]:
-        """At the same moment. Returns how many records each has brought."""
+    def run_on(self, brokers: tuple[int, ...], table: str, *options: str) -> dict[int, dict[str, Any]]:
+        """At the same moment. Returns what each has said."""
         running = {}
         for broker in brokers:
             here = ("--source", "files", "--log-dirs", str(self._cluster.brokers[broker].log_dir))
             command = self.command(broker, "run", table, "--partitions", "led", *here, *options, "--json")
             running[broker] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        brought = {}
+        rows = {}
         for broker, process in running.items():
             out, said = process.communicate(timeout=WITHIN_S)
             assert process.returncode == 0, (broker, said)
-            brought[broker] = int(json.loads(out)["records"])
-        return brought
+            rows[broker] = json.loads(out)
+        return rows
+
+    def brought_by(self, brokers: tuple[int, ...], table: str) -> dict[int, int]:
+        """How many records, at the same moment."""
+        return {broker: int(row["records"]) for broker, row in self.run_on(brokers, table).items()}
+
+    def complete_until(self, broker: int, table: str) -> str | None:
+        command = self.command(broker, "status", table, "--json")
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=WITHIN_S).stdout
+        until: str | None = json.loads(said)["complete_until"]
+        return until
 
     def run(self, broker: int, table: str, *options: str) -> None:
         command = self.command(broker, "run", table, *options)
@@ -78,16 +90,16 @@ def test_each_machine_exports_what_it_leads_into_one_table(cluster: Cluster, tmp
     cluster.wait_until(lambda: cluster.leaders(3, "t") == [1, 2, 3], "broker 3 knows the leaders")
     cluster.produce(2, range(300))
     for table in FORMATS:
-        assert machines.run_on((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
+        assert machines.brought_by((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
     cluster.produce(2, range(300, 600))
     for table in FORMATS:
-        assert machines.run_on((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
+        assert machines.brought_by((1, 2, 3), table) == {1: 100, 2: 100, 3: 100}
         assert machines.numbers(1, table) == list(range(600))
     cluster.brokers[1].kill()
     cluster.wait_until(lambda: cluster.leaders(3, "t") == [2, 2, 3], "others lead in its place")
     cluster.produce(2, range(600, 900))
     for table in FORMATS:
-        assert machines.run_on((2, 3), table) == {2: 200, 3: 100}
+        assert machines.brought_by((2, 3), table) == {2: 200, 3: 100}
         assert machines.numbers(2, table) == list(range(900))
         machines.verify(2, table)
 
@@ -108,3 +120,46 @@ def test_a_replica_that_is_behind_hides_no_record(cluster: Cluster, tmp_path: Pa
     assert producer.flush(WITHIN_S) == 0
     machines.run(2, "parquet", "--source", "files", "--log-dirs", behind)
     assert machines.numbers(2, "parquet") == list(range(600))
+
+
+@pytest.mark.timeout(600)
+def test_hours_are_complete_when_the_partitions_of_all_machines_have_gone_past_them(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    machines = Machines(cluster, tmp_path / "lake")
+    cluster.create(3, "t", {0: [1, 2], 1: [2, 1]})
+    cluster.wait_until(lambda: [cluster.leaders(each, "t") for each in (1, 2)] == [[1, 2]] * 2, "they know the leaders")
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+
+    def hour(ago: int) -> str:
+        return (now - timedelta(hours=ago)).isoformat()
+
+    def produce(partition: int, ago: int) -> None:
+        producer = Producer({"bootstrap.servers": cluster.brokers[1].bootstrap})
+        at = now - timedelta(hours=ago) + timedelta(minutes=30)
+        producer.produce("t", b"%d" % ago, partition=partition, timestamp=int(at.timestamp() * 1_000))
+        assert producer.flush(WITHIN_S) == 0
+
+    def exported(*brokers: int) -> set[str | None]:
+        """What the last of their commits says, and the table then."""
+        found = set()
+        for table in FORMATS:
+            rows = machines.run_on(brokers, table).values()
+            assert [row["records"] for row in rows] == [1] * len(brokers)
+            last = max(rows, key=lambda row: int(row["commit"]))
+            assert machines.complete_until(brokers[0], table) == last["complete_until"]
+            found.add(last["complete_until"])
+        return found
+
+    produce(0, 9)
+    # Broker 2 leads a partition of which the table knows nothing yet.
+    assert exported(1) == {None}
+    produce(1, 7)
+    assert exported(2) == {hour(9)}
+    produce(0, 2)
+    assert exported(1) == {hour(7)}
+    produce(0, 1)
+    produce(1, 3)
+    assert exported(1, 2) == {hour(3)}
+    produce(1, 1)
+    assert exported(2) == {hour(1)}

@@ -12,7 +12,6 @@ from random import Random
 from typing import IO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -25,87 +24,17 @@ from bench.brokers.processes import eventually
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.groups import commit_offsets, committed_offsets
 from kafkad.client.records import LATEST, offsets
+from tests.daemon.lake import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
 from tests.tools.small_disk import SmallDisk
 
-WITHIN_S = 120.0
-PARTITIONS = 3
 LARGE = {"max.message.bytes": "104857600", "segment.bytes": "209715200"}
 SOURCES = pytest.mark.parametrize("source", ["broker", "files"])
-FORMATS = pytest.mark.parametrize("table", ["parquet", "delta", "iceberg"])
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
-    settings = {"log.segment.bytes": "1048576", "num.partitions": str(PARTITIONS)}
-    with Kafkad(tmp_path_factory.mktemp("broker"), settings) as running:
-        yield running
-
-
-class Lake:
-    """A topic of its own and the folder of its table."""
-
-    def __init__(self, broker: Kafkad, folder: Path, topic: str) -> None:
-        self.bootstrap = f"127.0.0.1:{broker.port}"
-        self.topic = topic
-        self.out = folder / "table"
-        self.sent: list[bytes] = []
-        with BrokerClient(self.bootstrap) as client:
-            client.create_topic(topic, partitions=PARTITIONS, replication_factor=BROKER_DEFAULT, configs={})
-
-    def produce(self, count: int, **configs: str) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, **configs})
-        for _ in range(count):
-            value = b"%s-%d" % (self.topic.encode(), len(self.sent))
-            self.sent.append(value)
-            key = None if len(self.sent) % 5 == 0 else b"key %d" % (len(self.sent) % 100)
-            producer.produce(self.topic, key=key, value=value, headers=[("h", b"x")] if len(self.sent) % 3 == 0 else [])
-        assert producer.flush(WITHIN_S) == 0
-
-    def transactions(self, count: int) -> None:
-        """Every second one is aborted."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": f"id of {self.topic}"})
-        producer.init_transactions(WITHIN_S)
-        for number in range(count):
-            producer.begin_transaction()
-            values = [b"transaction %d-%d" % (number, each) for each in range(50)]
-            for value in values:
-                producer.produce(self.topic, value=value)
-            producer.flush(WITHIN_S)
-            if number % 2:
-                producer.abort_transaction(WITHIN_S)
-            else:
-                producer.commit_transaction(WITHIN_S)
-                self.sent += values
-
-    def command(self, verb: str, *options: str) -> list[str]:
-        return [
-            *(sys.executable, "-m", "kafkad", "export", verb, "--topic", self.topic, "--out", str(self.out)),
-            *("--bootstrap-server", self.bootstrap, *options),
-        ]
-
-    def run(self, verb: str, *options: str, code: int = 0) -> str:
-        done = subprocess.run(self.command(verb, *options), capture_output=True, text=True, timeout=WITHIN_S)
-        assert done.returncode == code, (done.stdout, done.stderr)
-        return done.stdout if code == 0 else done.stderr
-
-    def warning_of(self, verb: str, *options: str) -> str:
-        return subprocess.run(self.command(verb, *options), capture_output=True, text=True, check=True).stderr
-
-    def records(self, *options: str) -> pa.Table:
-        paths = self.run("files", *options).splitlines()
-        return pa.concat_tables([pq.ParquetFile(path).read() for path in paths])
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     with SmallDisk(tmp_path / "disk", 1 << 20) as disk:
         yield disk
-
-
-@pytest.fixture
-def lake(broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    name = "".join(each if each.isalnum() else "-" for each in request.node.name)
-    return Lake(broker, tmp_path, name)
 
 
 def values(table: pa.Table) -> list[bytes]:
@@ -169,9 +98,10 @@ def test_files_are_divided_by_the_hour(lake: Lake, table: str) -> None:
     assert found == {"date=1970-01-01/hour=00", "date=1970-01-01/hour=01", "date=1970-01-02/hour=00"}
 
 
+@FORMATS
 @pytest.mark.parametrize("partition_by", ["none", "hour"])
-def test_small_files_of_a_delta_table_are_merged(lake: Lake, partition_by: str) -> None:
-    options = ("--format", "delta")
+def test_small_files_of_a_table_are_merged(lake: Lake, partition_by: str, table: str) -> None:
+    options = ("--format", table)
     producer = Producer({"bootstrap.servers": lake.bootstrap})
     now_ms = time.time_ns() // 1_000_000
     for number in range(12):
@@ -181,12 +111,21 @@ def test_small_files_of_a_delta_table_are_merged(lake: Lake, partition_by: str) 
         lake.sent.append(b"%d" % number)
         if number % 4 == 3:
             lake.run("run", *options, "--partition-by", partition_by)
+    planned = json.loads(lake.run("maintain", *options, "--dry-run", "--json"))
+    assert "files would be merged into" in lake.run("maintain", *options, "--dry-run")
     before = json.loads(lake.run("maintain", *options, "--json"))
+    assert planned == {**before, "dry_run": True}
     files = len(lake.run("files", *options).splitlines())
     assert before["removed"] == [] and before["merged"] > before["into"] > 0
     assert files == (PARTITIONS if partition_by == "none" else 2 * PARTITIONS)
     assert values(lake.records(*options)) == sorted(lake.sent)
-    assert values(DeltaTable(str(lake.out)).to_pyarrow_table()) == sorted(lake.sent)
+    if table == "delta":
+        assert values(DeltaTable(str(lake.out)).to_pyarrow_table()) == sorted(lake.sent)
+    if table == "iceberg":
+        catalog = load_catalog("kafkad", type="sql", uri=f"sqlite:///{lake.out}/_catalog.db")
+        rows = catalog.load_table(f"kafkad.{lake.topic}").scan().to_arrow()
+        assert values(rows) == sorted(lake.sent)
+        assert partition_by == "none" or len(set(rows.column("hour").to_pylist())) == 2
     lake.run("verify", *options)
     lake.produce(10)
     lake.run("run", *options, "--partition-by", partition_by)
@@ -263,11 +202,6 @@ def test_the_status_of_several_tables_has_the_lag_of_each(lake: Lake, tmp_path: 
     assert json.loads(status("--conf-file", files[0], "--json").stdout) == json.loads(three.stdout)[0]
     wrong = status("--conf-file", *files)
     assert (wrong.returncode, one_line(wrong.stderr)) == (2, "kafkad: --conf-file and FILE exclude each other\n")
-
-
-def one_line(said: str) -> str:
-    assert said.count("\n") == 1 and said.startswith("kafkad: "), said
-    return said
 
 
 def test_records_that_retention_took_are_data_loss_once_the_table_has_begun(lake: Lake) -> None:
@@ -410,9 +344,9 @@ def test_what_can_not_be_exported_is_one_line(lake: Lake, options: Sequence[str]
     assert said in one_line(lake.run("run", *options, code=code))
 
 
-def test_a_damaged_batch_stops_the_export_with_its_place(broker: Kafkad, lake: Lake) -> None:
+def test_a_damaged_batch_stops_the_export_with_its_place(lake: Lake) -> None:
     lake.produce(50)
-    (log,) = [path for path in broker.log_dir.glob(f"{lake.topic}-*/*.log") if path.stat().st_size][:1]
+    (log,) = [path for path in lake.log_dir.glob(f"{lake.topic}-*/*.log") if path.stat().st_size][:1]
     with log.open("r+b") as file:
         file.seek(70)
         byte = file.read(1)

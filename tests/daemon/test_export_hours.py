@@ -2,28 +2,15 @@
 
 import json
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
 
-from bench.brokers.daemon import Kafkad
-from tests.daemon.test_export import FORMATS, WITHIN_S, Lake
+from tests.daemon.lake import FORMATS, WITHIN_S, Lake
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
-    with Kafkad(tmp_path_factory.mktemp("broker"), {}) as running:
-        yield running
-
-
-@pytest.fixture
-def lake(broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    return Lake(broker, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
 
 
 def this_hour() -> datetime:
@@ -38,39 +25,55 @@ def produce(lake: Lake, at: datetime, *partitions: int, **configs: str) -> None:
 
 
 def complete_until(lake: Lake, *options: str) -> datetime | None:
-    until = json.loads(lake.run("status", *options, "--json"))["complete_until"]
+    return until_of(lake.run("status", *options, "--json"))
+
+
+def until_of(said: str) -> datetime | None:
+    until = json.loads(said)["complete_until"]
     return None if until is None else datetime.fromisoformat(until)
 
 
 @FORMATS
 def test_an_hour_is_complete_when_all_partitions_have_gone_past_it(lake: Lake, table: str) -> None:
     options = ("--format", table)
-    run = (*options, "--partition-by", "hour")
+    run = (*options, "--partition-by", "hour", "--json")
     now = this_hour()
     produce(lake, now - 5 * HOUR, 0, 1)
-    lake.run("run", *run)
-    assert complete_until(lake, *options) == now - 5 * HOUR
+    assert until_of(lake.run("run", *run)) == complete_until(lake, *options) == now - 5 * HOUR
     # Partition 2 is empty as yet, and partition 1 stays behind.
     produce(lake, now - HOUR / 2, 0, 2)
     lake.run("run", *run)
     assert complete_until(lake, *options) == now - 5 * HOUR
     produce(lake, now - 2 * HOUR, 1)
-    lake.run("run", *run)
-    assert complete_until(lake, *options) == now - 2 * HOUR
+    for _ in range(2):
+        # Also of a run for which there is nothing to do.
+        assert until_of(lake.run("run", *run)) == complete_until(lake, *options) == now - 2 * HOUR
     said = lake.run("status", *options)
     assert said.endswith(f"\n{lake.topic}: complete up to {now - 2 * HOUR:%Y-%m-%d %H:%M} UTC\n")
 
 
-def test_a_partition_whose_records_the_table_lacks_holds_the_hours_back(lake: Lake) -> None:
+def test_a_partition_whose_records_the_table_lacks_holds_the_hours_back(lake: Lake, tmp_path: Path) -> None:
+    page = tmp_path / "export.prom"
+
+    def shown() -> list[float]:
+        """By the metrics of the run."""
+        families = text_string_to_metric_families(page.read_text())
+        return [
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == "kafkad_export_complete_until_timestamp_seconds"
+        ]
+
     now = this_hour()
     produce(lake, now - 3 * HOUR, 0)
     end = str(int((now - 2 * HOUR).timestamp() * 1_000))
     produce(lake, now - HOUR, 1)
-    lake.run("run", "--end", end)
-    assert complete_until(lake) is None
+    assert until_of(lake.run("run", "--end", end, "--json", "--metrics-file", str(page))) is None
+    assert complete_until(lake) is None and shown() == []
     assert lake.run("status").endswith(f"\n{lake.topic}: no hour is known to be complete\n")
-    lake.run("run")
-    assert complete_until(lake) == now - 3 * HOUR
+    lake.run("run", "--metrics-file", str(page))
+    assert complete_until(lake) == now - 3 * HOUR and shown() == [(now - 3 * HOUR).timestamp()]
 
 
 @FORMATS

@@ -4,7 +4,6 @@ import io
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -15,23 +14,11 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 
-from bench.brokers.daemon import Kafkad
-from tests.daemon.test_export import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
+from tests.daemon.lake import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
 from tests.export.values.registry_server import serving
 
 SCHEMA = {"properties": {"n": {"type": "integer"}}}
 WIDER = {"properties": {"n": {"type": "integer"}, "note": {"type": "string"}}}
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
-    with Kafkad(tmp_path_factory.mktemp("broker"), {"num.partitions": str(PARTITIONS)}) as running:
-        yield running
-
-
-@pytest.fixture
-def lake(broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    return Lake(broker, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
 
 
 def produce(lake: Lake, *values: bytes | None) -> None:
@@ -196,11 +183,11 @@ def test_a_table_of_the_latest_of_each_key(lake: Lake, table: str, tmp_path: Pat
     ],
 )
 def test_a_damaged_batch_is_among_the_dead_letters_with_its_bytes_if_so_wanted(
-    broker: Kafkad, lake: Lake, table: str, jobs: str, source: str
+    lake: Lake, table: str, jobs: str, source: str
 ) -> None:
     for number in range(9):
         produce(lake, *[b"%d" % number] * PARTITIONS * 10)
-    log = max(broker.log_dir.glob(f"{lake.topic}-*/*.log"), key=lambda path: path.stat().st_size)
+    log = max(lake.log_dir.glob(f"{lake.topic}-*/*.log"), key=lambda path: path.stat().st_size)
     content = bytearray(log.read_bytes())
     content[65] ^= 1
     log.write_bytes(content)
@@ -222,12 +209,12 @@ def test_a_damaged_batch_is_among_the_dead_letters_with_its_bytes_if_so_wanted(
 
 @pytest.mark.parametrize(("byte", "bits"), [(8, 0x10), (11, 0x10), (16, 1), (26, 1)])
 def test_where_nobody_can_tell_how_it_goes_on_through_a_broker_its_files_are_named(
-    broker: Kafkad, lake: Lake, byte: int, bits: int
+    lake: Lake, byte: int, bits: int
 ) -> None:
     """Length (too long and a little wrong), magic, last offset."""
     for number in range(9):
         produce(lake, *[b"%d" % number] * PARTITIONS * 10)
-    log = max(broker.log_dir.glob(f"{lake.topic}-*/*.log"), key=lambda path: path.stat().st_size)
+    log = max(lake.log_dir.glob(f"{lake.topic}-*/*.log"), key=lambda path: path.stat().st_size)
     content = bytearray(log.read_bytes())
     content[byte] ^= bits
     log.write_bytes(content)

@@ -3,29 +3,15 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 from pyiceberg.catalog import load_catalog
 
-from bench.brokers.daemon import Kafkad
-from tests.daemon.test_export import FORMATS, PARTITIONS, WITHIN_S, Lake, one_line
+from tests.daemon.lake import FORMATS, WITHIN_S, Lake, one_line
 
 COUNT = 300
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafkad]:
-    with Kafkad(tmp_path_factory.mktemp("broker"), {"num.partitions": str(PARTITIONS)}) as running:
-        yield running
-
-
-@pytest.fixture
-def lake(broker: Kafkad, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    return Lake(broker, tmp_path, "".join(each if each.isalnum() else "-" for each in request.node.name))
 
 
 def found(lake: Lake, *options: str) -> list[str]:

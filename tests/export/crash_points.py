@@ -1,6 +1,7 @@
 """An export that is killed at every line: `python -m tests.export.crash_points KIND FOLDER [STEP]`.
 
-KIND is that of the table; parquet-s3 is one in an object store, and parquet-latest one of the latest of each key.
+KIND is that of the table; parquet-s3 is one in an object store, and parquet-latest one of the latest of each key. With
+parquet-merged it is `kafkad export maintain` that is killed, and the table stays what it is.
 
 For each line (or each STEPth) of the code that asks the table, plans, writes files and commits, as far as it is ours or
 the catalog's: a process runs an export and kills itself there; another one looks at the table, which has to be as
@@ -23,28 +24,28 @@ import pyarrow.parquet as pq
 
 from kafkad.core.log.records.record import NewRecord, build_batch
 from kafkad.core.log.recovery.checkpoints import HIGH_WATERMARKS
+from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.latest import KEEP_ALL, KEEP_LATEST
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import prepare
-from kafkad.export.run import carry_out
-from kafkad.export.sinks.sink import Sink
+from kafkad.export.run import carry_out, remove_orphans
+from kafkad.export.sinks.sink import Merging, Sink
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task, run_task
 from kafkad.export.values.format import ValueFormat
 from kafkad.export.wanted import Wanted
-from kafkad.export.writing import WrittenFile
 from tests.export.object_store import BUCKET, object_store, use
 from tests.export.reading.test_log_directories import checkpoint, partition
 
-_FIRST, _SECOND = 6, 12
+_FIRST, _SECOND, _THIRD = 6, 12, 15
 _WATCHED = (
     *("/kafkad/export/preparation.py", "/kafkad/export/ranges.py"),
     *("/kafkad/export/task.py", "/kafkad/export/latest.py", "/kafkad/export/writing.py"),
     *("/kafkad/export/sinks/", "/kafkad/export/run.py", "/kafkad/export/places.py"),
     *("/kafkad/export/conditional_puts.py", "/pyiceberg/catalog/sql.py"),
 )
-IN_S3, LATEST = "-s3", "-latest"
+IN_S3, LATEST, MERGED = "-s3", "-latest", "-merged"
 _KEYS = 4
 _HOUR_MS = 3_600_000
 """Between a record and the next one."""
@@ -81,7 +82,7 @@ def wanted(kind: str, folder: Path, number: int) -> Wanted:
         bootstrap="",
         source="files",
         log_dirs=(str(folder / "log"),),
-        format=kind.removesuffix(IN_S3).removesuffix(LATEST),
+        format=kind.partition("-")[0],
         catalog=f"sqlite:///{folder}/catalog-{number}.db" if kind == f"iceberg{IN_S3}" else "",
         keeps=KEEP_LATEST if kind.endswith(LATEST) else KEEP_ALL,
         values=None if kind.endswith(LATEST) else ValueFormat(kind="json", schema=schema),
@@ -100,7 +101,15 @@ def _export(asked: Wanted) -> None:
     carry_out(prepared, sink, _run_tasks, lambda _file: None)
 
 
-def _run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
+def maintain(asked: Wanted, deadly: int | None) -> None:
+    if deadly is not None:
+        Points(deadly).watch()
+    for out, sink in ((asked.out, open_sink(asked)), (folder_of_dead_letters(asked.out), open_dead_letters(asked))):
+        remove_orphans(TableFolder(out), sink, 0)
+        sink.merge_small(Merging(asked.target_file_bytes, asked.compression))
+
+
+def _run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
     for task in tasks:
         yield from run_task(task)
 
@@ -169,11 +178,12 @@ def in_child(work: Callable[[], None]) -> bool:
 
 def walk(kind: str, folder: Path, step: int = 1) -> int:
     batches = [
-        build_batch([NewRecord(at * _HOUR_MS, key_of(at), value_of(at))], base_offset=at) for at in range(_SECOND)
+        build_batch([NewRecord(at * _HOUR_MS, key_of(at), value_of(at))], base_offset=at) for at in range(_THIRD)
     ]
     partition(folder / "log", "t-0", *batches)
+    survives = _survives_merged if kind.endswith(MERGED) else _survives
     point = 1
-    while not _survives(kind, folder, point):
+    while not survives(kind, folder, point):
         point += step
     return point // step
 
@@ -193,6 +203,40 @@ def _survives(kind: str, folder: Path, point: int) -> bool:
         survived = in_child(partial(export, asked, point)) and survived
         in_child(partial(repeat, before, after))
     return survived
+
+
+def _survives_merged(kind: str, folder: Path, point: int) -> bool:
+    """Whether neither of two commands, the second of which deletes what the first has replaced, has so many lines."""
+    asked = wanted(kind, folder, point)
+    survived = True
+
+    def export_up_to(end: int) -> None:
+        export(asked, None)
+        check(asked, (end,))
+
+    def go_on() -> None:
+        for _ in range(2):
+            maintain(asked, None)
+        check_files(asked)
+        check(asked, (_SECOND,))
+
+    for end in (_FIRST, _SECOND):
+        checkpoint(folder / "log", HIGH_WATERMARKS, p0=end)
+        in_child(partial(export_up_to, end))
+    for _ in range(2):
+        survived = in_child(partial(maintain, asked, point)) and survived
+        in_child(partial(check, asked, (_SECOND,)))
+    in_child(go_on)
+    checkpoint(folder / "log", HIGH_WATERMARKS, p0=_THIRD)
+    in_child(partial(export_up_to, _THIRD))
+    return survived
+
+
+def check_files(asked: Wanted) -> None:
+    """One is left of each table, and none of those that it has replaced."""
+    for out, sink in ((asked.out, open_sink(asked)), (folder_of_dead_letters(asked.out), open_dead_letters(asked))):
+        there = [name for name in TableFolder(out).names(recursive=True) if name.endswith(".parquet")]
+        assert [name for name in there if "_log/" not in name] == sink.files() and len(sink.files()) == 1
 
 
 def main(kind: str, folder: str, *step: str) -> None:

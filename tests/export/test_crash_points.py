@@ -22,6 +22,9 @@ _STEPS = {
     "iceberg": 59,
     "iceberg-s3": 97,
     "iceberg-latest": 61,
+    "parquet-merged": 71,
+    "delta-merged": 73,
+    "iceberg-merged": 131,
 }
 
 

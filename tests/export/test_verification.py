@@ -9,7 +9,7 @@ from kafkad.export.ranges import OffsetRange
 from kafkad.export.reading.source import Source
 from kafkad.export.task import Task, run_task
 from kafkad.export.verification import FileOffsets, Verified, WrongFile, overlaps, read_offsets, verify
-from kafkad.export.writing import Layout
+from kafkad.export.writing import Layout, WrittenFile
 from tests.export.reading.test_log_directories import partition, plain
 
 
@@ -21,7 +21,8 @@ def exported(tmp_path: Path) -> list[tuple[TableFolder, str]]:
         ranges=(OffsetRange(0, 0, 9),),
         layout=Layout(out=str(tmp_path / "table"), topic="t", run_id="20260101T000000-00000000"),
     )
-    return [(TableFolder(str(tmp_path / "table")), file.path) for file in run_task(task.as_attempt())]
+    files = [each for each in run_task(task.as_attempt()) if isinstance(each, WrittenFile)]
+    return [(TableFolder(str(tmp_path / "table")), file.path) for file in files]
 
 
 def verified(tmp_path: Path, *offsets: int, is_compacted: bool) -> Verified:

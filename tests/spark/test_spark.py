@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -20,7 +20,14 @@ from bench.brokers.daemon import Kafkad
 from bench.brokers.processes import eventually
 from kafkad.cli import main
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
+from kafkad.export.coverage import Returned
 from kafkad.export.engines.spark import run_in_spark
+from kafkad.export.preparation import prepare
+from kafkad.export.problems import ExportFailed
+from kafkad.export.run import carry_out
+from kafkad.export.tables import open_sink
+from kafkad.export.task import Task
+from kafkad.export.wanted import Wanted
 
 CHECKOUT = Path(__file__).parents[2]
 TOPIC = "orders"
@@ -206,3 +213,19 @@ def test_the_jobs_of_an_export_are_named_in_the_pages_of_spark(
 
 def test_a_run_that_has_nothing_to_read_is_no_job_of_spark(spark: SparkSession) -> None:
     assert list(run_in_spark(spark, [], "all of it was lost")) == []
+
+
+@pytest.mark.parametrize("table", ["parquet", "delta", "iceberg"])
+def test_a_run_of_which_spark_has_lost_an_answer_commits_nothing(
+    broker: Kafkad, spark: SparkSession, tmp_path: Path, table: str
+) -> None:
+    out = tmp_path / "table"
+    asked = Wanted(topic=TOPIC, out=str(out), name=TOPIC, bootstrap=broker.bootstrap, format=table)
+    sink = open_sink(asked)
+
+    def lose_the_last(tasks: Sequence[Task]) -> list[Returned]:
+        return list(run_in_spark(spark, tasks, "of which something is lost"))[:-1]
+
+    with pytest.raises(ExportFailed, match="the tasks have not returned what was planned"):
+        carry_out(prepare(asked, sink), sink, lose_the_last, lambda _file: None)
+    assert sink.state([0]).topic_id is None and not list(out.rglob("*.parquet"))

@@ -201,7 +201,15 @@ def verify(**asked: Any) -> None:
     _work().verify(**asked)
 
 
-@export.command(epilog="\b\nExample:\n  kafkad export maintain --topic orders --out /lake/orders --older-than 86400")
+_MAINTAIN = """
+\b
+Example:
+  kafkad export maintain --topic orders --out /lake/orders --older-than 86400
+  kafkad export maintain --topic orders --out /lake/orders --target-file-size 512MiB --dry-run
+"""
+
+
+@export.command(epilog=_MAINTAIN)
 @names_table
 @click.option(
     "--older-than",
@@ -212,9 +220,10 @@ def verify(**asked: Any) -> None:
     help="Delete only what was written or replaced before that: a run may be under way.",
 )
 @writes_files
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted and merged.")
 @json_option
 def maintain(**asked: Any) -> None:
-    """Delete files of runs which did not end and files that were replaced; then merge small files (delta)."""
+    """Delete files of runs which did not end and files that were replaced; then merge small files."""
     _work().maintain(**asked)
 
 

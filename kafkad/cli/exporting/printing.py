@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 from kafkad.export.preparation import Prepared
 from kafkad.export.problems import ExportFailed
 from kafkad.export.run import Summary
+from kafkad.export.sinks.complete_hours import hour_of
 from kafkad.export.wanted import Wanted
 from kafkad.export.writing import WrittenFile
 
@@ -73,6 +74,7 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
             "ends": {str(partition): end for partition, end in sorted(summary.ends.items())},
             "lost": [each._asdict() for each in summary.lost],
             "unparsed": summary.unparsed,
+            "complete_until": iso_hour(summary.complete_until),
         }
         click.echo(json.dumps(row))
     elif summary.version is None:
@@ -89,16 +91,27 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
             click.echo(f"{summary.unparsed} values or batches could not be read", err=True)
 
 
+def iso_hour(until: int | None) -> str | None:
+    """The hour up to which a table is complete; `until` is in microseconds."""
+    return None if until is None else hour_of(until).isoformat()
+
+
 def write_metrics(path: Path, wanted: Wanted, summary: Summary) -> None:
     """For the node exporter's textfile collector: replaced as a whole."""
     registry = CollectorRegistry()
-    for name, text, value in (
+    until = summary.complete_until
+    rows: list[tuple[str, str, float]] = [
         ("records", "Records of the last run.", summary.records),
         ("bytes", "Bytes of the files that it wrote.", summary.bytes),
         ("seconds", "How long it took.", summary.seconds),
         ("unparsed_values", "Values and damaged batches that could not be read.", summary.unparsed),
         ("lost_offsets", "What retention took before it was exported.", sum(e.end - e.start for e in summary.lost)),
-    ):
+    ]
+    if until is not None:
+        # Without one there is no number that would not mislead.
+        text = "Up to which hour the table is complete, in seconds since 1970."
+        rows.append(("complete_until_timestamp_seconds", text, hour_of(until).timestamp()))
+    for name, text, value in rows:
         gauge = Gauge(f"kafkad_export_{name}", text, ["name", "topic"], registry=registry)
         gauge.labels(wanted.name, wanted.topic).set(value)
     try:

@@ -14,26 +14,25 @@ import click
 
 from kafkad.cli.asking import CommandFailed
 from kafkad.cli.configuring import WrongConfiguration
-from kafkad.cli.exporting.printing import print_plan, print_summary, with_progress, write_metrics
+from kafkad.cli.exporting.printing import iso_hour, print_plan, print_summary, with_progress, write_metrics
 from kafkad.cli.exporting.request import NO_BROKER, wanted_of
 from kafkad.cli.exporting.rounds import repeat
 from kafkad.client.broker_client import BrokerClient
 from kafkad.client.connection import BrokerCallFailed
+from kafkad.export.coverage import Returned
 from kafkad.export.dead_letters import folder_of_dead_letters
 from kafkad.export.places import TableFolder
 from kafkad.export.preparation import Prepared, directories_of, prepare, topic_facts
 from kafkad.export.problems import ExportFailed, NotInstalled, StoreUnfit
 from kafkad.export.ranges import TopicFacts
 from kafkad.export.reading.source import Source
-from kafkad.export.run import RunTasks, Summary, carry_out, remove_orphans
-from kafkad.export.sinks.complete_hours import hour_of
+from kafkad.export.run import RunTasks, Summary, carry_out, orphans, remove_orphans
 from kafkad.export.sinks.sink import Merging, Sink, TableState
 from kafkad.export.tables import open_dead_letters, open_sink
 from kafkad.export.task import Task
 from kafkad.export.verification import overlaps, read_offsets
 from kafkad.export.verification import verify as verify_table
 from kafkad.export.wanted import Wanted
-from kafkad.export.writing import WrittenFile
 
 
 def run(
@@ -116,12 +115,11 @@ def _status(asked: Mapping[str, Any]) -> dict[str, Any]:
         }
         for each, bounds in sorted(facts.bounds.items())
     ]
-    until = state.complete_until
     return {
         "topic": wanted.topic,
         "out": wanted.out,
         "lag": sum(each["lag"] for each in rows),
-        "complete_until": None if until is None else hour_of(until).isoformat(),
+        "complete_until": iso_hour(state.complete_until),
         "partitions": rows,
     }
 
@@ -169,8 +167,10 @@ def verify(*, as_json: bool, **asked: Any) -> None:
         sys.exit(1)
 
 
-def maintain(*, older_than: float, as_json: bool, target_file_size: int, compression: str, **asked: Any) -> None:
-    merging = Merging(target_file_size, compression)
+def maintain(
+    *, older_than: float, as_json: bool, dry_run: bool, target_file_size: int, compression: str, **asked: Any
+) -> None:
+    merging = Merging(target_file_size, compression, dry_run)
     removed = []
     merged = []
     with _failing():
@@ -179,15 +179,16 @@ def maintain(*, older_than: float, as_json: bool, target_file_size: int, compres
             (wanted.out, open_sink(wanted)),
             (folder_of_dead_letters(wanted.out), open_dead_letters(wanted)),
         ):
-            removed += remove_orphans(TableFolder(out), sink, older_than)
+            removed += (orphans if dry_run else remove_orphans)(TableFolder(out), sink, older_than)
             merged.append(sink.merge_small(merging))
     before, after = (sum(each) for each in zip(*merged, strict=True))
     if as_json:
-        click.echo(json.dumps({"removed": removed, "merged": before, "into": after}))
+        click.echo(json.dumps({"removed": removed, "merged": before, "into": after, "dry_run": dry_run}))
         return
-    click.echo(f"{len(removed)} files that belong to no table are removed")
+    will = "would be" if dry_run else "are"
+    click.echo(f"{len(removed)} files that belong to no table {will} removed")
     if before:
-        click.echo(f"{before} files are merged into {after}")
+        click.echo(f"{before} files {will} merged into {after}")
 
 
 def files(*, dead_letters: bool, **asked: Any) -> None:
@@ -281,7 +282,7 @@ def _engine(engine: str, wanted: Wanted) -> Iterator[_Engine]:
 
     with open_session(f"kafkad export {wanted.topic}") as session:
 
-        def run_tasks(tasks: Sequence[Task]) -> Iterator[WrittenFile]:
+        def run_tasks(tasks: Sequence[Task]) -> Iterator[Returned]:
             return run_in_spark(session, tasks, f"kafkad export: {wanted.topic} to {wanted.out}")
 
         yield _Engine(replace(wanted, jobs=session.sparkContext.defaultParallelism), run_tasks)

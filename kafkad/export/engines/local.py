@@ -5,19 +5,21 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
+from kafkad.export.coverage import Returned
 from kafkad.export.problems import ExportFailed
 from kafkad.export.task import Task, run_task
-from kafkad.export.writing import WrittenFile
 
 
-def run_here(tasks: Sequence[Task], jobs: int) -> Iterator[WrittenFile]:
-    """The files of all tasks, as they are written, by `jobs` processes."""
+def run_here(tasks: Sequence[Task], jobs: int) -> Iterator[Returned]:
+    """What all tasks return, as it comes, by `jobs` processes."""
     if jobs <= 1 or len(tasks) <= 1:
         for task in tasks:
             yield from run_task(task)
         return
-    # Forked processes would have the threads' locks of pyarrow in whatever state they are.
-    context = multiprocessing.get_context("spawn")
+    # Forked from this process they would have the threads' locks of pyarrow in whatever state they are; from one that
+    # has only imported it they need not import it again, which takes each half a second.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([run_task.__module__])
     with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
         running = [pool.submit(_all_of, task) for task in tasks]
         try:
@@ -34,5 +36,5 @@ def run_here(tasks: Sequence[Task], jobs: int) -> Iterator[WrittenFile]:
             pool.shutdown(cancel_futures=True)
 
 
-def _all_of(task: Task) -> list[WrittenFile]:
+def _all_of(task: Task) -> list[Returned]:
     return list(run_task(task))

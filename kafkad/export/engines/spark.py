@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from kafkad.export import problems
+from kafkad.export.coverage import Returned, returned_from_json
 from kafkad.export.problems import BrokerAway, DataLost, ExportFailed, NotInstalled
 from kafkad.export.task import Task, run_task
-from kafkad.export.writing import WrittenFile
 
 try:
     from py4j.protocol import Py4JJavaError
@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise NotInstalled("spark", "pyspark") from error
 
-_TASK, _FILE = "task binary", "file string"
+_TASK, _RETURNED = "task binary", "returned string"
 _REASON = re.compile(r"(?:Caused by: |.* executor \S+\): )?([A-Za-z_][\w.$]*(?:Error|Exception): .+)")
 """The line of a stack trace that names what was raised, in Python or Java."""
 _OF_WORKERS = ("ModuleNotFoundError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
@@ -43,17 +43,17 @@ def open_session(name: str) -> Iterator[SparkSession]:
         session.stop()
 
 
-def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Iterator[WrittenFile]:
-    """The files of all tasks. A task that Spark repeats writes files of other names, and only one attempt counts."""
+def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Iterator[Returned]:
+    """What all tasks return. A task that Spark repeats writes files of other names, and only one attempt counts."""
     session.sparkContext.setJobDescription(name)
     if not tasks:
         return
-    rows = [(bytearray(pickle.dumps(task)),) for task in tasks]
-    frame = session.createDataFrame(rows, _TASK).repartition(len(rows))
+    packed = [(bytearray(pickle.dumps(task)),) for task in tasks]
+    frame = session.createDataFrame(packed, _TASK).repartition(len(packed))
     try:
         # An attempt that was repeated has returned nothing.
-        for row in frame.mapInArrow(_write, _FILE).collect():
-            yield WrittenFile.from_json(row.file)
+        for row in frame.mapInArrow(_write, _RETURNED).collect():
+            yield returned_from_json(row.returned)
     except (PySparkException, Py4JJavaError) as error:
         raise _failure(str(error)) from error
 
@@ -61,8 +61,8 @@ def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Ite
 def _write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for packed in batch.column(0).to_pylist():
-            written = [file.to_json() for file in run_task(pickle.loads(packed).as_attempt())]
-            yield pa.RecordBatch.from_arrays([pa.array(written, pa.string())], ["file"])
+            returned = [each.to_json() for each in run_task(pickle.loads(packed).as_attempt())]
+            yield pa.RecordBatch.from_arrays([pa.array(returned, pa.string())], ["returned"])
 
 
 def _failure(said: str) -> ExportFailed:

@@ -8,10 +8,10 @@ conflict.
 
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import ceil
 from typing import Any
 from uuid import UUID
@@ -163,24 +163,12 @@ class DeltaSink:
             if not groups or not _is_plain(table):
                 return Merged(0, 0)
             layout = self._layout(table, merging)
+        if merging.is_dry_run:
+            return Merged(sum(map(len, groups)), len(groups))
         self.check_store()
-        new: list[WrittenFile] = []
-        is_unused = True
-        try:
-            for group in groups:
-                new.append(merge(self._folder, layout, group))
-            # Whatever goes wrong in the commit, it may have been made: the next `maintain` knows.
-            is_unused = False
-            self._replace([file for group in groups for file in group], new, table)
-        except AnotherExport:
-            is_unused = True
-            raise
-        finally:
-            if is_unused:
-                remove(self._folder, new)
-        return Merged(sum(map(len, groups)), len(new))
+        return merge(self._folder, layout, groups, partial(self._replace, table))
 
-    def _replace(self, replaced: Sequence[KnownFile], new: Iterable[WrittenFile], table: DeltaTable) -> None:
+    def _replace(self, table: DeltaTable, replaced: Sequence[KnownFile], new: Iterable[WrittenFile]) -> None:
         """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
         content = _replacement(replaced, new)
         paths = {file.path for file in replaced}
@@ -217,9 +205,6 @@ class DeltaSink:
             topic=json.loads(table.metadata().configuration[_IDENTITY])["topic"],
             run_id=new_run_id(),
             schema=pa.schema([pa.field(field.name, plain(field.type)) for field in columns]),
-            partition_by=next(name for name, each in PARTITIONS.items() if each == dates),
-            # Each group is one file, however it compresses.
-            target_file_bytes=sys.maxsize,
             compression=merging.compression,
         )
 

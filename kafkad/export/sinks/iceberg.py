@@ -8,7 +8,10 @@ a race, with the same records once more: it is told not to.
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,11 +20,12 @@ from kafkad.export.latest import KEEP_ALL
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, NotInstalled, after_commit
 from kafkad.export.sinks.complete_hours import carried
+from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import changed_partitions, fitted, remove, rewrite
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
-from kafkad.export.values.columns import field_paths
-from kafkad.export.writing import PARTITIONS, WrittenFile
+from kafkad.export.values.columns import field_paths, plain
+from kafkad.export.writing import PARTITIONS, Layout, WrittenFile
 
 try:
     import pyarrow as pa
@@ -38,6 +42,8 @@ try:
     from pyiceberg.exceptions import ValidationException as ConflictError
     from pyiceberg.table import Table, Transaction
     from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+    from kafkad.export.sinks.iceberg_files import bounds, data_files, deleted_since, has_deleted_rows, replace_files
 except ImportError as error:
     raise NotInstalled("iceberg", "pyiceberg") from error
 
@@ -69,12 +75,9 @@ class IcebergSink:
         if table is None:
             check_strangers(self._folder, "iceberg")
             return TableState(None, None, None, {}, -1)
-        identity = table.properties.get(_IDENTITY)
-        if identity is None:
-            raise ExportFailed(f"{self._name} is an Iceberg table that no export has made")
-        known = json.loads(identity)
+        known = self._identity(table)
         offsets = {int(partition): end for partition, end in known["offsets"].items()}
-        columns = pa.schema([each for each in table.schema().as_arrow() if each.name not in self._partition_by])
+        columns = _columns(table, self._partition_by)
         version = table.metadata.current_snapshot_id
         of_topic = (known["cluster_id"], UUID(known["topic_id"]), known["topic"])
         reached = {int(partition): time for partition, time in known.get("reached", {}).items()}
@@ -123,17 +126,85 @@ class IcebergSink:
         table = self._load()
         if table is None:
             return []
-        try:
-            paths = [task.file.file_path for task in table.scan().plan_files()]
-        except _FAULTS as error:
-            raise ExportFailed(f"{self._folder.out} can't be read: {_reason(error)}") from error
-        return sorted(path.removeprefix("file://").removeprefix(f"{self._location}/") for path in paths)
+        with self._reading():
+            return sorted(self._path(task.file.file_path) for task in table.scan().plan_files())
 
     def kept(self, older_than_s: float) -> set[str]:
-        return set(self.files())
+        table = self._load()
+        if table is None:
+            return set()
+        with self._reading():
+            replaced = deleted_since(table, time.time_ns() // 1_000_000 - round(older_than_s * 1_000))
+            return {*self.files(), *map(self._path, replaced)}
 
     def merge_small(self, merging: Merging) -> Merged:
-        return Merged(0, 0)
+        table = self._load()
+        if table is None:
+            return Merged(0, 0)
+        topic = self._identity(table)["topic"]
+        with self._reading():
+            known = list(self._known_files(table))
+        groups = list(small_files(known, merging.target_file_bytes))
+        if not groups or merging.is_dry_run:
+            return Merged(sum(map(len, groups)), len(groups))
+        layout = Layout(
+            out=self._folder.out,
+            topic=topic,
+            run_id=new_run_id(),
+            schema=_columns(table, _dates(table)),
+            has_dates=True,
+            compression=merging.compression,
+        )
+        return merge(self._folder, layout, groups, partial(self._replace_files, table, layout.run_id))
+
+    def _known_files(self, table: Table) -> Iterator[KnownFile]:
+        """Those of which nothing else has to be minded."""
+        if has_deleted_rows(table) or _dates(table) not in PARTITIONS.values():
+            return
+        for file in data_files(table):
+            path, (first, last) = self._path(file.file_path), bounds(table, file, "partition")
+            if file.spec_id == table.spec().spec_id and first is not None and first == last:
+                yield KnownFile(path, file.file_size_in_bytes, first, *bounds(table, file, "offset"))
+
+    def _replace_files(
+        self, table: Table, run_id: str, replaced: Sequence[KnownFile], new: Sequence[WrittenFile]
+    ) -> None:
+        """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
+        paths = {file.path for file in replaced}
+        while True:
+            with self._reading():
+                known = {file.path for file in self._known_files(table)}
+                gone = [file for file in data_files(table) if self._path(file.file_path) in paths]
+            if not paths <= known:
+                raise AnotherExport(f"{self._folder.out}: somebody else has replaced its files meanwhile")
+            until = self._identity(table).get("complete_until")
+            details = json.dumps({"run": run_id, "completeUntil": until, "lost": []})
+            try:
+                replace_files(table, gone, [f"{self._location}/{file.path}" for file in new], {"kafkad": details})
+            except (CommitFailedException, ConflictError):
+                with self._reading():
+                    table = table.refresh()
+            except _FAULTS as error:
+                raise ExportFailed(f"{self._folder.out} could not be committed to: {_reason(error)}") from error
+            else:
+                return
+
+    def _path(self, full: str) -> str:
+        return full.removeprefix("file://").removeprefix(f"{self._location}/")
+
+    def _identity(self, table: Table) -> dict[str, Any]:
+        identity = table.properties.get(_IDENTITY)
+        if identity is None:
+            raise ExportFailed(f"{self._name} is an Iceberg table that no export has made")
+        found: dict[str, Any] = json.loads(identity)
+        return found
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except _FAULTS as error:
+            raise ExportFailed(f"{self._folder.out} can't be read: {_reason(error)}") from error
 
     def _load(self) -> Table | None:
         try:
@@ -179,6 +250,17 @@ class IcebergSink:
                 address = f"sqlite:///{file}"
             self._opened = _open_catalog(address)
         return self._opened
+
+
+def _columns(table: Table, dates: Sequence[str]) -> pa.Schema:
+    """But for those by which it is divided."""
+    fields = [field for field in table.schema().as_arrow() if field.name not in dates]
+    return pa.schema([pa.field(field.name, plain(field.type)) for field in fields])
+
+
+def _dates(table: Table) -> list[str]:
+    """The columns by whose values it is divided; another engine may have changed that."""
+    return [field.name if str(field.transform) == "identity" else "" for field in table.spec().fields]
 
 
 def make_namespace(catalog: Catalog, namespace: str) -> None:

@@ -1,23 +1,26 @@
-"""Small files of a table, merged into larger ones: which, and how they are written. Only the sink knows how files are
-replaced.
+"""Small files of a table, merged into larger ones: which, how they are written, and what becomes of them. Only the sink
+knows how files are replaced.
 
 Only files that runs have written are merged, and those of one partition, in the order of their offsets: what is known
 of their offsets holds for what becomes of them.
 """
 
 import os
+import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from kafkad.export.places import TableFolder
-from kafkad.export.problems import ExportFailed
+from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.sinks.rewriting import rows
-from kafkad.export.writing import Layout, RangeWriter, WrittenFile, is_named_by_run
+from kafkad.export.sinks.rewriting import remove, rows
+from kafkad.export.sinks.sink import Merged
+from kafkad.export.writing import PARTITIONS, Layout, RangeWriter, WrittenFile, is_named_by_run
 
 
 class KnownFile(NamedTuple):
@@ -33,6 +36,15 @@ class KnownFile(NamedTuple):
     def folders(self) -> str:
         """Those of its date and hour, or empty."""
         return self.path.rpartition("/")[0]
+
+    @property
+    def partition_by(self) -> str:
+        depth = len(self.folders.split("/")) if self.folders else 0
+        return next(name for name, folders in PARTITIONS.items() if len(folders) == depth)
+
+
+Replace = Callable[[Sequence[KnownFile], Sequence[WrittenFile]], None]
+"""The commit: these files go, and those come, if the former are all there still. Raises `AnotherExport`."""
 
 
 def small_files(files: Iterable[KnownFile], target_bytes: int) -> Iterator[list[KnownFile]]:
@@ -59,10 +71,29 @@ def _goes_on(group: Sequence[KnownFile], file: KnownFile, target_bytes: int) -> 
     )
 
 
-def merge(folder: TableFolder, layout: Layout, group: Sequence[KnownFile]) -> WrittenFile:
-    """The file with the rows of these. Raises `ExportFailed`."""
+def merge(folder: TableFolder, layout: Layout, groups: Sequence[Sequence[KnownFile]], replace_files: Replace) -> Merged:
+    """A file for each group, in one commit. Raises `ExportFailed`."""
+    new: list[WrittenFile] = []
+    is_unused = True
+    try:
+        for group in groups:
+            new.append(_merged(folder, layout, group))
+        # Whatever goes wrong in the commit, it may have been made: the next `maintain` knows.
+        is_unused = False
+        replace_files([file for group in groups for file in group], new)
+    except AnotherExport:
+        is_unused = True
+        raise
+    finally:
+        if is_unused:
+            remove(folder, new)
+    return Merged(sum(map(len, groups)), len(new))
+
+
+def _merged(folder: TableFolder, layout: Layout, group: Sequence[KnownFile]) -> WrittenFile:
+    """The file with the rows of these, however they compress."""
     wanted = OffsetRange(group[0].partition, group[0].first_offset, group[-1].last_offset + 1)
-    writer = RangeWriter(layout, wanted)
+    writer = RangeWriter(replace(layout, partition_by=group[0].partition_by, target_file_bytes=sys.maxsize), wanted)
     try:
         batches: Iterator[pa.RecordBatch] = rows(folder, [each.path for each in group], layout.schema)
         return [*(file for batch in batches for file in writer.write(batch)), *writer.close()][0]

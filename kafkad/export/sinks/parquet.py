@@ -1,15 +1,17 @@
 """A folder of Parquet files with a log of manifests: file N of `_kafkad_log` is commit N; the first to create it wins.
 
 Readers that want exactly what was committed take the paths from the manifests (`kafkad export files`); files that no
-manifest names are left over from a run that was killed. Of a table of the latest of each key a manifest names all
-files: each commit is a snapshot, and the newest one counts.
+manifest names are left over from a run that was killed. A manifest may also name files of earlier ones that it has
+replaced, when small files were merged. Of a table of the latest of each key a manifest names all files: each commit is
+a snapshot, and the newest one counts.
 """
 
 import base64
 import json
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
@@ -19,13 +21,15 @@ from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed, after_commit
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.complete_hours import carried
+from kafkad.export.sinks.merging import KnownFile, merge, new_run_id, small_files
 from kafkad.export.sinks.rewriting import changed_partitions, remove, rewrite, rows
 from kafkad.export.sinks.sink import Commit, Merged, Merging, TableState
 from kafkad.export.sinks.strangers import check_strangers
-from kafkad.export.writing import WrittenFile
+from kafkad.export.writing import Layout, WrittenFile
 
 LOG = "_kafkad_log"
-_FORMAT = 1
+_FORMAT, _FORMAT_OF_MERGES = 1, 2
+"""Who does not know the second one would read files that were replaced, and has to stop there."""
 
 
 class ParquetSink:
@@ -40,8 +44,7 @@ class ParquetSink:
         self._folder.check_store()
 
     def state(self, partitions: Iterable[int]) -> TableState:
-        names = self._folder.names(LOG)
-        versions = [name for name in names if name.endswith(".json") and not name.startswith(f"{LOG}/.")]
+        versions = self._names()
         if not versions:
             check_strangers(self._folder, "parquet")
             return TableState(None, None, None, {}, -1)
@@ -84,20 +87,73 @@ class ParquetSink:
         return version
 
     def files(self) -> list[str]:
-        names = [name for name in self._folder.names(LOG) if name.endswith(".json") and not name.startswith(f"{LOG}/.")]
+        return [each.path for each in _history(self._manifests()).files]
+
+    def kept(self, older_than_s: float) -> set[str]:
+        history = _history(self._manifests())
+        since_ms = time.time() * 1_000 - older_than_s * 1_000
+        return {each.path for each in history.files} | {
+            path for path, replaced_ms in history.replaced_ms.items() if replaced_ms > since_ms
+        }
+
+    def merge_small(self, merging: Merging) -> Merged:
+        manifests = self._manifests()
+        if not manifests:
+            return Merged(0, 0)
+        known = [
+            KnownFile(each.path, each.size, each.partition, each.first_offset, each.last_offset)
+            for each in _history(manifests).files
+        ]
+        groups = list(small_files(known, merging.target_file_bytes))
+        if not groups or merging.is_dry_run:
+            return Merged(sum(map(len, groups)), len(groups))
+        self.check_store()
+        layout = Layout(
+            out=self._folder.out,
+            topic=manifests[-1]["topic"],
+            run_id=new_run_id(),
+            schema=_columns(manifests[-1]),
+            compression=merging.compression,
+        )
+        return merge(self._folder, layout, groups, partial(self._replace, manifests, layout.run_id))
+
+    def _replace(
+        self, manifests: Sequence[Any], run_id: str, replaced: Sequence[KnownFile], new: Sequence[WrittenFile]
+    ) -> None:
+        """Behind whatever was committed meanwhile, if these files are all there still. Raises `AnotherExport`."""
+        paths = {file.path for file in replaced}
+        while True:
+            there = _history(manifests).files
+            if not paths <= {file.path for file in there}:
+                raise AnotherExport(f"{self._folder.out}: somebody else has replaced its files meanwhile")
+            last = manifests[-1]
+            stay = [file for file in there if file.path not in paths] if last.get("keeps") == KEEP_LATEST else []
+            content = {
+                **last,
+                "format": _FORMAT_OF_MERGES,
+                "commit": last["commit"] + 1,
+                "ranges": [],
+                "lost": [],
+                "files": [each._asdict() for each in (*stay, *new)],
+                "replaced": sorted(paths),
+                "run": run_id,
+                "time_ms": time.time_ns() // 1_000_000,
+            }
+            if self._folder.publish(_manifest(last["commit"] + 1), json.dumps(content).encode()):
+                return
+            manifests = self._manifests()
+
+    def _manifests(self) -> list[Any]:
+        """Of all commits, in their order. Raises `ExportFailed` if one is missing."""
+        names = self._names()
         for version, name in enumerate(names):
             if name != _manifest(version):
                 raise ExportFailed(f"{self._folder.out}/{_manifest(version)} is missing: a commit of the table")
-        manifests = [self._read(name) for name in names]
-        if manifests and manifests[-1].get("keeps") == KEEP_LATEST:
-            manifests = manifests[-1:]
-        return [each["path"] for manifest in manifests for each in manifest["files"]]
+        return [self._read(name) for name in names]
 
-    def kept(self, older_than_s: float) -> set[str]:
-        return set(self.files())
-
-    def merge_small(self, merging: Merging) -> Merged:
-        return Merged(0, 0)
+    def _names(self) -> list[str]:
+        names = self._folder.names(LOG)
+        return [name for name in names if name.endswith(".json") and not name.startswith(f"{LOG}/.")]
 
     def _replaced(self, state: TableState, commit: Commit) -> tuple[list[WrittenFile], list[WrittenFile]]:
         """The files of the table that stay, and those that are written for this commit."""
@@ -114,9 +170,33 @@ class ParquetSink:
             content = json.loads(self._folder.read(name))
         except ValueError as error:
             raise ExportFailed(f"{self._folder.out}/{name} is damaged: {error}") from error
-        if content.get("format") != _FORMAT:
+        if content.get("format") not in (_FORMAT, _FORMAT_OF_MERGES):
             raise ExportFailed(f"{self._folder.out}/{name} is of a newer kafkad")
         return content
+
+
+class _History(NamedTuple):
+    """The files of the table, and when others were replaced, in milliseconds since 1970."""
+
+    files: list[WrittenFile]
+    replaced_ms: dict[str, int]
+
+
+def _history(manifests: Iterable[Any]) -> _History:
+    files: list[WrittenFile] = []
+    replaced_ms: dict[str, int] = {}
+    for manifest in manifests:
+        new = [WrittenFile(**each) for each in manifest["files"]]
+        if manifest.get("keeps") == KEEP_LATEST:
+            replaced = {each.path for each in files} - {each.path for each in new}
+            files = new
+        else:
+            replaced = set(manifest.get("replaced", ()))
+            if replaced:
+                files = [each for each in files if each.path not in replaced]
+            files += new
+        replaced_ms |= dict.fromkeys(replaced, manifest["time_ms"])
+    return _History(files, replaced_ms)
 
 
 def _manifest(version: int) -> str:

@@ -6,9 +6,11 @@ another topic or other columns.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kafkad.export.problems import AnotherExport
 from kafkad.export.ranges import OffsetRange
+from kafkad.export.sinks.complete_hours import carried
 from kafkad.export.sinks.sink import Commit, Sink, TableState
 from kafkad.export.values.columns import field_paths
 
@@ -16,8 +18,16 @@ _MOST_ATTEMPTS = 100
 """Each that fails is one that another export has won."""
 
 
-def commit_behind_others(sink: Sink, seen: TableState, commit: Commit, partitions: Iterable[int]) -> tuple[int, Commit]:
-    """Returns the new version, and what was committed. `seen` is the table when the commit was planned.
+class Committed(NamedTuple):
+    """The new version of the table, what was committed, and up to when the table is complete with it."""
+
+    version: int
+    commit: Commit
+    complete_until: int | None
+
+
+def commit_behind_others(sink: Sink, seen: TableState, commit: Commit, partitions: Iterable[int]) -> Committed:
+    """`seen` is the table when the commit was planned.
 
     Raises `AnotherExport` if somebody else has committed the same partitions.
     """
@@ -25,7 +35,7 @@ def commit_behind_others(sink: Sink, seen: TableState, commit: Commit, partition
     attempts = 0
     while True:
         try:
-            return sink.commit(seen, commit), commit
+            return Committed(sink.commit(seen, commit), commit, carried(seen, commit)[1])
         except AnotherExport:
             attempts += 1
             now = sink.state(asked)
@@ -34,7 +44,7 @@ def commit_behind_others(sink: Sink, seen: TableState, commit: Commit, partition
                 raise
             seen, commit = now, rebased
             if not commit.ranges and not commit.lost:
-                return now.version, commit
+                return Committed(now.version, commit, now.complete_until)
 
 
 def rebase(commit: Commit, seen: TableState, now: TableState) -> Commit | None:

@@ -68,10 +68,12 @@ class Merging(NamedTuple):
 
     target_file_bytes: int
     compression: str
+    is_dry_run: bool = False
+    """Only say how many they are."""
 
 
 class Merged(NamedTuple):
-    """So many files were replaced by so many."""
+    """So many files were replaced by so many, or would be."""
 
     before: int
     after: int
@@ -101,6 +103,6 @@ class Sink(Protocol):
     def merge_small(self, merging: Merging) -> Merged:
         """Replace small files of the table by larger ones with the same rows, in one commit that changes nothing else.
 
-        Where tables of this kind can't do that it does nothing. Raises `AnotherExport` if somebody else has replaced
-        files meanwhile.
+        Where another engine has done to the table what such a commit would have to mind, it does nothing. Raises
+        `AnotherExport` if somebody else has replaced files meanwhile.
         """

@@ -56,7 +56,7 @@ def test_commits_of_different_partitions_all_succeed(
     # The first commit of a table says of all partitions where they begin.
     beginnings = [] if commits_before else [OffsetRange(1, 0, 0)], [] if commits_before else [OffsetRange(0, 0, 0)]
     here.commit(seen_here, of(out, 0, start, start + 7, *beginnings[0], keeps=keeps))
-    _, made = commit_behind_others(there, seen_there, of(out, 1, 0, 9, *beginnings[1], keeps=keeps), PARTITIONS)
+    made = commit_behind_others(there, seen_there, of(out, 1, 0, 9, *beginnings[1], keeps=keeps), PARTITIONS).commit
     assert made.ends == {1: 9}
     after, state = begun(make, out)
     assert state.offsets == {0: start + 7, 1: 9}

@@ -1,9 +1,7 @@
 """Tables: one commit has files and end offsets, and of two exports that race only one commits."""
 
-import errno
 import json
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +15,11 @@ from deltalake import DeltaTable
 from kafkad.export.places import TableFolder
 from kafkad.export.problems import AnotherExport, ExportFailed
 from kafkad.export.ranges import OffsetRange
-from kafkad.export.run import remove_orphans
 from kafkad.export.schema import RECORDS
 from kafkad.export.sinks.delta import DeltaSink
 from kafkad.export.sinks.iceberg import IcebergSink
 from kafkad.export.sinks.parquet import ParquetSink
-from kafkad.export.sinks.sink import Commit, Merging, Sink, TableState
+from kafkad.export.sinks.sink import Commit, Sink, TableState
 from kafkad.export.values.columns import VALUE
 from kafkad.export.writing import END_US, FIRST_US, WrittenFile
 
@@ -210,99 +207,3 @@ def test_columns_without_statistics_are_nothing_to_warn_of(tmp_path: Path, caplo
     pq.write_table(pq.ParquetFile(path).read(), path, write_statistics=["offset"])
     sink.commit(state, commit)
     assert caplog.records == []
-
-
-MERGING = Merging(256 << 20, "zstd")
-DELTA = MAKERS[1]
-
-
-def offsets_of(path: Path) -> list[int]:
-    found = [pq.ParquetFile(path / name).read(["offset"]).column(0).to_pylist() for name in DELTA(path).files()]
-    return sorted(offset for each in found for offset in each)
-
-
-def with_commits(path: Path, numbers: Iterable[int]) -> None:
-    for number in numbers:
-        sink, state = begun(DELTA, path)
-        sink.commit(state, named_by_a_run(path, number))
-
-
-def named_by_a_run(path: Path, number: int) -> Commit:
-    name = f"t-0-{number:020d}-{number:020d}-20261123T085929-a807edfe.parquet"
-    (file,) = commit_of(number, number + 1).files
-    path.mkdir(exist_ok=True)
-    commit = commit_of(number, number + 1)._replace(files=[file._replace(path=name)])
-    on_disk(path, commit)
-    return commit._replace(files=[file._replace(path=name, size=(path / name).stat().st_size)])
-
-
-def by_its_library(path: Path) -> None:
-    DeltaTable(str(path)).optimize.compact()
-
-
-def test_small_files_of_a_delta_table_are_merged_and_it_goes_as_far_as_before(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    assert DELTA(path).merge_small(MERGING) == (0, 0)
-    with_commits(path, range(4))
-    before = begun(DELTA, path)[1]
-    replaced = set(DELTA(path).files())
-    assert DELTA(path).merge_small(MERGING) == (4, 1)
-    sink, state = begun(DELTA, path)
-    assert state == before._replace(version=before.version + 1)
-    assert offsets_of(path) == [0, 1, 2, 3]
-    assert sink.merge_small(MERGING) == (0, 0)
-    (row,) = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True)).to_pylist()
-    assert (row["min.offset"], row["max.offset"], row["num_records"]) == (0, 3, 4)
-    assert "min.value" not in row
-    folder = TableFolder(str(path))
-    assert remove_orphans(folder, DELTA(path), 60) == []
-    assert set(remove_orphans(folder, DELTA(path), 0)) == replaced
-    assert offsets_of(path) == [0, 1, 2, 3]
-
-
-def test_a_run_that_commits_while_files_are_merged_is_in_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    with_commits(path, range(2))
-    merging, running = begun(DELTA, path)[0], begun(DELTA, path)
-    with_commits(path, [2])
-    assert merging.merge_small(MERGING) == (2, 1)
-    with pytest.raises(AnotherExport):
-        running[0].commit(running[1], named_by_a_run(path, 2))
-    running = begun(DELTA, path)
-    assert DELTA(path).merge_small(MERGING) == (2, 1)
-    running[0].commit(running[1], named_by_a_run(path, 3))
-    assert offsets_of(path) == [0, 1, 2, 3]
-    assert begun(DELTA, path)[1].offsets == {0: 4}
-
-
-@pytest.mark.parametrize("by_another", [lambda path: DELTA(path).merge_small(MERGING), by_its_library])
-def test_of_two_merges_of_files_that_race_one_commits(tmp_path: Path, by_another: Callable[[Path], object]) -> None:
-    path = tmp_path / "t"
-    with_commits(path, range(3))
-    ours = begun(DELTA, path)[0]
-    by_another(path)
-    there = set(path.glob("*.parquet"))
-    with pytest.raises(AnotherExport, match="has replaced its files meanwhile"):
-        ours.merge_small(MERGING)
-    assert offsets_of(path) == [0, 1, 2]
-    assert set(path.glob("*.parquet")) == there
-
-
-def test_a_merge_that_does_not_know_whether_it_committed_deletes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "t"
-    with_commits(path, range(3))
-    sync = os.fsync
-
-    def failing(descriptor: int) -> None:
-        sync(descriptor)
-        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("_delta_log"):
-            raise OSError(errno.EIO, "of the disk")
-
-    monkeypatch.setattr(os, "fsync", failing)
-    with pytest.raises(ExportFailed, match="of the disk"):
-        DELTA(path).merge_small(MERGING)
-    monkeypatch.undo()
-    assert offsets_of(path) == [0, 1, 2]
-    assert len(DELTA(path).files()) == 1, "it did commit"
