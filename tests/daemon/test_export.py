@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyiceberg.catalog import load_catalog
 
 from bench.brokers.daemon import Kafkad
-from bench.brokers.processes import eventually
+from bench.brokers.processes import eventually, is_alive, process_tree
 from kafkad.client.broker_client import BROKER_DEFAULT, BrokerClient
 from kafkad.client.groups import commit_offsets, committed_offsets
 from kafkad.client.records import LATEST, offsets
@@ -394,6 +394,17 @@ def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(lake: Lake) -> None
         assert running.communicate(timeout=WITHIN_S) == ("", "")
     assert running.returncode == 0
     assert [path for path in lake.out.rglob("*") if path.is_file()] == []
+
+
+def test_the_processes_of_a_run_that_was_killed_end(lake: Lake) -> None:
+    lake.produce(3_000)
+    running = started(lake, "--every", "1h", "--jobs", "2", "--max-bytes-per-sec", "1KiB", "--source", "files")
+    eventually(lambda: list(lake.out.rglob("*.parquet")) != [], within=WITHIN_S, what="a file is being written")
+    processes = process_tree(running.pid)
+    assert len(processes) > 2, processes
+    running.kill()
+    running.communicate(timeout=WITHIN_S)
+    eventually(lambda: not any(map(is_alive, processes)), within=WITHIN_S, what=f"these have ended: {processes}")
 
 
 def test_rounds_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
