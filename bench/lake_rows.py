@@ -122,7 +122,7 @@ def _measured(broker: RunningBroker, name: str, small: str, cores: int) -> list[
         }
         # All of it, the virtual machine and its workers too; the broker has what is left.
         pinned = ["taskset", "--cpu-list", ",".join(map(str, range(cores)))]
-        command = [*pinned, sys.executable, "-m", "bench.lake.job", json.dumps(asked)]
+        command = [*pinned, sys.executable, "-m", "bench.lake", json.dumps(asked)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment)
     if done.returncode:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic
 
 from bench.brokers.clusters import NUMBERS, RunningCluster
@@ -74,6 +74,17 @@ def described(bootstrap: str, name: str | None = None) -> ClusterMetadata:
     """What one of these brokers says. Raises KafkaException."""
     admin = _admin(bootstrap)
     return admin.list_topics(name, 10) if name is not None else admin.list_topics(timeout=10)
+
+
+def lead_again(cluster: RunningCluster, name: str, partition: int, leader: int) -> None:
+    """The partition is led by this broker, its first replica, which has been away."""
+    chosen = [TopicPartition(name, partition)]
+    admin = _admin(cluster.bootstrap)
+    admin.elect_leaders(ElectionType.PREFERRED, chosen).result(_TIMEOUT_S)
+    wait_until(
+        lambda: all(_leaders(each.bootstrap, name)[partition] == leader for each in cluster.brokers.values()),
+        f"{leader} leads again",
+    )
 
 
 def controller(cluster: RunningCluster) -> int:

@@ -1,4 +1,4 @@
-"""One Spark session that reads a topic in several ways, and says what each has cost: `python -m bench.lake.job JSON`.
+"""One Spark session that reads a topic in several ways, and says what each has cost: `python -m bench.lake JSON`.
 
 Each way runs on a small topic first, then on the one that is measured. CPU is that of this process, of the virtual
 machine and of all workers, and apart from it that of the broker.
@@ -151,7 +151,3 @@ def main() -> None:
         cost = job.measure(way)
         print(json.dumps([cost.way, cost.began, cost.seconds, cost.client_cpu, cost.broker_cpu]), flush=True)
     session.stop()
-
-
-if __name__ == "__main__":
-    main()

@@ -47,6 +47,10 @@ def config(topic: str, name: str, value: str) -> NewRecord:
     return metadata_value(4, b"\2" + compact(topic) + compact(name) + compact(value))
 
 
+BEGIN, END, ABORT = (metadata_value(kind, b"") for kind in (23, 24, 25))
+"""Of a metadata transaction (KIP-868)."""
+
+
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     """Two partitions of a topic that the metadata log knows, one of a topic that it does not know."""
@@ -200,12 +204,48 @@ def test_a_metadata_log_with_a_snapshot_is_read_from_there_on(log_dir: Path) -> 
     (metadata / f"{48:020d}.log").write_bytes(
         build_batch([config("sales", "retention.ms", str(at)) for at in (7, 8)], base_offset=48)
         + build_batch([config("sales", "retention.bytes", "9")], base_offset=50)
+        + build_batch([BEGIN, config("sales", "retention.bytes", "10"), ABORT], base_offset=51)
         # Torn, as after a kill.
-        + build_batch([config("sales", "segment.bytes", "9")], base_offset=51)[:-3]
+        + build_batch([config("sales", "segment.bytes", "9")], base_offset=54)[:-3]
     )
     topics = as_json(log_dir)
     assert topics["sales"]["configs"] == {"retention.bytes": "9", "retention.ms": "1"}
     assert topics["orders"]["source"] is None, "deleted before the snapshot was made"
+
+
+def test_records_of_metadata_transactions_count_when_they_have_ended(log_dir: Path) -> None:
+    metadata = log_dir / "__cluster_metadata-0"
+    with (metadata / LOG).open("ab") as file:
+        # What lies before the beginning, in the same batch, is of no transaction.
+        before = config("orders", "retention.bytes", "5")
+        file.write(build_batch([before, BEGIN, config("orders", "retention.ms", "6")], base_offset=5))
+        removed = metadata_value(9, ORDERS.bytes)
+        file.write(build_batch([removed, config("orders", "segment.ms", "7"), ABORT], base_offset=8))
+        file.write(build_batch([BEGIN, metadata_value(2, compact("sales") + SALES.bytes)], base_offset=11))
+    (metadata / f"{13:020d}.log").write_bytes(
+        build_batch([config("sales", "retention.ms", "8"), END, BEGIN], base_offset=13)
+        + build_batch([config("sales", "retention.ms", "9")], base_offset=16)
+    )
+    topics = as_json(log_dir)
+    assert topics["orders"]["configs"] == {"retention.bytes": "5", "retention.ms": "86400000"}
+    assert topics["sales"]["configs"] == {"retention.ms": "8"}
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([END], "TransactionEnded while no transaction is open"),
+        ([ABORT], "TransactionAborted while no transaction is open"),
+        ([BEGIN, BEGIN], "TransactionBegun while a transaction is open"),
+    ],
+)
+def test_metadata_transactions_that_can_not_be_are_refused(
+    log_dir: Path, records: list[NewRecord], said: str
+) -> None:
+    with (log_dir / "__cluster_metadata-0" / LOG).open("ab") as file:
+        file.write(build_batch(records, base_offset=5))
+    assert said in wrong("--yes", log_dir)
+    assert not (log_dir / FILE_NAME).exists()
 
 
 def wrong(*arguments: object) -> str:

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Self
 from uuid import UUID
 
-from kafkad.adapters.files.atomic_write import sync_directory, write_atomically
+from kafkad.adapters.files.atomic_write import sync_directory, write_atomically, write_whole
 from kafkad.adapters.files.storage_errors import storage_errors
 from kafkad.core.log.recovery.checkpoints import format_partition_metadata
 from kafkad.core.log.segments.layout import (
@@ -161,16 +161,10 @@ class LogDirectory:
 def write_partition_metadata(directory: Path | str, topic_id: UUID) -> None:
     """Whole, or not at all if the process dies: Apache Kafka takes the log directory of an empty one offline.
 
-    It is on disk from the first sync of the partition's names on (`SegmentFiles`).
+    It is on disk from the first sync of the partition's names on (`SegmentFiles`). Raises `StorageFailed` and
+    `NoSpaceLeft`.
     """
-    path = f"{directory}/{PARTITION_METADATA}"
-    aside = path + ".tmp"
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        os.write(descriptor, format_partition_metadata(topic_id).encode())
-    finally:
-        os.close(descriptor)
-    os.replace(aside, path)
+    write_whole(f"{directory}/{PARTITION_METADATA}", format_partition_metadata(topic_id).encode())
 
 
 def read_meta_properties(path: Path) -> MetaProperties | None:

@@ -1,7 +1,9 @@
 """What does the KRaft metadata log on a broker's disk say of topics? (`__cluster_metadata-0`)
 
-The newest snapshot that can be read, then the batches of the log after it. Each node of a KRaft cluster has this log;
-the last records of a node that was killed may not have been committed, as with its own restart.
+The newest snapshot that can be read, then the batches of the log after it. Records of a metadata transaction (KIP-868)
+count when it has ended: neither those of one that was aborted, nor of one that is open, which the next controller would
+abort. Each node of a KRaft cluster has this log; the last records of a node that was killed may not have been
+committed, as with its own restart.
 """
 
 import re
@@ -20,6 +22,9 @@ from kafkad.wire.records.metadata_records import (
     PartitionAdded,
     TopicAdded,
     TopicRemoved,
+    TransactionAborted,
+    TransactionBegun,
+    TransactionEnded,
     decode_metadata,
 )
 from kafkad.wire.records.record_schema import MalformedRecord
@@ -52,23 +57,44 @@ class _Replayed:
         self._names: dict[UUID, str] = {}
         self._partitions: dict[UUID, set[int]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
+        self._in_transaction: list[MetadataRecord] | None = None
+        """The records of the one that is open. It may go on in the next segment of the log."""
 
     def apply(self, records: Iterable[MetadataRecord]) -> None:
+        """Raises MalformedRecord where Apache Kafka's controllers would end."""
         for record in records:
-            match record:
-                case TopicAdded(name, topic_id):
-                    self._names[topic_id] = name
-                case PartitionAdded(partition_id, topic_id):
-                    self._partitions.setdefault(topic_id, set()).add(partition_id)
-                case TopicRemoved(topic_id):
-                    name = self._names.pop(topic_id, "")
-                    self._partitions.pop(topic_id, None)
-                    self._configs.pop((ResourceType.TOPIC, name), None)
-                case ConfigChanged(resource_type, resource_name, key, value):
-                    configs = self._configs.setdefault((resource_type, resource_name), {})
-                    configs.pop(key, None)
-                    if value is not None:
-                        configs[key] = value
+            match record, self._in_transaction:
+                case TransactionBegun(), None:
+                    self._in_transaction = []
+                case TransactionEnded(), list(held):
+                    self._in_transaction = None
+                    for each in held:
+                        self._count(each)
+                case TransactionAborted(), list():
+                    self._in_transaction = None
+                case TransactionBegun() | TransactionEnded() | TransactionAborted(), held:
+                    state = "no" if held is None else "a"
+                    raise MalformedRecord(f"{type(record).__name__} while {state} transaction is open")
+                case _, None:
+                    self._count(record)
+                case _, list(held):
+                    held.append(record)
+
+    def _count(self, record: MetadataRecord) -> None:
+        match record:
+            case TopicAdded(name, topic_id):
+                self._names[topic_id] = name
+            case PartitionAdded(partition_id, topic_id):
+                self._partitions.setdefault(topic_id, set()).add(partition_id)
+            case TopicRemoved(topic_id):
+                name = self._names.pop(topic_id, "")
+                self._partitions.pop(topic_id, None)
+                self._configs.pop((ResourceType.TOPIC, name), None)
+            case ConfigChanged(resource_type, resource_name, key, value):
+                configs = self._configs.setdefault((resource_type, resource_name), {})
+                configs.pop(key, None)
+                if value is not None:
+                    configs[key] = value
 
     def cluster(self, source: str) -> ForeignCluster:
         topics = {

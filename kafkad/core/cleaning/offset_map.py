@@ -13,10 +13,13 @@ from xxhash import xxh3_128_digest
 from kafkad.core.columns.arrays import Flags, Numbers, Unsigned
 
 ENTRY_BYTES = 24
+_ENTRY = np.dtype(("V", ENTRY_BYTES))
 NOT_FOUND = -1
 _NEXT = 2
 """The column of the offset that follows the latest record."""
 
+_FEW_SIZES = 8
+"""Keys of so many sizes are gathered one size after the other."""
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
@@ -30,10 +33,28 @@ class KeyHashes(NamedTuple):
 
 def hash_keys(data: bytes, at: Numbers, size: Numbers, seed: int) -> KeyHashes:
     """The hashes of the keys that lie at these places."""
-    keys = zip(at.tolist(), (at + size).tolist(), strict=True)
-    digests = b"".join([xxh3_128_digest(data[start:end], seed) for start, end in keys])
-    columns = np.frombuffer(digests, np.uint64).reshape(-1, 2)
-    return KeyHashes(columns[:, 0].copy(), columns[:, 1].copy())
+    sizes = np.unique(size)
+    if sizes.size > _FEW_SIZES or not sizes.all():
+        places = zip(at.tolist(), (at + size).tolist(), strict=True)
+        columns = _hashed([data[start:end] for start, end in places], seed)
+        return KeyHashes(columns[:, 0].copy(), columns[:, 1].copy())
+    hashes = KeyHashes(np.empty(at.size, np.uint64), np.empty(at.size, np.uint64))
+    for each in sizes.tolist():
+        rows = np.flatnonzero(size == each)
+        columns = _hashed(_keys_of_size(data, at[rows], each), seed)
+        hashes.first[rows], hashes.second[rows] = columns[:, 0], columns[:, 1]
+    return hashes
+
+
+def _keys_of_size(data: bytes, at: Numbers, size: int) -> list[bytes]:
+    """As `data[start : start + size]` for each, in half the time."""
+    every = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), size)
+    return every[at].view(f"V{size}").reshape(-1).tolist()
+
+
+def _hashed(keys: list[bytes], seed: int) -> Unsigned:
+    digests = b"".join([xxh3_128_digest(key, seed) for key in keys])
+    return np.frombuffer(digests, np.uint64).reshape(-1, 2)
 
 
 class OffsetMap:
@@ -59,29 +80,42 @@ class OffsetMap:
         superseded = [np.zeros(0, np.uint64)]
         while slot.size:
             found = self._entries.take(slot, axis=0)
-            is_empty = found[:, _NEXT] == 0
-            mine = _same_key(found, entries) & ~is_empty
-            superseded.append(found[mine, _NEXT])
-            empty = np.flatnonzero(is_empty)
+            is_left = found[:, _NEXT] != 0
+            known = np.flatnonzero(is_left & _same_key(found, entries))
+            if known.size:
+                superseded.append(found[known, _NEXT])
+                superseded.append(self._renew(slot[known], entries[known, _NEXT]))
+            empty = np.flatnonzero(~is_left)
+            is_left[known] = False
             if empty.size:
-                mine[empty] = self._claim(slot[empty], entries[empty])
-            # Rows are in the order of their offsets, and of several for one slot numpy keeps the last.
-            rows = np.flatnonzero(mine)
-            following = entries[rows, _NEXT]
-            self._entries[slot[rows], _NEXT] = following
-            superseded.append(following[self._entries[slot[rows], _NEXT] != following])
-            left = np.flatnonzero(~mine)
+                others, late = self._claim(slot[empty], entries[empty])
+                is_left[empty[others]] = True
+                superseded.append(late)
+            left = np.flatnonzero(is_left)
             entries, step = entries[left], step[left]
             slot = self._advanced(slot[left], step)
         return np.concatenate(superseded).astype(np.int64) - 1
 
-    def _claim(self, slot: Numbers, entries: Unsigned) -> Flags:
-        """Empty slots get a key. Several rows may want the same one: the last gets it. Returns whose key is there."""
-        self._entries[slot] = entries
+    def _renew(self, slot: Numbers, following: Unsigned) -> Unsigned:
+        """Keys get a later offset. Rows are in the order of their offsets, and of several for one slot numpy keeps the
+        last; returns the offsets of the others."""
+        self._entries[slot, _NEXT] = following
+        late: Unsigned = following[self._entries[slot, _NEXT] != following]
+        return late
+
+    def _claim(self, slot: Numbers, entries: Unsigned) -> tuple[Numbers, Unsigned]:
+        """Empty slots get a key. Several rows may want the same one: the last gets it.
+
+        Returns the rows whose key is not there, and the offsets of those whose key is there with a later one.
+        """
+        # As pieces of 24 bytes: number by number it takes two and a half times as long.
+        self._entries.view(_ENTRY)[slot, 0] = entries.view(_ENTRY)[:, 0]
         there = self._entries.take(slot, axis=0)
-        self.entries += int(np.count_nonzero(there[:, _NEXT] == entries[:, _NEXT]))
+        others = np.flatnonzero(there[:, _NEXT] != entries[:, _NEXT])
+        self.entries += slot.size - others.size
         assert self.entries < self.slots, f"{self.entries} keys in {self.slots} slots"
-        return _same_key(there, entries)
+        is_mine = _same_key(there[others], entries[others])
+        return others[~is_mine], entries[others[is_mine], _NEXT]
 
     def count_new(self, keys: KeyHashes) -> int:
         """How many different ones of `keys` are not in the table."""

@@ -32,6 +32,8 @@ class RecordFilter(Protocol):
 
 _FLAGS_SHARE = 8
 """The flags of dirty records take at most the map's memory divided by this, beside it."""
+_QUICK_LOAD = 0.6
+"""A table that may take more memory than it needs is filled no further: with 0.9 a key takes a third more time."""
 LOAD_FACTORS = (0.1, 0.99)
 """The least and the largest share of a map's slots that may be used: a full table is slow, an empty one useless."""
 
@@ -46,7 +48,8 @@ class LatestOfEachKey:
         self._load_factor = max(least, min(largest, load_factor))
         self._seed = seed
         most = max(most_bytes // ENTRY_BYTES, 1)
-        self._map = OffsetMap(min(prime_up_to(most), self._slots_for(min(most_keys, most))))
+        slots = prime_from(int(min(most_keys, most) / min(self._load_factor, _QUICK_LOAD)) + 2)
+        self._map = OffsetMap(min(prime_up_to(most), slots))
         self._first_dirty = 0
         # One byte for each record of the dirty part, whose key then need not be looked up; untouched parts take none.
         self._is_superseded = np.zeros(min(most_keys, most_bytes // _FLAGS_SHARE), np.bool_)

@@ -82,35 +82,42 @@ def _emptied(header: BatchHeader) -> tuple[bytes, BatchHeader]:
 
 
 class _Runs:
-    """The records that stay, as runs of bytes."""
+    """The records that stay, as runs of bytes, batch by batch."""
 
     def __init__(self, records: RecordColumns, retained: Flags) -> None:
         self._records = records
-        self._retained = retained
+        self._rows = rows = np.flatnonzero(retained)
+        batches = np.arange(records.first_batch, records.end_batch + 1)
+        batch = records.batch[rows]
+        self._first_row = np.searchsorted(batch, batches).tolist()
+        """The first of each batch in the rows that stay, and at last their number."""
+        is_first = np.ones(rows.size, np.bool_)
+        is_first[1:] = (np.diff(rows) > 1) | (np.diff(batch) > 0)
+        firsts = np.flatnonzero(is_first)
+        self._starts = records.start[rows[firsts]].tolist()
+        self._ends = records.end[rows[np.append(firsts[1:], rows.size) - 1]].tolist() if rows.size else []
+        self._first_run = np.searchsorted(batch[firsts], batches).tolist()
+        self._view = memoryview(records.data)
 
     def rewritten(self, header: BatchHeader, number: int, horizon_ms: int | None) -> tuple[bytes, BatchHeader]:
         """Batch `number` of the columns with the records that stay."""
-        records = self._records
-        first, end = int(records.first_row[number]), int(records.first_row[number + 1])
-        rows = first + np.flatnonzero(self._retained[first:end])
-        changes = {"records_count": rows.size}
+        first, end = self._first_row[number], self._first_row[number + 1]
+        rows = self._rows[first:end]
+        changes = {"records_count": end - first}
         if not header.attributes & LOG_APPEND_TIME_FLAG:
-            changes["max_timestamp"] = int(records.timestamp[rows].max())
+            changes["max_timestamp"] = int(self._records.timestamp[rows].max())
         if horizon_ms is None:
-            body = self._bytes_of(rows)
+            body = self._bytes_of(number)
         else:
             changes |= {"attributes": header.attributes | DELETE_HORIZON_FLAG, "base_timestamp": horizon_ms}
             body = self._with_base(rows, horizon_ms)
         changed = header._replace(**changes)
         return seal_batch(changed, compress(header.codec_bits, body)), changed
 
-    def _bytes_of(self, rows: Numbers) -> bytes:
-        breaks = np.flatnonzero(np.diff(rows) > 1)
-        firsts = np.concatenate((rows[:1], rows[breaks + 1]))
-        lasts = np.concatenate((rows[breaks], rows[-1:]))
-        starts, ends = self._records.start[firsts].tolist(), self._records.end[lasts].tolist()
-        view = memoryview(self._records.data)
-        return b"".join([view[start:end] for start, end in zip(starts, ends, strict=True)])
+    def _bytes_of(self, number: int) -> bytes:
+        some = slice(self._first_run[number], self._first_run[number + 1])
+        view = self._view
+        return b"".join([view[start:end] for start, end in zip(self._starts[some], self._ends[some], strict=True)])
 
     def _with_base(self, rows: Numbers, base_timestamp: int) -> bytes:
         records = self._records

@@ -27,6 +27,13 @@ class ProtocolVersions(NamedTuple):
     alter_partition: int
     verifies: bool
 
+    @property
+    def names_broker_epochs(self) -> bool:
+        """Whether followers say in which life of their broker they fetch, and leaders whose fetches they have counted
+        (KIP-903).
+        """
+        return self.fetch >= 15 and self.alter_partition >= 3
+
 
 def level_of(setting: str) -> str | None:
     """The level that a setting means: 3.5 and 3.5.1 mean the last one of 3.5. None: there is none."""

@@ -105,6 +105,16 @@ class Electorate:
             return None
         return _led_by(state, leader, known or self._of_electable(partition, state.isr))
 
+    def state_after_return(self, state: PartitionState, returned: frozenset[int]) -> PartitionState | None:
+        """The state when brokers that have replicas which are not in sync are in another life; None: it stays.
+
+        The leader may count what a former life has fetched, or have asked for it as in sync: both are of the former
+        leader epoch. A partition without leader has nobody who counts.
+        """
+        if state.leader == NO_LEADER or not returned.difference(state.isr):
+            return None
+        return _led_by(state, state.leader, state.isr)
+
     def state_after_leaving(
         self, partition: TopicPartition, assignment: Assignment, state: PartitionState
     ) -> PartitionState | None:

@@ -18,6 +18,8 @@ class ControllerSettings:
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
     """For topics that don't say it themselves."""
+    names_broker_epochs: bool = True
+    """Whether followers and leaders say in which life of a broker records were fetched (KIP-903)."""
     internal_topics: Mapping[str, NewTopic] = field(default_factory=dict)
     """The request with which an internal topic is created when it is first needed."""
 

@@ -70,6 +70,8 @@ class Hosting:
         self._has_offline_directory = has_offline_directory
         self._condemned: set[str] = set()
         """Topics that are being deleted: they go when their last replica here has gone."""
+        self.unremoved: set[TopicPartition] = set()
+        """Replicas that were to be deleted here, and whose directories can't be renamed."""
         self._former_roles = FormerRoles()
         self._unheeded = UnheededStates()
         self._outbox: list[deltas.MetadataDelta] = []
@@ -188,6 +190,8 @@ class Hosting:
         """
         partition = TopicPartition(topic.topic_name, state.partition_index)
         is_offline = self._has_offline_directory and not state.is_new
+        if partition in self.unremoved:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the directory of {partition} is still that of before")
         if not (self._placement.has_slots(1) if is_offline else self._placement.has_room(1)):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is no room for {partition}")
         return self._placement.take_in(NO_LOG_DIR) if is_offline else self._placement.take(1, [partition])[0]
@@ -249,7 +253,8 @@ class Hosting:
     ) -> ErrorCode:
         known = changes.row(name, state.partition_index)
         if known is None or known.slot == NO_SLOT:
-            return ErrorCode.NONE
+            is_left = TopicPartition(name, state.partition_index) in self.unremoved
+            return ErrorCode.KAFKA_STORAGE_ERROR if is_left else ErrorCode.NONE
         if known.log_dir == NO_LOG_DIR:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if state.leader_epoch == EPOCH_DURING_DELETE:

@@ -27,6 +27,7 @@ class BlockLayout:
         role: str = "",
         is_largest: bool = False,
         is_moment: bool = False,
+        is_percent: bool = False,
         scale: float = 1.0,
     ) -> int:
         row = MetricRow(
@@ -42,6 +43,7 @@ class BlockLayout:
             role=role,
             is_largest=is_largest or is_moment,
             is_moment=is_moment,
+            is_percent=is_percent,
             scale=scale,
             limits=limits,
         )
@@ -79,6 +81,10 @@ class BlockLayout:
     def largest(self, name: str, jmx_name: str, text: str, *, is_moment: bool = False) -> int:
         """A gauge that shows the process with the largest value; with `is_moment`, how long that is ago."""
         return self.add(GAUGE, name, jmx_name, text, is_largest=True, is_moment=is_moment)
+
+    def percent(self, name: str, jmx_name: str, text: str) -> int:
+        """A gauge that shows the first words of all processes as percent of their second ones."""
+        return self.add(GAUGE, name, jmx_name, text, is_percent=True)
 
     def counter(self, name: str, jmx_name: str, text: str) -> int:
         return self.add(COUNTER, name, jmx_name, text)

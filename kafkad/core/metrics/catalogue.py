@@ -270,11 +270,12 @@ LAST_CLEANER_RUN = _block.largest(
     "Milliseconds since a cleaner has looked for something to compact.",
     is_moment=True,
 )
-RECOPY_PERCENT = _block.largest(
+RECOPIED_BYTES = _block.percent(
     "kafka_log_logcleaner_cleaner_recopy_percent",
     _CLEANER + "cleaner-recopy-percent",
-    "How much of the bytes that the last compaction read it has written again.",
+    "How much of the bytes that the last compaction of each cleaner read they have written again, together.",
 )
+READ_TO_RECOPY_BYTES = RECOPIED_BYTES + 1
 MAX_CLEAN_TIME = _block.largest(
     "kafka_log_logcleaner_max_clean_time_secs", _CLEANER + "max-clean-time-secs", "Seconds of the last compaction."
 )

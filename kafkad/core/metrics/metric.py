@@ -46,11 +46,15 @@ class MetricRow:
     """The largest word of all processes counts, not their sum."""
     is_moment: bool = False
     """Words are milliseconds of the monotonic clock, 0 for never; shown is how long that is ago."""
+    is_percent: bool = False
+    """Two words, a part and the whole; shown is how much the parts of all processes are of their wholes."""
     scale: float = 1.0
     limits: tuple[float, ...] = ()
 
     @property
     def words_per_series(self) -> int:
+        if self.is_percent:
+            return 2
         return len(self.limits) + 2 if self.limits else 1
 
     @property

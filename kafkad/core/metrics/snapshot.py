@@ -115,6 +115,8 @@ class SnapshotBuilder:
                     samples += _per_process(row, processes)
                 elif row.is_moment:
                     samples += _elapsed(row, totals, reading.now_ns)
+                elif row.is_percent:
+                    samples.append(_percent(row, totals))
                 elif row.kind is MetricKind.HISTOGRAM:
                     histograms += self._histograms(row, totals)
                 else:
@@ -242,6 +244,12 @@ def _per_process(row: MetricRow, processes: Sequence[ProcessReading]) -> Iterabl
 def _elapsed(row: MetricRow, totals: Sequence[int], now_ns: int) -> Iterable[Sample]:
     if totals[row.index]:
         yield Sample(labels=row.fixed_labels, value=max(0, now_ns // 1_000_000 - totals[row.index]))
+
+
+def _percent(row: MetricRow, totals: Sequence[int]) -> Sample:
+    part, whole = totals[row.index : row.index + 2]
+    # Whole numbers from below, as Apache Kafka's.
+    return Sample(labels=row.fixed_labels, value=100 * part // max(1, whole))
 
 
 def _cumulative(counts: Sequence[int]) -> tuple[int, ...]:

@@ -18,7 +18,12 @@ from kafkad.adapters.operating_system.process_limits import give_back_free_memor
 from kafkad.adapters.shared_memory.process_registry import ProcessKey
 from kafkad.config import BrokerConfig
 from kafkad.core.cleaning.uncleanable import PassAbandoned, UncleanableLog
-from kafkad.core.metrics.catalogue import MAX_BUFFER_UTILIZATION, MAX_CLEAN_TIME, RECOPY_PERCENT
+from kafkad.core.metrics.catalogue import (
+    MAX_BUFFER_UTILIZATION,
+    MAX_CLEAN_TIME,
+    READ_TO_RECOPY_BYTES,
+    RECOPIED_BYTES,
+)
 from kafkad.core.metrics.histograms import Block
 from kafkad.core.ports import StorageFailed
 from kafkad.processes.cleaner.log_states import LogKey, LogStates
@@ -271,7 +276,8 @@ class Compactor:
                 bytes_written=figures.bytes_written,
             ),
         )
-        self._block[RECOPY_PERCENT] = 100 * figures.bytes_written // max(1, figures.bytes_read)
+        self._block[RECOPIED_BYTES] = figures.bytes_written
+        self._block[READ_TO_RECOPY_BYTES] = figures.bytes_read
         # Whole numbers from below, as Apache Kafka's.
         self._block[MAX_CLEAN_TIME] = int(seconds)
         self._block[MAX_BUFFER_UTILIZATION] = int(100 * figures.map_utilization)

@@ -49,6 +49,7 @@ from kafkad.wire.processes.controller_messages import (
     ProducerIdsGiven,
     ProducerIdsWanted,
     QuotaCounts,
+    RemovalFailed,
     SnapshotWanted,
     pack_message,
 )
@@ -153,6 +154,9 @@ class ControllerEvents:
                 self._checkpoints.moved(now_ms)
             case DirectoriesRemoved(topic_id, slots):
                 self._topic_deletions.removed(topic_id, slots)
+            case RemovalFailed():
+                # The worker tries again, and the deletion is not over before.
+                return
             case QuotaCounts():
                 pass_on(self._context.registry, self._send, peer, message)
             case LogDirFailed(log_dir, cause):

@@ -215,6 +215,7 @@ def settings_of(config: BrokerConfig, *, workers: int) -> ControllerSettings:
         defaults=TopicDefaults(partitions=topics.num_partitions, replication_factor=topics.default_replication_factor),
         delete_topic_enable=topics.delete_topic_enable,
         unclean_leader_election_enable=config.values["unclean.leader.election.enable"] is True,
+        names_broker_epochs=config.cluster is None or config.cluster.versions.names_broker_epochs,
         internal_topics=internal_topics(config),
     )
 

@@ -55,8 +55,6 @@ class Shell(Protocol):
 
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None: ...
 
-    def removed(self, topic_id: bytes, slots: list[int]) -> None: ...
-
     def log_dir_failed(self, log_dir: int, cause: str) -> None: ...
 
     def make_room(self, log_dir: int) -> None: ...
@@ -214,7 +212,7 @@ class Assembly:
             withdrawn=shell.withdrawn,
             role_changed=shell.role_changed,
             state_changed=lambda owned: self.leading.take(owned),
-            removed=shell.removed,
+            tell=shell.tell,
             is_short_of_room=self._is_short_of_room,
         )
         self.room = DiskRoom(context.log_directories, self._least_free_bytes, shell.make_room)

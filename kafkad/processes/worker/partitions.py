@@ -35,12 +35,13 @@ from kafkad.core.controller.image import DEFAULT_BROKER, MetadataImage, Partitio
 from kafkad.core.log.segments.layout import leaving_directory_name
 from kafkad.core.log.settings import LogConfig
 from kafkad.core.partition_slot import STATE_DELETING, STATE_OFFLINE, PartitionSlot
-from kafkad.core.ports import StorageFailed
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from kafkad.core.types import TopicPartition
 from kafkad.processes.runtime.turns import STEP_S
 from kafkad.processes.worker.loading import Loader
 from kafkad.processes.worker.moving.moves import Moves
 from kafkad.processes.worker.owned import OwnedPartition
+from kafkad.wire.processes.controller_messages import ControllerMessage, DirectoriesRemoved, RemovalFailed
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ RENAME_AGAIN_MS = 1000
 class _DeletedPartition:
     """A deleted partition; its directory, if any, is removed when no reader can have a handle to it."""
 
-    __slots__ = ("again_ms", "directory", "due_ms", "marks", "owned", "slot")
+    __slots__ = ("again_ms", "directory", "due_ms", "is_untried", "marks", "owned", "slot")
 
     def __init__(self, owned: OwnedPartition, due_ms: int, marks: tuple[GraceMark, ...]) -> None:
         self.owned = owned
@@ -61,6 +62,7 @@ class _DeletedPartition:
         """When to try again to rename it."""
         self.due_ms = due_ms
         self.marks = marks
+        self.is_untried = True
 
 
 class Partitions:
@@ -78,7 +80,7 @@ class Partitions:
         withdrawn: Callable[[OwnedPartition], None],
         role_changed: Callable[[OwnedPartition], None],
         state_changed: Callable[[OwnedPartition], None],
-        removed: Callable[[bytes, list[int]], None],
+        tell: Callable[[ControllerMessage], None],
         is_short_of_room: Callable[[int], bool],
     ) -> None:
         self.by_slot: dict[int, OwnedPartition] = {}
@@ -92,11 +94,13 @@ class Partitions:
         self._withdrawn = withdrawn
         self._role_changed = role_changed
         self._state_changed = state_changed
-        self._removed = removed
+        self._tell = tell
         self._is_short_of_room = is_short_of_room
         self._leaving: deque[_DeletedPartition] = deque()
         self._look_due_ms: int | None = None
         """When to check deleted partitions again, if there are any."""
+        self.untried = 0
+        """Deleted partitions whose directories have not been tried to rename: until then they have their names."""
         self._removals = DirectoryRemovals()
 
     @property
@@ -229,6 +233,7 @@ class Partitions:
         self._withdrawn(owned)
         due_ms = monotonic_ms() + delay_ms
         self._leaving.append(_DeletedPartition(owned, due_ms, self._registry.grace_marks()))
+        self.untried += 1
         # At once, even while the files of earlier deletions wait: a client waits for the slot of this partition.
         self._look_due_ms = 0
 
@@ -256,6 +261,7 @@ class Partitions:
         except StorageFailed as error:
             if not row.again_ms:
                 log.error("%s was deleted, its directory can't be renamed yet: %s", owned.name, error)
+                self._tell(RemovalFailed(owned.slot, str(error), isinstance(error, NoSpaceLeft)))
             row.again_ms = now_ms + RENAME_AGAIN_MS
             return None
         return leaving
@@ -286,7 +292,7 @@ class Partitions:
             if time.monotonic() >= until_s:
                 break
         for topic_id, slots in freed.items():
-            self._removed(topic_id, slots)
+            self._tell(DirectoriesRemoved(topic_id, slots))
         if unlooked:
             self._look_due_ms = 0
         elif waiting := [row.again_ms for row in self._leaving if row.slot >= 0]:
@@ -296,6 +302,8 @@ class Partitions:
 
     def _stays(self, row: _DeletedPartition, now_ms: int, freed: dict[bytes, list[int]]) -> bool:
         """False when it has left."""
+        self.untried -= row.is_untried
+        row.is_untried = False
         if row.directory is None and row.owned.log_dir >= 0:
             if row.again_ms <= now_ms:
                 row.directory = self._set_aside(row, now_ms)

@@ -29,7 +29,6 @@ from kafkad.wire.processes.controller_messages import (
     DELTA,
     Applied,
     ControllerMessage,
-    DirectoriesRemoved,
     IsrChangeDone,
     LogDirFailed,
     LogsMoved,
@@ -263,9 +262,11 @@ class WorkerProcess:
         self.coordinator_shards.online(owned)
 
     def _note_applied(self) -> None:
-        """A version counts as applied when all its new partitions are loaded."""
+        """A version counts as applied when all its new partitions are loaded, and deleted ones have lost their names,
+        or the controller knows that they can't.
+        """
         version = self.partitions.image.version
-        if not self.loader.is_idle:
+        if not self.loader.is_idle or self.partitions.untried:
             return
         if not self._is_ready and self.partitions.image.cluster_id:
             self._is_ready = True
@@ -290,9 +291,6 @@ class WorkerProcess:
     def remove_later(self, owned: OwnedPartition, effect: UnlinkFiles) -> None:
         self._work.has_news = True
         self.upkeep.remove_later(owned, effect)
-
-    def removed(self, topic_id: bytes, slots: list[int]) -> None:
-        self.tell(DirectoriesRemoved(topic_id, slots))
 
     def withdrawn(self, owned: OwnedPartition) -> None:
         """The partition has left this worker: answer the requests that wait for it."""

@@ -60,6 +60,18 @@ class DirectoriesRemoved(msgspec.Struct, tag="directories_removed", array_like=T
     slots: list[int]
 
 
+class RemovalFailed(msgspec.Struct, tag="removal_failed", array_like=True):
+    """A worker can't rename the directory of this slot's deleted partition, and goes on trying.
+
+    Said once, and before the worker has applied the deletion. `is_full`: there is no room, otherwise its log directory
+    has failed.
+    """
+
+    slot: int
+    cause: str
+    is_full: bool
+
+
 class LogDirFailed(msgspec.Struct, tag="log_dir_failed", array_like=True):
     """A process could not write or sync in this directory: its partitions are offline from now on."""
 
@@ -147,6 +159,7 @@ ControllerMessage = (
     | AutoCreated
     | Applied
     | DirectoriesRemoved
+    | RemovalFailed
     | LogDirFailed
     | PartitionMoved
     | QuotaCounts

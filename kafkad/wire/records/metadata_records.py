@@ -1,9 +1,11 @@
-"""The records of Apache Kafka's KRaft metadata log that say which topics there are and how they are configured.
+"""The records of Apache Kafka's KRaft metadata log that say which topics there are and how they are configured, and
+those of metadata transactions (KIP-868), which say whether others count.
 
 A value begins with three varints: the version of this frame, the record's type, the version of the record. Records of
 other types are not read.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
@@ -12,6 +14,7 @@ from kafkad.wire.records.record_schema import INT8, INT32, UUID_FORM, Fields, Ma
 
 _FRAME_VERSIONS = (0, 1)
 _TOPIC, _PARTITION, _CONFIG, _REMOVE_TOPIC = 2, 3, 4, 9
+_BEGIN_TRANSACTION, _END_TRANSACTION, _ABORT_TRANSACTION = 23, 24, 25
 
 
 class TopicAdded(NamedTuple):
@@ -37,7 +40,30 @@ class TopicRemoved(NamedTuple):
     topic_id: UUID
 
 
-MetadataRecord = TopicAdded | PartitionAdded | ConfigChanged | TopicRemoved
+@dataclass(frozen=True, slots=True)
+class TransactionBegun:
+    """What follows counts when the transaction ends. (Tuples without fields would be equal to each other.)"""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnded:
+    """What came since it began counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionAborted:
+    """What came since it began does not count."""
+
+
+MetadataRecord = (
+    TopicAdded
+    | PartitionAdded
+    | ConfigChanged
+    | TopicRemoved
+    | TransactionBegun
+    | TransactionEnded
+    | TransactionAborted
+)
 
 _NAME = text(flexible=True)
 # What follows the fields that are named here is not needed, and differs between versions.
@@ -56,6 +82,9 @@ _SCHEMAS: dict[int, tuple[type[MetadataRecord], Fields]] = {
         ),
     ),
     _REMOVE_TOPIC: (TopicRemoved, Fields({"topic_id": UUID_FORM})),
+    _BEGIN_TRANSACTION: (TransactionBegun, Fields({})),
+    _END_TRANSACTION: (TransactionEnded, Fields({})),
+    _ABORT_TRANSACTION: (TransactionAborted, Fields({})),
 }
 
 

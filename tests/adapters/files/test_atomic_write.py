@@ -1,12 +1,14 @@
 """Old content or new content, whatever happens in between."""
 
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from kafkad.adapters.files.atomic_write import write_atomically
-from kafkad.core.ports import StorageFailed
+from kafkad.adapters.files.atomic_write import write_atomically, write_whole
+from kafkad.core.ports import NoSpaceLeft, StorageFailed
 from tests.tools.mortal_process import Died, MortalProcess
 
 
@@ -47,6 +49,49 @@ def test_a_write_that_is_stopped_before_any_step_leaves_the_old_content_or_the_n
     write_atomically(str(path), b"newer")
     assert path.read_bytes() == b"newer"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(0, b"old"), (1, b"old"), (2, b"old"), (3, b"new")])
+def test_a_write_without_syncs_is_stopped_before_any_step_in_the_same_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, expected: bytes
+) -> None:
+    """The steps: the new content gets a file, is written to it, and gets the name."""
+    path = tmp_path / "checkpoint"
+    write_whole(str(path), b"old")
+    with monkeypatch.context() as patch:
+        mortal = MortalProcess(patch, steps, ("open", "write", "replace", "fsync"))
+        if expected == b"old":
+            with pytest.raises(Died):
+                write_whole(str(path), b"new")
+        else:
+            write_whole(str(path), b"new")
+        assert mortal.is_dead == (expected == b"old"), "nothing is synced"
+    assert path.read_bytes() == expected
+    write_whole(str(path), b"newer")
+    assert path.read_bytes() == b"newer"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("write", [write_atomically, write_whole])
+def test_what_the_disk_takes_in_pieces_is_written_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[str, bytes], None]
+) -> None:
+    """As it may when there is just room for a part."""
+    path, whole, room = tmp_path / "checkpoint", os.write, 6
+
+    def in_pieces(descriptor: int, content: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        room -= 1
+        return whole(descriptor, content[:1])
+
+    monkeypatch.setattr(os, "write", in_pieces)
+    write(str(path), b"new")
+    assert path.read_bytes() == b"new"
+    with pytest.raises(NoSpaceLeft, match=str(path)):
+        write(str(path), b"newer")
+    assert path.read_bytes() == b"new"
 
 
 def test_name_without_a_directory_is_written_where_the_process_is(

@@ -287,6 +287,17 @@ def test_of_several_cleaners_the_one_with_the_largest_value_counts() -> None:
     assert snapshot.value("kafka_log_logcleanermanager_max_dirty_percent") == 80
 
 
+def test_what_several_cleaners_have_written_again_is_told_of_all_that_they_read() -> None:
+    name = "kafka_log_logcleaner_cleaner_recopy_percent"
+    assert snapshot_of().value(name) == 0
+    first, second, idle = block(), block(), block()
+    first[catalogue.RECOPIED_BYTES], first[catalogue.READ_TO_RECOPY_BYTES] = 90, 100
+    second[catalogue.RECOPIED_BYTES], second[catalogue.READ_TO_RECOPY_BYTES] = 9, 899
+    readings = [ProcessReading("cleaner", number, 1, words) for number, words in enumerate((first, second, idle))]
+    assert snapshot_of(*readings).value(name) == 9
+    assert {catalogue.RECOPIED_BYTES, catalogue.READ_TO_RECOPY_BYTES} <= set(GAUGE_INDEXES)
+
+
 def test_time_since_the_last_run_is_that_of_the_cleaner_that_ran_last() -> None:
     first, second = block(), block()
     processes = (ProcessReading("cleaner", 0, 1, first), ProcessReading("cleaner", 1, 1, second))

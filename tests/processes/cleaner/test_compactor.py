@@ -13,7 +13,13 @@ from kafkad.core.cleaning.record_filter import LatestOfEachKey, RecordFilter
 from kafkad.core.cleanup import FilterLimits
 from kafkad.core.columns.arrays import Flags
 from kafkad.core.columns.records import RecordColumns
-from kafkad.core.metrics.catalogue import MAX_BUFFER_UTILIZATION, MAX_CLEAN_TIME, RECOPY_PERCENT, uncleanable_index
+from kafkad.core.metrics.catalogue import (
+    MAX_BUFFER_UTILIZATION,
+    MAX_CLEAN_TIME,
+    READ_TO_RECOPY_BYTES,
+    RECOPIED_BYTES,
+    uncleanable_index,
+)
 from kafkad.processes.cleaner import compactor
 from tests.processes.cleaner.compacting import Compacting, OwnedLog
 
@@ -113,7 +119,7 @@ def test_the_metrics_tell_of_the_last_compaction(make: Make, monkeypatch: pytest
     after = sum(segment.size for segment in owned.log.segments)
     (row,) = compacting.compactor.rows({})
     assert row.last is not None and row.last.seconds % 1 > 0
-    assert compacting.block[RECOPY_PERCENT] == 100 * after // before > 0
+    assert (compacting.block[RECOPIED_BYTES], compacting.block[READ_TO_RECOPY_BYTES]) == (after, before)
     assert compacting.block[MAX_CLEAN_TIME] == int(row.last.seconds) > 0
     # Fifty keys in the slots for some two hundred, half of which may be used.
     assert 10 <= compacting.block[MAX_BUFFER_UTILIZATION] <= 13

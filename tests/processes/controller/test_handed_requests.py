@@ -27,7 +27,9 @@ class Handed:
         self.answers: list[ControlResponse] = []
         self.host = a_host(slots=MANY)
         self.comparisons: list[Callable[[Future[frozenset[str]]], None]] = []
-        self.requests = HandedRequests(self.host, self._read, self.comparisons.append, tuple, lambda: self.is_connected)
+        self.requests = HandedRequests(
+            self.host, self._read, self.comparisons.append, tuple, frozenset, lambda: self.is_connected
+        )
 
     def _read(self, names: set[str], done: Callable[[Future[Configs]], None]) -> None:
         assert names == {"t"}

@@ -11,7 +11,7 @@ import pytest
 from kafkad.core.controller.startup.reconciliation import Reconciliation, reconcile
 from kafkad.processes.controller.log_dirs import scan
 from kafkad.processes.worker import partitions
-from kafkad.wire.processes.controller_messages import DirectoriesRemoved
+from kafkad.wire.processes.controller_messages import Applied, DirectoriesRemoved, RemovalFailed
 from tests.processes.pieces import TOPIC, WORKER, Pieces
 from tests.tools.mortal_process import Died, MortalProcess
 from tests.tools.raw_requests import batch, produce, read_produced
@@ -102,3 +102,28 @@ def test_a_deletion_is_not_over_before_the_directory_has_lost_its_name(
         assert deleted(pieces) == slots[:1]
     pieces.run(lambda: deleted(pieces) == slots, "it could be renamed at last")
     assert not pieces.directory(TOPIC, 1).exists()
+
+
+@pytest.mark.parametrize(("code", "is_full"), [(errno.EIO, False), (errno.ENOSPC, True)])
+def test_a_deletion_counts_as_applied_when_every_directory_was_tried_and_failures_are_said_before(
+    made: Callable[[], Pieces], monkeypatch: pytest.MonkeyPatch, code: int, is_full: bool
+) -> None:
+    """The controller of the cluster is then told what is deleted."""
+    monkeypatch.setattr(partitions, "STEP_S", -1.0)
+    pieces = made()
+    _, last = pieces.image.topics[TOPIC].partitions
+    rename = os.rename
+
+    def fails(old: str | Path, new: str | Path) -> None:
+        if str(old).endswith(f"{TOPIC}-1"):
+            raise OSError(code, os.strerror(code))
+        rename(old, new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", fails)
+        pieces.heard.clear()
+        pieces.delete_topic(TOPIC, to=(WORKER,))
+        version = pieces.image.version
+        pieces.run(lambda: Applied(version) in pieces.heard, "the deletion is applied")
+    before = pieces.heard[: pieces.heard.index(Applied(version))]
+    assert [(each.slot, each.is_full) for each in before if isinstance(each, RemovalFailed)] == [(last.slot, is_full)]

@@ -10,6 +10,9 @@ from kafkad.wire.records.metadata_records import (
     PartitionAdded,
     TopicAdded,
     TopicRemoved,
+    TransactionAborted,
+    TransactionBegun,
+    TransactionEnded,
     decode_metadata,
 )
 from kafkad.wire.records.record_schema import MalformedRecord
@@ -26,6 +29,12 @@ ID = UUID(bytes=bytes(range(16)))
         (b"\x01\x04\x00\x02\x07orders\x0dretention.ms\x03-1\0", ConfigChanged(2, "orders", "retention.ms", "-1")),
         (b"\x01\x04\x00\x04\x01\x0dretention.ms\x00\0", ConfigChanged(4, "", "retention.ms", None)),
         (b"\x01\x09\x00" + ID.bytes + b"\0", TopicRemoved(ID)),
+        # With a name and a reason, and without.
+        (b"\x01\x17\x00\x01\x00\x0a\x0aBootstrap", TransactionBegun()),
+        (b"\x01\x17\x00\0", TransactionBegun()),
+        (b"\x01\x18\x00\0", TransactionEnded()),
+        (b"\x01\x19\x00\x01\x00\x07\x07failed", TransactionAborted()),
+        (b"\x01\x19\x00\0", TransactionAborted()),
         (b"\x01\x14\x00whatever", None),
     ],
 )

@@ -177,6 +177,11 @@ class AnnouncingController(Controller):
         if not topic.partitions:
             self.partitions_deleted(topic.name, ())
 
+    def ask_for_deletions_again(self) -> None:
+        """A broker that could not delete a replica may be able to by now, and says nothing by itself."""
+        for name, deletion in self._dying.items():
+            self._requests += self._announcer.deletions(name, deletion.replicas)
+
     def replica_deleted(self, name: str, broker: int) -> None:
         """The broker has deleted its replicas of the topic."""
         if name in self._dying:

@@ -43,7 +43,10 @@ def controller_failover(
     odd = UnreadableNodes() if left_out is None else left_out
     stored = tree.load(odd)
     topics = identify(tree, stored.topics, new_topic_id)
-    states = complete_states(tree, topics, {}, (), Electorate(election, announcer.live), NOWHERE, announcer.live)
+    states = complete_states(
+        *(tree, topics, {}, (), Electorate(election, announcer.live), NOWHERE, announcer.live),
+        names_broker_epochs=settings.names_broker_epochs,
+    )
     image = MetadataImage(
         version=1,
         cluster_id=cluster_id,

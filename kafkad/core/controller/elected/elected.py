@@ -60,6 +60,7 @@ class ElectedController(ReassigningController):
             self._set_brokers(staying, gone)
             self._elect_around()
         if new:
+            self._have_progress_forgotten(frozenset(new))
             self._announce()
             self._set_brokers(registered, gone)
             self._requests += self._announcer.metadata([], staying)
@@ -70,6 +71,14 @@ class ElectedController(ReassigningController):
             self._announce()
             self._requests += self._announcer.metadata([])
             self._end_reassignments(under_way(self.image, None))
+
+    def _have_progress_forgotten(self, returned: frozenset[int]) -> None:
+        """Of these brokers' former lives, by a new leader epoch, where nobody says in which life one has fetched."""
+        if not self.settings.names_broker_epochs:
+            electorate = self._electorate()
+            self._change_states(
+                lambda _at, row: electorate.state_after_return(state_of(row), returned.intersection(row.replicas))
+            )
 
     def directories_failed(self, brokers: Iterable[int]) -> None:
         """Which replicas they can't use is in the answers to the roles that they have already."""

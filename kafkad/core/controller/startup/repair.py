@@ -112,10 +112,13 @@ def complete_states(
     electorate: Electorate,
     broker_id: int,
     registered: Mapping[int, Broker] | None = None,
+    *,
+    names_broker_epochs: bool = True,
 ) -> dict[TopicPartition, PartitionState]:
     """The state of every partition: missing ones are created, leaders that are not alive are replaced.
 
-    In a cluster an in-sync replica whose broker is `registered` since the state was written is in another life.
+    In a cluster a replica whose broker is `registered` since the state was written is in another life. Where leaders
+    do not say of which life they know what a follower has (`names_broker_epochs`), they forget it.
     """
     others = electorate.without(broker_id)
     states: dict[TopicPartition, PartitionState] = {}
@@ -132,9 +135,11 @@ def complete_states(
                 continue
             voters = others if partition in unavailable else electorate
             written = topic.written_ids.get(index, 0)
-            restarted = {each for each, broker in (registered or {}).items() if broker.epoch > written}
+            restarted = frozenset(each for each, broker in (registered or {}).items() if broker.epoch > written)
             following = voters.state_after_restarts(partition, replicas, stored, restarted)
             following = following or voters.next_state(partition, replicas, stored)
+            if following is None and not names_broker_epochs:
+                following = voters.state_after_return(stored, restarted.intersection(replicas))
             if following is None:
                 states[partition] = stored
             else:

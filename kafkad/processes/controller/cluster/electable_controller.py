@@ -271,6 +271,7 @@ class ElectableController:
     def balance_leaders(self, percentage: int) -> Outcome:
         if self._controller is None:
             return Outcome()
+        self._controller.ask_for_deletions_again()
         moved = self._controller.balance_leaders(percentage)
         if moved:
             log.info("%d partition(s) are led by their preferred replica again", moved)

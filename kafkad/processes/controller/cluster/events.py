@@ -3,7 +3,7 @@ out and published, what other processes report is kept, and everything else goes
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 
@@ -18,7 +18,6 @@ from kafkad.core.controller.topics.topics import NewTopic
 from kafkad.core.coordination_store import Event, SessionChanged, SessionState
 from kafkad.core.errors import ErrorCode
 from kafkad.core.metrics.catalogue import ACTIVE_CONTROLLER
-from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.checkpoints import checkpoints_of
 from kafkad.processes.controller.cluster.control_api import MESSAGES, read_asked, unauthorized, write_answer
 from kafkad.processes.controller.cluster.handed_requests import HandedRequests
@@ -49,6 +48,7 @@ from kafkad.wire.processes.controller_messages import (
     ProducerIdsGiven,
     ProducerIdsWanted,
     QuotaCounts,
+    RemovalFailed,
     SnapshotWanted,
     pack_message,
 )
@@ -84,11 +84,12 @@ class HostEvents:
         self._published = opened.hosting.image
         self._elected: Elected | None = None
         self._metadata_publisher = MetadataPublisher(context.registry, send)
-        self._requests = HandedRequests(
-            opened.hosting, self._read_configs, self._read_topics, self._carry_out, lambda: membership.is_connected
-        )
         directories = context.log_directories
-        self._removals = ReplicaRemovals(context.table, directories, opened.leaving_slots)
+        self._removals = ReplicaRemovals(context.table, directories, self._hosting.unremoved, opened.leaving_slots)
+        self._requests = HandedRequests(
+            *(opened.hosting, self._read_configs, self._read_topics, self._publish, self._removals.under_way),
+            lambda: membership.is_connected,
+        )
         if context.incarnation == FIRST_INCARNATION:
             self._removals.remove_leftovers(opened.leftovers)
         self._checkpoints = checkpoints_of(context, opened.offline, now_ms, self._directory_failed)
@@ -165,6 +166,8 @@ class HostEvents:
                 self._checkpoints.moved(now_ms)
             case DirectoriesRemoved(_, slots):
                 self._removals.removed(slots)
+            case RemovalFailed(slot, cause, is_full):
+                self._removals.failed(slot, cause, is_full=is_full)
             case QuotaCounts():
                 pass_on(self._context.registry, self._send, peer, message)
             case LogDirFailed(log_dir, cause):
@@ -294,11 +297,6 @@ class HostEvents:
             self._reconfigure()
         self._checkpoints.moved(self._now_ms)
         self._is_to_count = True
-
-    def _carry_out(self) -> Collection[TopicPartition]:
-        """What a request of the controller has changed; returns the replicas that could not be removed."""
-        self._publish()
-        return self._removals.take_unremoved()
 
     def _is_here(self, topic: str, index: int) -> bool:
         known = self._hosting.image.topics.get(topic)

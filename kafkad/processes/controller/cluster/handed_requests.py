@@ -1,14 +1,16 @@
 """The controller's requests to this broker, in the order in which they came, a few milliseconds of work in each pass.
 
-A request waits for the configurations of topics that are new here, and all later ones wait behind it. Its answer waits
-until the local processes have applied what it changed, so that the controller then finds it everywhere.
+A request waits for the configurations of topics that are new here, and for the directory of an earlier replica to lose
+its name; all later ones wait behind it. Its answer waits until the local processes have applied what it changed, so
+that the controller then finds it everywhere, or until they have tried to: a replica is deleted when its directory is
+renamed.
 
 With the first request of a controller, or to a registration of this broker, the topics are compared with the store's:
 of a deletion that ended before that, nobody tells this broker any more.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,14 +38,16 @@ Answering = Callable[[ControlResponse], Generator[None, None, Callable[[], objec
 class _Waiting:
     version: int
     deadline_ms: int
+    response: ControlResponse
     answer: Callable[[], object]
+    answering: Answering
 
 
 class HandedRequests:
     """`read_configs` reads the configurations of topics by name, `read_topics` which there are; both call back later.
 
     `is_connected`: whether the store can be read. Once it can again, call `connected`. `publish` tells the local
-    processes what has changed, and gives the replicas that were to be removed and could not be.
+    processes what has changed; `removals` are the deleted replicas whose directories may still have their names.
     """
 
     def __init__(
@@ -51,13 +55,15 @@ class HandedRequests:
         hosting: Hosting,
         read_configs: Callable[[set[str], Callable[["Future[Configs]"], None]], None],
         read_topics: Callable[[Callable[["Future[frozenset[str]]"], None]], None],
-        publish: Callable[[], Collection[TopicPartition]],
+        publish: Callable[[], object],
+        removals: Callable[[], Set[TopicPartition]],
         is_connected: Callable[[], bool],
     ) -> None:
         self._hosting = hosting
         self._read_configs = read_configs
         self._read_topics = read_topics
         self._publish = publish
+        self._removals = removals
         self._is_connected = is_connected
         self._queue: deque[Generator[None, None, None]] = deque()
         """The first is under way."""
@@ -66,6 +72,7 @@ class HandedRequests:
         self._is_reading = False
         self._is_read_due = False
         """The store could not be read: again when the session goes on."""
+        self._awaits_removal = False
         self._compared = self._told_by
         """For whom the topics were compared with the store's."""
         self._is_comparing = False
@@ -83,11 +90,13 @@ class HandedRequests:
     @property
     def is_under_way(self) -> bool:
         """Whether a request is carried out, and waits for nothing."""
-        return bool(self._queue) and not self._is_reading and not self._is_read_due
+        is_waiting = self._is_reading or self._is_read_due or self._awaits_removal
+        return bool(self._queue) and not is_waiting
 
     def turn(self, now_ms: int) -> None:
         """Go on with what waits for nothing else, for the time of one step."""
         self._now_ms = now_ms
+        self._awaits_removal = False
         end_ns = monotonic_ns() + STEP_NS
         while self.is_under_way:
             for _ in self._queue[0]:
@@ -109,18 +118,28 @@ class HandedRequests:
                 self._read_configs(missing, self._read)
                 yield
                 configs = self._configs
+        while isinstance(request, LeaderAndIsrRequest) and self._is_still_leaving(request):
+            self._awaits_removal = True
+            yield
         responses = []
         for part in parts_of(request):
-            response = self._carried_out(part, configs)
-            unremoved = self._publish()
-            if unremoved and isinstance(response, StopReplicaResponse):
-                response = _without(response, unremoved)
-            responses.append(response)
+            responses.append(self._carried_out(part, configs))
+            self._publish()
             yield
         version, deadline_ms = self._hosting.image.version, self._now_ms + LONGEST_WAIT_MS
-        answer = yield from answering(answer_of(responses))
-        self._waiting.append(_Waiting(version, deadline_ms, answer))
+        response = answer_of(responses)
+        answer = yield from answering(response)
+        self._waiting.append(_Waiting(version, deadline_ms, response, answer, answering))
         self._compare()
+
+    def _is_still_leaving(self, request: LeaderAndIsrRequest) -> bool:
+        """Whether a replica comes back while a worker may still rename its directory of before."""
+        removals = self._removals() - self._hosting.unremoved
+        return any(
+            TopicPartition(topic.topic_name, state.partition_index) in removals
+            for topic in (request.topic_states if removals else ())
+            for state in topic.partition_states
+        )
 
     def _read(self, future: "Future[Configs]") -> None:
         self._is_reading = False
@@ -184,7 +203,18 @@ class HandedRequests:
         ready = [each for each in self._waiting if each.version <= applied or each.deadline_ms <= now_ms]
         self._waiting = [each for each in self._waiting if each.version > applied and each.deadline_ms > now_ms]
         for each in ready:
-            each.answer()
+            self._answer(each, is_late=each.version > applied)
+
+    def _answer(self, waiting: _Waiting, *, is_late: bool) -> None:
+        """Only now is it known which directories of deleted replicas could be renamed."""
+        unremoved: Set[TopicPartition] = self._hosting.unremoved
+        if is_late:
+            unremoved = unremoved | self._removals()
+        response = waiting.response
+        if unremoved and isinstance(response, StopReplicaResponse):
+            _done(waiting.answering(_without(response, unremoved)))()
+        else:
+            waiting.answer()
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -193,7 +223,7 @@ class HandedRequests:
         return min((each.deadline_ms for each in self._waiting), default=None)
 
 
-def _without(response: StopReplicaResponse, unremoved: Collection[TopicPartition]) -> StopReplicaResponse:
+def _without(response: StopReplicaResponse, unremoved: Set[TopicPartition]) -> StopReplicaResponse:
     """These are still on a disk: the deletion waits for it, as for a broker that is away."""
     errors = tuple(
         replace(each, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
@@ -202,6 +232,15 @@ def _without(response: StopReplicaResponse, unremoved: Collection[TopicPartition
         for each in response.partition_errors
     )
     return replace(response, partition_errors=errors)
+
+
+def _done(steps: Generator[None, None, Callable[[], object]]) -> Callable[[], object]:
+    try:
+        while True:
+            next(steps)
+    except StopIteration as finished:
+        answer: Callable[[], object] = finished.value
+        return answer
 
 
 def _at_once(request: ControlRequest) -> Reading:

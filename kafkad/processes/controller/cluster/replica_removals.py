@@ -23,8 +23,13 @@ log = logging.getLogger(__name__)
 
 class ReplicaRemovals:
     def __init__(
-        self, table: PartitionTable, directories: Sequence[LogDirectory], leaving_slots: Iterable[int] = ()
+        self,
+        table: PartitionTable,
+        directories: Sequence[LogDirectory],
+        unremoved: set[TopicPartition],
+        leaving_slots: Iterable[int] = (),
     ) -> None:
+        """`unremoved` are the replicas whose directories can't be renamed, as far as that is known."""
         self._table = table
         self._directories = directories
         self._leaving_slots = list(leaving_slots)
@@ -32,7 +37,7 @@ class ReplicaRemovals:
         self._pending: dict[int, tuple[int, UUID, TopicPartition, Partition]] = {}
         """By slot: the version that removed it, topic id, partition, and its row before."""
         self._workers: set[int] = set()
-        self._unremoved: set[TopicPartition] = set()
+        self._unremoved = unremoved
         self._failed: dict[int, str] = {}
 
     def remove_leftovers(self, paths: Iterable[Path]) -> None:
@@ -46,11 +51,6 @@ class ReplicaRemovals:
             for change in delta.changes:
                 if isinstance(change, ReplicasRemoved):
                     self._note(delta.version, before, change)
-
-    def take_unremoved(self) -> set[TopicPartition]:
-        """The replicas whose directories could not be renamed since this was last asked."""
-        taken, self._unremoved = self._unremoved, set()
-        return taken
 
     def take_failed(self) -> dict[int, str]:
         """The log directories that have failed meanwhile, with the cause."""
@@ -68,7 +68,22 @@ class ReplicaRemovals:
     def removed(self, slots: Iterable[int]) -> None:
         """A worker has renamed the directories of these and freed their slots."""
         for slot in slots:
-            self._pending.pop(slot, None)
+            pending = self._pending.pop(slot, None)
+            if pending is not None:
+                self._unremoved.discard(pending[2])
+
+    def failed(self, slot: int, cause: str, *, is_full: bool) -> None:
+        """A worker can't rename the directory yet: it has failed unless it `is_full`."""
+        pending = self._pending.get(slot)
+        if pending is not None:
+            _, _, partition, row = pending
+            self._unremoved.add(partition)
+            if not is_full:
+                self._failed[row.log_dir] = cause
+
+    def under_way(self) -> set[TopicPartition]:
+        """Those whose worker may still have to rename the directory."""
+        return {partition for _, _, partition, _ in self._pending.values()}
 
     def worker_linked(self, worker: int) -> None:
         self._workers.add(worker)

@@ -66,13 +66,16 @@ class World:
         age_to(self.store)
         self.fail_over(brokers(*ids))
 
-    def fail_over(self, live: dict[int, Broker]) -> None:
+    def fail_over(self, live: dict[int, Broker], *, names_broker_epochs: bool = True) -> None:
         self.term: Term = claim(self.store, 1, 1_000)
         self.controller: ElectedController = controller_failover(
             self.store,
             MetadataTree(self.store, self.term),
             settings=ControllerSettings(
-                broker_id=NOWHERE, workers=1, defaults=TopicDefaults(partitions=1, replication_factor=1)
+                broker_id=NOWHERE,
+                workers=1,
+                defaults=TopicDefaults(partitions=1, replication_factor=1),
+                names_broker_epochs=names_broker_epochs,
             ),
             election=PreferredReplica(),
             announcer=Announcer(controller_id=1, controller_epoch=self.term.epoch, listener="PLAINTEXT", brokers=live),
@@ -272,6 +275,39 @@ def test_who_has_records_of_its_former_life_does_not_come_into_the_isr(world: Wo
     assert world.row().isr == (1, 2, 3)
 
 
+def test_where_no_request_says_a_brokers_epoch_its_return_ends_the_leader_epoch_in_which_it_had_fetched(
+    world: World,
+) -> None:
+    """Whatever its leader knows of its former life, or has asked for, is of that epoch."""
+    world.fail_over(brokers(1, 2, 3), names_broker_epochs=False)
+    world.create((1, 2, 3), (1, 2))
+    assert world.alter((1, 2)) is ErrorCode.NONE
+    before = world.row()
+    world.sent()
+    returned = {**brokers(1, 2), 3: a_broker(3, epoch=500)}
+    world.controller.brokers_changed(returned)
+    assert (world.row().leader, world.row().isr, world.row().leader_epoch) == (1, (1, 2), before.leader_epoch + 1)
+    assert world.row(1).leader_epoch == 0, "it has no replica there"
+    assert [broker for broker, kind in kinds(world.sent()) if kind == "LeaderAndIsr"] == [1, 2, 3]
+    asked_before = world.alter((1, 2, 3), leader_epoch=before.leader_epoch, partition_epoch=before.partition_epoch)
+    assert asked_before is ErrorCode.FENCED_LEADER_EPOCH
+    assert world.alter((1, 2, 3)) is ErrorCode.NONE
+
+
+def test_a_return_between_two_terms_ends_that_epoch_too(world: World) -> None:
+    world.create((1, 2, 3))
+    assert world.alter((1, 2)) is ErrorCode.NONE
+    returned = {**brokers(1, 2), 3: a_broker(3, epoch=500)}
+    world.fail_over(returned)
+    assert world.row().leader_epoch == 0, "who counts its fetches says of which life"
+    world.fail_over(returned, names_broker_epochs=False)
+    assert (world.row().isr, world.row().leader_epoch) == ((1, 2), 1)
+    age_to(world.store, 500)
+    assert world.alter((1, 2, 3)) is ErrorCode.NONE
+    world.fail_over(returned, names_broker_epochs=False)
+    assert world.row().leader_epoch == 1, "the state was written since"
+
+
 def test_a_deleted_topic_is_gone_when_every_replica_is(world: World) -> None:
     world.create((1, 2), (2, 3))
     world.sent()
@@ -328,6 +364,18 @@ def test_a_broker_that_registers_again_is_told_of_deletions_under_way(world: Wor
         for state in topic.partition_states
     }
     assert leaders == {(3, LEADER_DURING_DELETE)}
+
+
+def test_who_could_not_delete_its_replicas_is_asked_again(world: World) -> None:
+    world.create((1, 2))
+    world.controller.delete_topics(["t"])
+    world.sent()
+    world.controller.replica_deleted("t", 1)
+    world.controller.ask_for_deletions_again()
+    assert kinds(world.sent()) == [(2, "StopReplica")]
+    world.controller.replica_deleted("t", 2)
+    world.controller.ask_for_deletions_again()
+    assert world.sent() == []
 
 
 def test_who_has_deleted_its_replicas_is_not_asked_to_do_so_again(world: World) -> None:

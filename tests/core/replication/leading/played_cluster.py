@@ -10,6 +10,7 @@ from random import Random
 
 from kafkad.core.errors import ErrorCode
 from kafkad.core.replication.leading.led_partition import LedPartition, PartitionState, Progress
+from kafkad.core.types import NO_BROKER_EPOCH
 
 BROKERS = (1, 2, 3)
 MAX_LAG_MS = 1_000
@@ -22,11 +23,23 @@ class Lost(AssertionError):
 
 
 class PlayedCluster:
-    """`make` builds the leader's view, so that tests can give a faulty one."""
+    """`make` builds the leader's view, so that tests can give a faulty one.
 
-    def __init__(self, seed: int, make: Callable[..., LedPartition] = LedPartition) -> None:
+    Without `names_epochs` no request says a broker's epoch; the controller makes up for it, unless it is `forgetful`.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        make: Callable[..., LedPartition] = LedPartition,
+        *,
+        names_epochs: bool = True,
+        forgetful: bool = False,
+    ) -> None:
         self.random = Random(seed)
         self.make = make
+        self.names_epochs = names_epochs
+        self.forgetful = forgetful
         self.now_ms = 0
         self.number = 0
         self.leader = 1
@@ -110,7 +123,8 @@ class PlayedCluster:
         for _ in range(self.random.randrange(8)):
             if len(mine) < len(source):
                 mine.append(source[len(mine)])
-        progress = Progress(epoch, follower, self.epochs[follower], len(mine), 0, self.now_ms)
+        broker_epoch = self.epochs[follower] if self.names_epochs else NO_BROKER_EPOCH
+        progress = Progress(epoch, follower, broker_epoch, len(mine), 0, self.now_ms)
         self._later(lambda: self._progressed(leader, progress))
 
     def _progressed(self, leader: int, progress: Progress) -> None:
@@ -193,6 +207,8 @@ class PlayedCluster:
             isr = tuple(each for each in state.isr if each != broker)
             self.leader = self.random.choice(isr) if self.leader == broker else self.leader
             self.state = PartitionState(state.leader_epoch + 1, state.partition_epoch + 1, state.replicas, isr)
+        elif not self.names_epochs and not self.forgetful:
+            self.state = state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
 
     def elect(self) -> None:
         """One of the in-sync replicas; the one that led may leave the ISR."""

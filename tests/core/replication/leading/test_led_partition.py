@@ -236,11 +236,12 @@ def test_the_low_watermark_waits_for_all_followers_that_live() -> None:
     assert (partition.low_watermark(6, ALL), partition.low_watermark(6, (1, 3))) == (4, 6)
 
 
+@pytest.mark.parametrize("names_epochs", [True, False])
 @pytest.mark.parametrize("first", range(0, 400, 50))
-def test_nothing_committed_is_lost_whatever_happens(first: int) -> None:
+def test_nothing_committed_is_lost_whatever_happens(first: int, *, names_epochs: bool) -> None:
     changes = committed = 0
     for seed in range(first, first + 50):
-        cluster = PlayedCluster(seed)
+        cluster = PlayedCluster(seed, names_epochs=names_epochs)
         cluster.run(1_000)
         changes += cluster.changes
         committed += len(cluster.committed)

@@ -111,3 +111,9 @@ def test_a_faulty_leader_is_found_out(mutant: type[LedPartition]) -> None:
     with pytest.raises(Lost):
         for seed in range(2_000):
             PlayedCluster(seed, mutant).run(1_000)
+
+
+def test_without_epochs_on_the_wire_a_controller_that_lets_former_lives_be_counted_is_found_out() -> None:
+    with pytest.raises(Lost):
+        for seed in range(2_000):
+            PlayedCluster(seed, names_epochs=False, forgetful=True).run(1_000)

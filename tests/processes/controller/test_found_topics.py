@@ -1,0 +1,36 @@
+"""A broker that finds topics of which it knows nothing in its log directories, as those of Apache Kafka."""
+
+from pathlib import Path
+
+import pytest
+
+from kafkad.core.controller.startup.repair import KEPT_FOR_EVER
+from tests.processes.controller.opened import make, started
+
+INTERNAL = "__consumer_offsets"
+
+
+def test_topics_that_are_on_disk_only_are_named_in_one_warning_and_kept_for_ever(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for place, topic in (("one/orders-0", 7), ("two/orders-1", 7), ("one/sales-0", 8), (f"two/{INTERNAL}-0", 9)):
+        make(tmp_path / place, topic)
+
+    def warnings() -> list[str]:
+        return [row.getMessage() for row in caplog.records if "on disk only" in row.getMessage()]
+
+    with started(tmp_path) as first:
+        (line,) = warnings()
+        named, _, rest = line.removeprefix("3 topic(s) were on disk only and are taken over: ").partition(". ")
+        topics = first.controller.image.topics
+        internal = len(topics[INTERNAL].partitions)
+        wanted = [f"{INTERNAL} ({internal} partition(s))", "orders (2 partition(s))", "sales (1 partition(s))"]
+        assert sorted(named.split(", ")) == wanted
+        assert rest.startswith("Their records are kept for ever, but those of internal topics")
+        assert {name: topics[name].configs for name in ("orders", "sales")} == dict.fromkeys(
+            ("orders", "sales"), KEPT_FOR_EVER
+        )
+        assert topics[INTERNAL].configs["cleanup.policy"] == "compact"
+    caplog.clear()
+    with started(tmp_path):
+        assert warnings() == [], "they are known now"
