@@ -72,15 +72,21 @@ Item = TypeVar("Item", Manifest, WrittenFile)
 
 
 def lost(items: Sequence[Item], at: int) -> list[Item]:
-    return [*items[:at], *items[at + 1 :]]
+    kept = list(items)
+    del kept[at]
+    return kept
 
 
 def doubled(items: Sequence[Item], at: int) -> list[Item]:
-    return [*items, items[at]]
+    more = list(items)
+    more.append(items[at])
+    return more
 
 
 def changed(items: Sequence[Item], at: int, **values: Any) -> list[Item]:
-    return [*items[:at], items[at]._replace(**values), *items[at + 1 :]]
+    others = list(items)
+    others[at] = items[at]._replace(**values)
+    return others
 
 
 @given(runs(), st.data())

@@ -1,7 +1,7 @@
 """What goes wrong on the workers of Spark is one line of the export without a stack trace, and the next run goes on."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +20,8 @@ from tests.tools.small_disk import SmallDisk
 
 WITHIN_S = 300.0
 COUNT = 2_000
+TRACES = ("Lost task", "Exception in task", "aborting job", "Traceback", "\tat ")
+"""What Spark says of a task that failed."""
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,20 @@ class Export:
 
 
 @pytest.fixture
+def logged(spark: SparkSession) -> Iterator[Callable[[], str]]:
+    """What the driver of Spark has logged in this test."""
+    log4j = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    writer = spark._jvm.java.io.StringWriter()  # type: ignore[union-attr]
+    layout = log4j.core.layout.PatternLayout.createDefaultLayout()
+    appender = log4j.core.appender.WriterAppender.createAppender(layout, None, writer, "logged", False, True)
+    appender.start()
+    root = log4j.LogManager.getRootLogger()
+    root.addAppender(appender)
+    yield writer.toString
+    root.removeAppender(appender)
+
+
+@pytest.fixture
 def export(broker: Kafkad, spark: SparkSession, tmp_path: Path) -> Export:
     return Export(broker, tmp_path / "table")
 
@@ -98,12 +114,14 @@ def test_workers_of_another_python_are_named(
 
 
 def test_workers_that_can_not_be_started_are_named(
-    export: Export, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    export: Export, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], str]
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(spark.sparkContext, "pythonExec", "/nowhere/python")
         said = export.run()
     assert "/nowhere/python" in said
+    # This nobody has foreseen: what Spark knows of it stays.
+    assert all(word in logged() for word in ("Lost task", "\tat "))
 
 
 @pytest.fixture
@@ -119,7 +137,7 @@ def credentials(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def test_credentials_that_the_workers_lose_are_one_line_and_nothing_is_committed(
-    broker: Kafkad, credentials: Credentials
+    broker: Kafkad, credentials: Credentials, logged: Callable[[], str]
 ) -> None:
     export = Export(broker, f"s3://{BUCKET}/table", "--format", "delta")
     for good_for, refusal in ((0, EXPIRED), (5, WITHDRAWN)):
@@ -127,6 +145,7 @@ def test_credentials_that_the_workers_lose_are_one_line_and_nothing_is_committed
         said = export.run()
         assert credentials.asked > good_for, "the run was over before"
         assert said.startswith(f"kafkad: {export.out} can't be ") and "AWS Error" in said
+        assert [line for line in logged().splitlines() if any(word in line for word in TRACES)] == []
         assert export.paths() == []
     credentials.good_again()
     assert f"{COUNT} records in 2 files" in export.run() and export.rows() == COUNT
@@ -135,12 +154,15 @@ def test_credentials_that_the_workers_lose_are_one_line_and_nothing_is_committed
     assert sorted(export.stored()) == sorted(export.paths())
 
 
-def test_a_full_disk_names_the_table(broker: Kafkad, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_full_disk_names_the_table(
+    broker: Kafkad, spark: SparkSession, tmp_path: Path, logged: Callable[[], str]
+) -> None:
     with SmallDisk(tmp_path / "disk", 1 << 20) as disk:
         export = Export(broker, disk.path / "table")
         Path(export.out).mkdir()
         disk.fill(leave=4096)
         said = export.run()
         assert export.out in said and "No space left on device" in said
+        assert [line for line in logged().splitlines() if any(word in line for word in TRACES)] == []
         disk.free()
         assert f"{COUNT} records" in export.run() and export.rows() == COUNT

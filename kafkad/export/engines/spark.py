@@ -16,6 +16,8 @@ try:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
+
+    from kafkad.export.engines.spark_log import without_stack_traces
 except ImportError as error:
     raise NotInstalled("spark", "pyspark") from error
 
@@ -52,10 +54,12 @@ def run_in_spark(session: SparkSession, tasks: Sequence[Task], name: str) -> Ite
     frame = session.createDataFrame(packed, _TASK).repartition(len(packed))
     try:
         # An attempt that was repeated has returned nothing.
-        for row in frame.mapInArrow(_write, _RETURNED).collect():
-            yield returned_from_json(row.returned)
+        with without_stack_traces(session):
+            rows = frame.mapInArrow(_write, _RETURNED).collect()
     except (PySparkException, Py4JJavaError) as error:
         raise _failure(str(error)) from error
+    for row in rows:
+        yield returned_from_json(row.returned)
 
 
 def _write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
