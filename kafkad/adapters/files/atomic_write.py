@@ -30,7 +30,8 @@ def _replace(path: str, content: bytes, mode: int, *, is_synced: bool) -> None:
             left = memoryview(content)
             while left:
                 # On a disk that fills up less may be written than there is.
-                left = left[os.write(descriptor, left) :]
+                written = os.write(descriptor, left)
+                left = left[written:]
             if is_synced:
                 os.fsync(descriptor)
         finally:
