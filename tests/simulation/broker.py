@@ -74,7 +74,8 @@ class Broker:
         self._unclean_workers = 0
         self._arena_regions: dict[str, list[SharedRegion]] = {}
         self._strands: list[Strand] = []
-        self._channels = select.poll()
+        self._channels = select.epoll()
+        ports.scheduler.readiness.watch(self._channels.fileno())
         self._scheduler.add(self)
         self._scheduler.add(self.timers)
 
@@ -240,7 +241,7 @@ class Broker:
         )
         self.incarnations[key] = incarnation
         self._strands.append(incarnation.strand)
-        self._channels.register(incarnation.channel.fd, select.POLLIN)
+        self._channels.register(incarnation.channel.fd, select.EPOLLIN)
         self._scheduler.note(self._me, f"begins {name}")
         self._scheduler.add(incarnation.strand)
 
@@ -277,8 +278,11 @@ class Broker:
     # What the supervisor notices.
 
     def is_ready(self) -> bool:
-        if any(strand.is_over for strand in self._strands):
-            return True
+        for strand in self._strands:
+            if strand.is_over:
+                return True
+        if self._scheduler.readiness.is_quiet(self._channels.fileno()):
+            return False
         return bool(self._channels.poll(0))
 
     def act(self) -> None:

@@ -40,6 +40,7 @@ class Client:
         self._short_chance = short_chance
         self._sock: socket.socket | None = None
         self._poll = select.poll()
+        self._fd = -1
         self._received = Received()
         self._unsent = b""
         self._correlation = 0
@@ -53,7 +54,9 @@ class Client:
     def is_ready(self) -> bool:
         if self.scheduler.now_ns >= self.wake_ns or self._unsent:
             return True
-        return self._sock is not None and self.reads and bool(self._poll.poll(0))
+        if self._sock is None or not self.reads or self.scheduler.readiness.is_quiet(self._fd):
+            return False
+        return bool(self._poll.poll(0))
 
     def act(self) -> None:
         """Take what has come; then, if it is time, go on."""
@@ -89,6 +92,8 @@ class Client:
         self._sock = self._port.connect(self._short_chance)
         self._poll = select.poll()
         self._poll.register(self._sock, select.POLLIN)
+        self._fd = self._sock.fileno()
+        self.scheduler.readiness.watch(self._fd)
         self._received = Received()
         self._unsent = b""
 

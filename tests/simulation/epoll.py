@@ -21,14 +21,20 @@ class VirtualDescriptors:
     def __init__(self) -> None:
         self._next = FIRST_VIRTUAL
         self.sources: dict[int, Source] = {}
+        self.signed: set[int] = set()
+        """Of those that give a sign: these have events."""
 
     def add(self, source: Source) -> int:
         self._next += 1
         self.sources[self._next] = source
         return self._next
 
+    def gives_signs(self, fd: int) -> bool:
+        return getattr(self.sources.get(fd), "gives_signs", False)
+
     def remove(self, fd: int) -> None:
         self.sources.pop(fd, None)
+        self.signed.discard(fd)
 
 
 class SimulatedEpoll:
@@ -38,7 +44,11 @@ class SimulatedEpoll:
         self._scheduler = scheduler
         self._descriptors = descriptors
         self._real = select.epoll()
+        self._fd = self._real.fileno()
+        scheduler.readiness.watch(self._fd)
         self._virtual: dict[int, int] = {}
+        self._to_be_asked: list[int] = []
+        """Those of them that give no sign."""
         self._edge_triggered: set[int] = set()
         self._edges: dict[int, int] = {}
         """Seen by who asked whether there are events, and not told yet."""
@@ -51,6 +61,8 @@ class SimulatedEpoll:
         else:
             assert fd not in self._virtual, "registered twice"
             self._virtual[fd] = eventmask
+            if not self._descriptors.gives_signs(fd):
+                self._to_be_asked.append(fd)
 
     def modify(self, fd: int, eventmask: int) -> None:
         assert fd < FIRST_VIRTUAL, "nobody changes what he wants to hear of a link"
@@ -63,6 +75,8 @@ class SimulatedEpoll:
             self._edges.pop(fd, None)
         else:
             del self._virtual[fd]
+            if fd in self._to_be_asked:
+                self._to_be_asked.remove(fd)
 
     def _virtual_events(self) -> list[tuple[int, int]]:
         sources = self._descriptors.sources
@@ -74,7 +88,16 @@ class SimulatedEpoll:
         return list((found | self._edges).items())
 
     def has_events(self) -> bool:
-        return bool(self._virtual_events()) or bool(self._real_events())
+        signed, sources = self._descriptors.signed, self._descriptors.sources
+        if signed and not signed.isdisjoint(self._virtual):
+            return True
+        for fd in self._to_be_asked:
+            source = sources.get(fd)
+            if source is not None and source.has_events():
+                return True
+        if not self._edges and self._scheduler.readiness.is_quiet(self._fd):
+            return False
+        return bool(self._real_events())
 
     def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
         self._scheduler.sleep(self, timeout)

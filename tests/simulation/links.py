@@ -31,7 +31,7 @@ class Wire:
         assert self.receiver is not None, "not ready"
         for _ in range(self._scheduler.random.randint(1, len(self.under_way))):
             self.receiver.arrived.append(self.under_way.popleft())
-        self.receiver.has_sign = True
+        self.receiver.sign()
         if not self.under_way:
             self._scheduler.remove(self)
 
@@ -69,6 +69,7 @@ class SimulatedLink:
     """The `Link` of `kafkad.adapters.links.messaging`, by name and behaviour."""
 
     exchange: ClassVar[Exchange]
+    gives_signs = True
 
     def __init__(self, context: object, endpoint: str, *, bind: bool, **_limits: int) -> None:
         exchange = self.exchange
@@ -78,30 +79,37 @@ class SimulatedLink:
         self._in = exchange.wire(endpoint, to_binder=bind)
         self._in.receiver = self
         self.arrived: deque[bytes] = deque()
-        self.has_sign = False
         self.needs_look = True
         self.backlog = 0
         self.fd = self._descriptors.add(self)
 
     def has_events(self) -> bool:
-        return self.has_sign
+        return self.fd in self._descriptors.signed
+
+    def sign(self) -> None:
+        """Something has come in."""
+        if self.fd in self._descriptors.sources:
+            self._descriptors.signed.add(self.fd)
+
+    def _take_sign(self) -> None:
+        self._descriptors.signed.discard(self.fd)
 
     def send(self, frame: bytes | memoryview) -> None:
         self._scheduler.joint("sends by link")
         self.needs_look = True
-        self.has_sign = False
+        self._take_sign()
         self._out.take(bytes(frame))
 
     def flush(self) -> bool:
         return True
 
     def receive(self, limit: int = 1000) -> list[bytes]:
-        self.has_sign = False
+        self._take_sign()
         self.needs_look = len(self.arrived) > limit
         return [self.arrived.popleft() for _ in range(min(limit, len(self.arrived)))]
 
     def has_input(self) -> bool:
-        self.has_sign = False
+        self._take_sign()
         self.needs_look = False
         return bool(self.arrived)
 

@@ -12,6 +12,8 @@ from typing import Protocol
 
 from greenlet import getcurrent, greenlet
 
+from tests.simulation.readiness import Readiness
+
 NS = 1_000_000_000
 MS = 1_000_000
 FOREVER = 1 << 62
@@ -92,7 +94,7 @@ class Strand:
 
     def is_ready(self) -> bool:
         asleep_at = self._asleep_at
-        if self.is_over:
+        if self._greenlet.dead or self._was_killed_unborn:
             return False
         return asleep_at is None or self._scheduler.now_ns >= self.deadline_ns or asleep_at.has_events()
 
@@ -140,6 +142,7 @@ class Scheduler:
         """Each with the chance that it lets a round pass."""
         self._slowness = 0.0
         self._trace: deque[tuple[int, str, str]] = deque(maxlen=TRACE_LINES)
+        self.readiness = Readiness()
         self.rounds = 0
 
     # Time and story.
@@ -182,7 +185,9 @@ class Scheduler:
 
     def round(self) -> bool:
         """Let everybody act who can; False when nobody could."""
+        self.readiness.look()
         ready = [actor for actor in self._actors if actor.is_ready()]
+        self.readiness.forget()
         if not ready:
             return False
         self.rounds += 1

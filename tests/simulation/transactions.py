@@ -158,7 +158,7 @@ class TransactionalProducer(Client):
         def read(body: bytes) -> int:
             error, *producer = txn_requests.read_producer(body)
             if not error:
-                self._producer = producer[0], producer[1]
+                self._initialized(producer[0], producer[1])
             return error
 
         def go_on() -> None:
@@ -166,6 +166,13 @@ class TransactionalProducer(Client):
             self._then(self._begin)
 
         self._ask("init", lambda at: txn_requests.init_producer_id(self._id, at), read, go_on)
+
+    def _initialized(self, producer_id: int, epoch: int) -> None:
+        """A coordinator that has forgotten the transactional id would give it another producer."""
+        known_id, known_epoch = self._producer
+        if known_id >= 0 and (producer_id != known_id or epoch <= known_epoch):
+            raise Violated(f"{self.name} was producer {known_id} in epoch {known_epoch}, is {producer_id} in {epoch}")
+        self._producer = producer_id, epoch
 
     def _begin(self) -> None:
         self._transaction += 1

@@ -4,7 +4,7 @@ Deletions, reassignments, elections of preferred leaders and controlled shutdown
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -27,18 +27,9 @@ from kafkad.core.types import TopicPartition
 from kafkad.processes.controller.cluster.asking.controlled_shutdown import ControlledShutdown
 from kafkad.processes.worker.partitions import Partitions
 from tests.simulation.cluster.casting import ClusterShape
+from tests.simulation.cluster.mutants import ClusterMutant
 from tests.simulation.cluster.run import ClusterMutation
 from tests.simulation.ports import Patch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdministrationMutant:
-    mutation: ClusterMutation
-    found: str
-    """What the invariant says that has to find it."""
-    first: int = 0
-    """The first seed to be played: some are found late."""
-
 
 # Deletions.
 
@@ -172,14 +163,14 @@ def _mutant(
     found: str,
     also: Callable[[], Sequence[Patch]] = tuple,
     first: int = 0,
-) -> AdministrationMutant:
+) -> ClusterMutant:
     for owner, name, _ in patches:
         assert hasattr(owner, name), f"{owner} has no {name}: nothing would be broken"
     mutation = ClusterMutation(shape=shape, patches=lambda: [*patches, *also()])
-    return AdministrationMutant(mutation=mutation, found=found, first=first)
+    return ClusterMutant(mutation=mutation, found=found, first=first)
 
 
-MUTANTS: Mapping[str, AdministrationMutant] = {
+MUTANTS: Mapping[str, ClusterMutant] = {
     "keeps the directory of a deleted topic": _mutant(
         (Partitions, "_set_aside", _renames_nothing), shape=_deleting, found="still has fleeting-0"
     ),

@@ -5,7 +5,7 @@ Wrong controllers, leaders and followers by themselves are in `tests/simulation/
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkad.core.controller import electorate
@@ -18,6 +18,15 @@ from kafkad.processes.worker.shell import WorkerProcess
 from tests.simulation.cluster.casting import ClusterShape
 from tests.simulation.cluster.run import ClusterMutation
 from tests.simulation.ports import Patch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMutant:
+    mutation: ClusterMutation
+    found: str
+    """What the invariant says that has to find it."""
+    first: int = 0
+    """The first seed to be played: some are found late."""
 
 
 def _answers_before_it_publishes() -> Sequence[Patch]:
@@ -54,24 +63,32 @@ def _rough(shape: ClusterShape) -> ClusterShape:
     return replace(shape, faults=8, pause_chance=max(shape.pause_chance, 0.01))
 
 
-def _coordinated(shape: ClusterShape) -> ClusterShape:
-    return replace(_rough(shape), transactors=2, keepers=1, deletions=0)
+def _transacting(shape: ClusterShape) -> ClusterShape:
+    return replace(_rough(shape), transactors=2, keepers=0, deletions=0)
+
+
+def _keeping(shape: ClusterShape) -> ClusterShape:
+    return replace(_rough(shape), transactors=0, keepers=1, deletions=0)
 
 
 def _mutant(
     *patches: Patch,
+    found: str,
     also: Callable[[], Sequence[Patch]] = tuple,
     shape: Callable[[ClusterShape], ClusterShape] = _rough,
-) -> ClusterMutation:
+) -> ClusterMutant:
     for owner, name, _ in patches:
         assert hasattr(owner, name), f"{owner} has no {name}: nothing would be broken"
-    return ClusterMutation(shape=shape, patches=lambda: [*patches, *also()])
+    return ClusterMutant(mutation=ClusterMutation(shape=shape, patches=lambda: [*patches, *also()]), found=found)
 
 
 MUTANTS = {
-    "answers before it publishes": _mutant(also=_answers_before_it_publishes),
-    "commits alone": _mutant((LedPartition, "high_watermark", _commits_alone)),
-    "elects whoever lives": _mutant((electorate, "elect", _whoever_lives)),
-    "forgets offsets and transactions": _mutant((Runtime, "_load", _remembers_nothing), shape=_coordinated),
-    "names no aborted transaction": _mutant((LogReaders, "aborted", _names_nobody), shape=_coordinated),
+    "answers before it publishes": _mutant(also=_answers_before_it_publishes, found="acknowledged up to"),
+    "commits alone": _mutant((LedPartition, "high_watermark", _commits_alone), found="lacks what was committed"),
+    "elects whoever lives": _mutant((electorate, "elect", _whoever_lives), found="leads, and is not in sync"),
+    "forgets offsets": _mutant((Runtime, "_load", _remembers_nothing), shape=_keeping, found="it was told"),
+    "forgets transactions": _mutant((Runtime, "_load", _remembers_nothing), shape=_transacting, found="was producer"),
+    "names no aborted transaction": _mutant(
+        (LogReaders, "aborted", _names_nobody), shape=_transacting, found="can be read"
+    ),
 }

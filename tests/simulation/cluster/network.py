@@ -53,10 +53,19 @@ class Cable:
         for end in ends:
             end.setblocking(False)
             self._poll.register(end, select.POLLIN)
+            scheduler.readiness.watch(end.fileno())
+        self._fds = ends[0].fileno(), ends[1].fileno()
         scheduler.add(self)
 
     def is_ready(self) -> bool:
-        return self.is_up and (any(self._under_way) or bool(self._poll.poll(0)))
+        if not self.is_up:
+            return False
+        if self._under_way[0] or self._under_way[1]:
+            return True
+        is_quiet = self._scheduler.readiness.is_quiet
+        if is_quiet(self._fds[0]) and is_quiet(self._fds[1]):
+            return False
+        return bool(self._poll.poll(0))
 
     def act(self) -> None:
         for at in (0, 1):

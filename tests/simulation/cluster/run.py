@@ -80,8 +80,12 @@ def _cluster_apis() -> Iterator[None]:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """A collection closes what a dead process has left, at another moment each time."""
+    """A collection closes what a dead process has left, at another moment each time. What was there before the first
+    run stays: it is not looked through again.
+    """
     gc.collect()
+    if not gc.get_freeze_count():
+        gc.freeze()
     gc.disable()
     try:
         yield

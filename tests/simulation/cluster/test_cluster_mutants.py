@@ -1,4 +1,4 @@
-"""The simulation of a cluster finds out brokers that break a rule."""
+"""The simulation of a cluster finds out brokers that break a rule, and says what is wrong."""
 
 import pytest
 
@@ -11,4 +11,6 @@ SEEDS = 150
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_cluster_that_breaks_a_rule_is_found_out(name: str) -> None:
-    assert any(play(seed, MUTANTS[name]) is not None for seed in range(SEEDS))
+    mutant = MUTANTS[name]
+    failures = (play(seed, mutant.mutation) for seed in range(SEEDS))
+    assert any(failure is not None and mutant.found in failure.what for failure in failures)

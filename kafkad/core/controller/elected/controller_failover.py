@@ -1,6 +1,6 @@
 """How a term begins: the controller loads everything, elects where leaders are gone, and tells all brokers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from kafkad.core.controller.partition_rows import make_partition
 from kafkad.core.controller.settings import ControllerSettings
 from kafkad.core.controller.startup.repair import complete_states, identify
 from kafkad.core.controller.store import nodes
-from kafkad.core.controller.store.stored_metadata import PartitionState
+from kafkad.core.controller.store.stored_metadata import PartitionState, StoredTopic
 from kafkad.core.controller.store.tree import MetadataTree
 from kafkad.core.controller.store.unreadable_nodes import UnreadableNodes
 from kafkad.core.controller.topics.assignment import ReplicaAssignment
@@ -43,10 +43,7 @@ def controller_failover(
     odd = UnreadableNodes() if left_out is None else left_out
     stored = tree.load(odd)
     topics = identify(tree, stored.topics, new_topic_id)
-    states = complete_states(
-        *(tree, topics, {}, (), Electorate(election, announcer.live), NOWHERE, announcer.live),
-        names_broker_epochs=settings.names_broker_epochs,
-    )
+    states = _complete(tree, topics, Electorate(election, announcer.live), announcer, settings)
     image = MetadataImage(
         version=1,
         cluster_id=cluster_id,
@@ -78,6 +75,17 @@ def controller_failover(
     while controller.has_unfinished_deletions:
         controller.finish_deletions()
     return controller
+
+
+def _complete(
+    tree: MetadataTree,
+    topics: Mapping[str, StoredTopic],
+    electorate: Electorate,
+    announcer: Announcer,
+    settings: ControllerSettings,
+) -> dict[TopicPartition, PartitionState]:
+    names_epochs = settings.names_broker_epochs
+    return complete_states(tree, topics, {}, (), electorate, NOWHERE, announcer.live, names_broker_epochs=names_epochs)
 
 
 def _with_features(image: MetadataImage, tree: MetadataTree, odd: UnreadableNodes) -> MetadataImage:
