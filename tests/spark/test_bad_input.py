@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,8 +75,8 @@ class Export:
 @pytest.fixture
 def logged(spark: SparkSession) -> Iterator[Callable[[], str]]:
     """What the driver of Spark has logged in this test."""
-    log4j = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
-    writer = spark._jvm.java.io.StringWriter()  # type: ignore[union-attr]
+    jvm: Any = spark._jvm
+    log4j, writer = jvm.org.apache.logging.log4j, jvm.java.io.StringWriter()
     layout = log4j.core.layout.PatternLayout.createDefaultLayout()
     appender = log4j.core.appender.WriterAppender.createAppender(layout, None, writer, "logged", False, True)
     appender.start()
