@@ -211,6 +211,11 @@ def _crowded(shape: Shape) -> Shape:
     )
 
 
+def _held_up(shape: Shape) -> Shape:
+    """Much happens between a question and its answer."""
+    return replace(_crowded(shape), pause_chance=0.3, slowness=0.9, segment_bytes=6_000)
+
+
 def _mutant(
     *patches: Patch,
     worker: Callable[[ChildContext], WorkerProcess] = WorkerProcess,
@@ -233,7 +238,7 @@ MUTANTS = {
     "tells no latecomer": _mutant((SlotPublisher, "watch", _never_late)),
     "gives no arena back": _mutant(also=_keeps_the_arena),
     "cleans what has grown": _mutant(
-        (owner_questions, "_last_segment_below", _below_the_watermark), shape=_crowded
+        (owner_questions, "_last_segment_below", _below_the_watermark), shape=_held_up
     ),
     "leaves deletions to the dead": _mutant((TopicDeletions, "worker_ended", _keeps_the_ended)),
     "reads open transactions": _mutant(

@@ -104,6 +104,7 @@ class ClusterFaults:
         if broker.is_running and self._replicas.may_lose_power(node_id):
             self._replicas.loses_power(node_id)
             self._crash(broker)
+            self._ports.network.lose_power(broker)
             self._ports.disk.lose_power(str(Path(broker.config.log_dirs.log_dirs[0]).parent) + "/")
 
     def _cut_link(self) -> None:

@@ -45,6 +45,8 @@ class Cable:
         self.link = link
         self.is_up = True
         self.is_over = False
+        self.has_lost_its_bytes = False
+        """Whoever would have sent them again has no power any more."""
         self._scheduler = scheduler
         self._ends = ends
         self._under_way: list[bytes] = [b"", b""]
@@ -60,7 +62,7 @@ class Cable:
     def is_ready(self) -> bool:
         if not self.is_up:
             return False
-        if self._under_way[0] or self._under_way[1]:
+        if self.has_lost_its_bytes or self._under_way[0] or self._under_way[1]:
             return True
         is_quiet = self._scheduler.readiness.is_quiet
         if is_quiet(self._fds[0]) and is_quiet(self._fds[1]):
@@ -69,7 +71,7 @@ class Cable:
 
     def act(self) -> None:
         for at in (0, 1):
-            if not self._carry(at):
+            if self.has_lost_its_bytes or not self._carry(at):
                 self.end()
                 return
 
@@ -141,6 +143,12 @@ class Network:
         """What was sent meanwhile arrives, or the connection has ended."""
         self._down.discard(frozenset((one, other)))
         self._set({one, other}, is_up=True)
+
+    def lose_power(self, home: object) -> None:
+        """What nobody has received yet is lost with the machine that sent it, or that was to receive it."""
+        for cable in self._cables:
+            if home in cable.link and not cable.is_up:
+                cable.has_lost_its_bytes = True
 
     def break_connections(self, one: object, other: object) -> None:
         for cable in self._of({one, other}):
