@@ -1,6 +1,8 @@
 """Tasks in processes of this machine; a single one runs in this process."""
 
 import multiprocessing
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -20,7 +22,7 @@ def run_here(tasks: Sequence[Task], jobs: int) -> Iterator[Returned]:
     # has only imported it they need not import it again, which takes each half a second.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([run_task.__module__])
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=_end_with_the_run) as pool:
         running = [pool.submit(_all_of, task) for task in tasks]
         try:
             for done in as_completed(running):
@@ -34,6 +36,18 @@ def run_here(tasks: Sequence[Task], jobs: int) -> Iterator[Returned]:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _end_with_the_run() -> None:
+    """Nobody wants what a process writes whose run was killed, and nobody would ever end it."""
+    run = multiprocessing.parent_process()
+    assert run is not None, "a process of the pool"
+
+    def watch() -> None:
+        run.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end with the run", daemon=True).start()
 
 
 def _all_of(task: Task) -> list[Returned]:
