@@ -398,7 +398,7 @@ def test_a_round_that_is_under_way_at_sigterm_leaves_nothing(lake: Lake) -> None
 
 def test_the_processes_of_a_run_that_was_killed_end(lake: Lake) -> None:
     lake.produce(3_000)
-    running = started(lake, "--every", "1h", "--jobs", "2", "--max-bytes-per-sec", "1KiB", "--source", "files")
+    running = started(lake, "--every", "1h", "--jobs", "2", "--max-bytes-per-sec", "8KiB", "--source", "files")
     eventually(lambda: list(lake.out.rglob("*.parquet")) != [], within=WITHIN_S, what="a file is being written")
     processes = process_tree(running.pid)
     assert len(processes) > 2, processes
