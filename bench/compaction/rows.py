@@ -35,7 +35,8 @@ _CHECKPOINT = "cleaner-offset-checkpoint"
 _WITHIN_S = 900.0
 _CONFIG_S = 60.0
 _LOOK_S = 0.02
-_MEMORY_LOOK_S = 0.2
+_MEMORY_LOOK_S = 1.0
+"""A look at all pages of each process holds them up."""
 _MESSAGES = 100
 _PER_SECOND = 200
 
