@@ -5,7 +5,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 from bench.brokers.broker import RunningBroker
@@ -21,7 +20,7 @@ from bench.cluster.control import (
     wait_until,
 )
 from bench.cluster.outage import longest_outage
-from bench.figures import Figure, cost, cpu_per_gigabyte, rate
+from bench.figures import Better, Figure, cost, cpu_per_gigabyte, rate
 from bench.host import Cpu, cpu_of_tree, idle_cpu_percent, pss_megabytes, touch_memory
 from bench.load import Lane, Outcome, run
 from bench.replies import check_produce
@@ -32,6 +31,7 @@ _ACKS_ALL = -1
 _IN_FLIGHT = 5
 _SETTLE_S = 5.0
 _WATCHED = "watched"
+_ORDER = ("first", "second", "last")
 
 
 def at_rest(cluster: RunningCluster, scale: Scale, row: str) -> list[Figure]:
@@ -126,23 +126,26 @@ def large_topic(cluster: RunningCluster, scale: Scale, row: str) -> list[Figure]
     made = make_topic(cluster, "large", assignments)
     deleted = drop_topic(cluster, "large")
     make_topic(cluster, "large", assignments)
-    stopped = [_stop(broker) for broker in cluster.brokers.values()]
+    stopped = [_stop(broker, row, which) for broker, which in zip(cluster.brokers.values(), _ORDER, strict=True)]
     return [
         cost(row, "made", made, "s"),
         cost(row, "deleted", deleted, "s"),
-        replace(stopped[0], row=row, name="controlled shutdown of the first"),
-        replace(stopped[-1], row=row, name="controlled shutdown of the last"),
+        stopped[0],
+        stopped[-1],
     ]
 
 
-def _stop(broker: RunningBroker) -> Figure:
+def _stop(broker: RunningBroker, row: str, which: str) -> Figure:
     """The last voters of a KRaft quorum do not end: nobody is left who lets them go."""
     started = time.perf_counter()
     try:
         broker.stop()
     except subprocess.TimeoutExpired as expired:
-        return replace(cost("", "", 0, "s"), value=None, why_not=f"failed: not stopped after {expired.timeout:.0f} s")
-    return cost("", "", time.perf_counter() - started, "s")
+        seconds, why_not = None, f"failed: not stopped after {expired.timeout:.0f} s"
+    else:
+        seconds, why_not = time.perf_counter() - started, ""
+    name = f"controlled shutdown of the {which}"
+    return Figure(row=row, name=name, unit="s", better=Better.LOWER, value=seconds, why_not=why_not)
 
 
 Row = Callable[[RunningCluster, Scale, str], list[Figure]]

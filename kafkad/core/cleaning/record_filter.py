@@ -48,7 +48,7 @@ class LatestOfEachKey:
         self._load_factor = max(least, min(largest, load_factor))
         self._seed = seed
         most = max(most_bytes // ENTRY_BYTES, 1)
-        slots = prime_from(int(min(most_keys, most) / min(self._load_factor, _QUICK_LOAD)) + 2)
+        slots = _slots_for(min(most_keys, most), min(self._load_factor, _QUICK_LOAD))
         self._map = OffsetMap(min(prime_up_to(most), slots))
         self._first_dirty = 0
         # One byte for each record of the dirty part, whose key then need not be looked up; untouched parts take none.
@@ -63,9 +63,6 @@ class LatestOfEachKey:
     @property
     def keys(self) -> int:
         return self._map.entries
-
-    def _slots_for(self, keys: int) -> int:
-        return prime_from(int(keys / self._load_factor) + 2)
 
     @property
     def _room(self) -> int:
@@ -91,7 +88,7 @@ class LatestOfEachKey:
                     if self._map.entries:
                         break
                     # One batch has more keys than the map: it is enlarged for it, as the log could never be cleaned.
-                    self._map = OffsetMap(self._slots_for(new))
+                    self._map = OffsetMap(_slots_for(new, self._load_factor))
             superseded = self._map.put(keys, records.offset[rows]) - first_offset
             self._is_superseded[superseded[superseded < self._is_superseded.size]] = True
             number = upto
@@ -117,3 +114,7 @@ class LatestOfEachKey:
         keys = hash_keys(records.data, records.key_at[others], records.key_size[others], self._seed)
         latest[~is_noted] = records.offset[others] >= self._map.get(keys)
         return latest
+
+
+def _slots_for(keys: int, load_factor: float) -> int:
+    return prime_from(int(keys / load_factor) + 2)
